@@ -63,5 +63,7 @@ class PipelineFile(ConfigModel):
     """The steps, run one after another."""
     evaluate: dict[Annotated[str, Field(pattern=UNIT_NAME)], Evaluation] = Field(default_factory=dict)
     """Metrics of the results."""
+    level: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
+    """The confidence level of the intervals in reports; gates have their own `confidence`."""
     gates: tuple[Gate, ...] = ()
     """Limits on metrics; a run that fails one exits with 1."""

@@ -256,6 +256,7 @@ class Plan:
     conditions: tuple[Condition, ...] = ()
     trace: Expression | None = None
     span: Expression | None = None
+    interval_level: float = 0.95
 
     @cached_property
     def escalating(self) -> tuple[int, ...]:

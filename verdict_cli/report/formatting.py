@@ -45,6 +45,11 @@ def interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"[{format_number(low)}, {format_number(high)}]"
 
 
+def interval_header(level: float, note: str = "") -> str:
+    """`95% interval`, or `95% interval (together)`."""
+    return f"{100 * level:g}% interval" + (f" ({note})" if note else "")
+
+
 def metric_text(metric: MetricValue) -> str:
     """`0.771 [0.730, 0.808] n=450`."""
     clusters = "" if metric.clusters is None else f"in {metric.clusters} clusters"

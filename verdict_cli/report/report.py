@@ -14,6 +14,7 @@ from verdict_cli.language.package_files import datasets
 from verdict_cli.messages import RunFacts
 from verdict_cli.stats.gates import GateOutcome
 from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import Measures
 from verdict_cli.stats.token_mass import TokenMass
 
@@ -84,6 +85,7 @@ class Report:
     flips: Mapping[str, MetricValue] = field(default_factory=dict)
     promises: Mapping[str, float] = field(default_factory=dict)
     masses: Mapping[str, TokenMass] = field(default_factory=dict)
+    level: float = CONFIDENCE_LEVEL
 
     @property
     def passed(self) -> bool:
@@ -102,6 +104,7 @@ def build_report(
     flips: Mapping[str, MetricValue] | None = None,
     promises: Mapping[str, float] | None = None,
     masses: Mapping[str, TokenMass] | None = None,
+    level: float = CONFIDENCE_LEVEL,
 ) -> Report:
     """The report of a run; `published` is evaluation -> the table that its `published:` names."""
     comparisons = {
@@ -110,7 +113,16 @@ def build_report(
         if name in measures
     }
     return Report(
-        str(run), facts, measures, tuple(gates), comparisons, tuple(files), flips or {}, promises or {}, masses or {}
+        str(run),
+        facts,
+        measures,
+        tuple(gates),
+        comparisons,
+        tuple(files),
+        flips or {},
+        promises or {},
+        masses or {},
+        level,
     )
 
 
@@ -181,6 +193,7 @@ def full_json(report: Report) -> dict[str, Any]:
     return {
         "run": report.run,
         "passed": report.passed,
+        "level": report.level,
         "facts": _facts_json(report.facts),
         "evaluations": {name: _measures_json(measures) for name, measures in report.measures.items()},
         "gates": [{**asdict(gate), "passed": gate.passed} for gate in report.gates],

@@ -78,7 +78,7 @@ def write_report(
 
     directory, facts, plan = run
     twice = [node.id for node in plan.nodes if "consistent" in node.output.fields]
-    studied = evaluate_run(plan.evaluations, directory.results, seed=facts.seed)
+    studied = evaluate_run(plan.evaluations, directory.results, seed=facts.seed, level=plan.interval_level)
     measures = studied.measures
     gates = decide_gates(
         plan.gates, plan.evaluations, measures, facts, directory.results, seed=facts.seed, inconclusive=inconclusive
@@ -86,7 +86,7 @@ def write_report(
     inert = "csv-inert" in formats
     extra = list(dict.fromkeys(f"results.{name.removesuffix('-inert')}" for name in formats if name != "parquet"))
     files = (*FILES, *extra)
-    flips = flip_rates(twice, directory.results, seed=facts.seed)
+    flips = flip_rates(twice, directory.results, seed=facts.seed, level=plan.interval_level)
     report = build_report(
         directory.display_name,
         facts,
@@ -97,6 +97,7 @@ def write_report(
         flips=flips,
         promises={plan.nodes[early.pool].id: early.promise for early in plan.early},
         masses=token_masses(plan, directory.results, directory.calls),
+        level=plan.interval_level,
     )
     for name in extra:
         export_table(directory.results, directory.path / name, inert=inert)
