@@ -90,11 +90,11 @@ def fingerprints(
         units[-1] += extra
         parent_digests = [node_digests[parent] for parent in node.parents]
         node_parts = [node.id, parent_digests, node.pinned, models, unit_digests[key], code, row_digest, *extra]
-        node_parts += [repr(item) for item in early if item.pool == node.index]
+        node_parts += [item.key for item in early if item.pool == node.index]
         node_digests.append(digest_json(node_parts, 8))
     whole = {"name": names.spec.file.name, "dataset": dataset, "units": units, "outputs": outputs}
     if early:
-        whole["early"] = [repr(item) for item in early]
+        whole["early"] = [item.key for item in early]
     if groups:
         whole["each"] = [[group.text, group.most, group.nodes, group.checked] for group in groups]
     if conditions:

@@ -214,7 +214,7 @@ class Early:
 
     ``items`` are the places of each item's nodes, ``leaves`` of the node that each gives to the ``pool``; the first
     ``first`` items are called concurrently, then ``batch`` at a time. ``exchangeable``: all items are copies of one unit
-    on one model, which the rule's promise takes for granted.
+    on one model, which the rule's promise takes for granted. On ``audit_share`` of the rows, all items are called.
     """
 
     items: tuple[tuple[int, ...], ...]
@@ -226,6 +226,12 @@ class Early:
     batch: int
     rule: Vote | Mean
     exchangeable: bool = True
+    audit_share: float = field(default=0.0, repr=False)
+
+    @property
+    def key(self) -> str:
+        """What fingerprints are made of."""
+        return f"{self!r} audited {self.audit_share!r}" if self.audit_share else repr(self)
 
     @property
     def promise(self) -> float:

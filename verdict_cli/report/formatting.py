@@ -148,6 +148,9 @@ def _early_stopping(report: Report) -> list[tuple[str, str]]:
         verdict = f"the full verdict with probability {confidence:g} or more" if confidence < 1 else "the full verdict"
         if not confidence:
             verdict = "without a promise of the full verdict, because the units of the layer differ"
+        kept = report.kept.get(pool)
+        if kept is not None:
+            verdict += f"; on rows called in full, the early verdict was the full one in {metric_text(kept)}"
         facts.append((f"{visible_text(pool)} stopped early:", f"{saved:,} calls saved, {verdict}"))
     return facts
 
@@ -161,6 +164,11 @@ def notices(report: Report) -> list[str]:
     """What a reader must know before the metrics."""
     lines = [baseline_notice(name) for name in report.facts.floors]
     lines += replay_notice(report.facts)
+    for pool, kept in report.kept.items():
+        if kept.high is not None and kept.high < report.promises.get(pool, 0.0):
+            lines.append(
+                f"{visible_text(pool)}: the rows called in full contradict the promise of {report.promises[pool]:g}"
+            )
     if report.facts.status != "finished":
         lines.append(f"the run is {visible_text(report.facts.status)}: its metrics cover the rows finished so far")
     return lines

@@ -72,7 +72,7 @@ class Report:
     """A run's facts, metrics and gates. `run` is the run's directory as given; `files` are in it.
 
     `flips` is the share of rows on which a judge called in both orders disagrees with itself, by node.
-    `promises` is the `confidence` of each layer that stops early, by the pool that combines it. `masses` has each unit whose
+    `promises` is the `confidence` of each layer that stops early, by the pool that combines it, `kept` the share of audited rows on which it was kept. `masses` has each unit whose
     scores are token probabilities.
     """
 
@@ -86,6 +86,7 @@ class Report:
     promises: Mapping[str, float] = field(default_factory=dict)
     masses: Mapping[str, TokenMass] = field(default_factory=dict)
     level: float = CONFIDENCE_LEVEL
+    kept: Mapping[str, MetricValue] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -105,6 +106,7 @@ def build_report(
     promises: Mapping[str, float] | None = None,
     masses: Mapping[str, TokenMass] | None = None,
     level: float = CONFIDENCE_LEVEL,
+    kept: Mapping[str, MetricValue] | None = None,
 ) -> Report:
     """The report of a run; `published` is evaluation -> the table that its `published:` names."""
     comparisons = {
@@ -123,6 +125,7 @@ def build_report(
         promises or {},
         masses or {},
         level,
+        kept or {},
     )
 
 
@@ -203,6 +206,7 @@ def full_json(report: Report) -> dict[str, Any]:
         },
         "flips": {node: asdict(rate) for node, rate in report.flips.items()},
         "promises": dict(report.promises),
+        "kept": {pool: asdict(share) for pool, share in report.kept.items()},
         "masses": {node: asdict(mass) for node, mass in report.masses.items()},
         "files": list(report.files),
     }

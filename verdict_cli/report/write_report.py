@@ -73,6 +73,7 @@ def write_report(
     from verdict_cli.stats.evaluation_results import evaluate_run
     from verdict_cli.stats.gates import decide_gates
     from verdict_cli.stats.measure import flip_rates
+    from verdict_cli.stats.stopping_audit import kept_promises
     from verdict_cli.stats.token_mass import token_masses
     from verdict_cli.storage.tables.reader import export_table
 
@@ -98,6 +99,7 @@ def write_report(
         promises={plan.nodes[early.pool].id: early.promise for early in plan.early},
         masses=token_masses(plan, directory.results, directory.calls),
         level=plan.interval_level,
+        kept=kept_promises(plan, directory.results, seed=facts.seed, level=plan.interval_level) if plan.early else {},
     )
     for name in extra:
         export_table(directory.results, directory.path / name, inert=inert)
