@@ -8,7 +8,7 @@
 - `rank`: equal candidates; the share of rankings in which any two differ.
 - `audit`: a judge that answers by chance; the share of audits with a significant probe, and the same of a judge that
   likes length.
-- `plan`: the power of McNemar's test at the number of rows that `verdict plan` gives for 0.80.
+- `plan`: the power of the p-value of `compare` at the number of rows that `verdict plan` gives for 0.80.
 
 Seeds are the numbers of the simulations. Prints Markdown tables.
 """
@@ -28,7 +28,6 @@ from verdict_cli.stats.bradley_terry import Choice, fit_ratings
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.compare import significance_of
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value
 from verdict_cli.stats.intervals.missing_data_bounds import worst_case_interval
 from verdict_cli.stats.metrics import confusion
@@ -234,15 +233,17 @@ def audit(simulations: int) -> Lines:
 
 
 def plan(simulations: int) -> Lines:
-    """The power of McNemar's exact test at the planned number of rows."""
-    for effect, apart in ((0.05, 0.1), (0.05, 0.3), (0.1, 0.2), (0.1, 0.4), (0.2, 0.3)):
+    """The power of the p-value of accuracy in `compare` at the planned number of rows."""
+    for effect, apart in ((0.05, 0.1), (0.05, 0.3), (0.1, 0.2), (0.1, 0.4), (0.2, 0.3), (0.3, 0.3)):
         rows = rows_for_difference(effect, apart, 0.95, 0.8)
         found = 0
         for seed in range(simulations):
             rng = np.random.default_rng([seed, rows])
             kind = rng.choice(3, rows, p=[1 - apart, (apart + effect) / 2, (apart - effect) / 2])
-            test = significance_of((kind == 2).astype(float), (kind == 1).astype(float), None, rng)
-            found += test is not None and test.p <= 0.05
+            target, where = np.zeros(rows), np.arange(rows)
+            runs = tuple(_run(target, (kind == wrong) * 1.0, None, numeric=False) for wrong in (1, 2))
+            p = swap_test("accuracy", "labels", (runs[0], runs[1]), (where, where), rng)
+            found += p is not None and p <= 0.05
         yield f"a difference of {effect:g}, {apart:.0%} of rows differ: {rows} rows", f"{found / simulations:.1%}"
 
 
