@@ -115,3 +115,66 @@ def test_rows_of_entries_cannot_be_audited(shell: Any) -> None:
     )
     done = shell("validate", config)
     assert (done.code, "this layer runs for every entry" in done.err) == (2, True), done.err
+
+
+CASCADE = """- unit: JudgeUnit
+  name: judge
+  scale: boolean
+  prompt: 'Is {source.text} right?'
+  escalate: {when: not output.score, to: TARGET, audit_share: SHARE}"""
+
+
+def cascade(shell: Any, share: float, target: str = "large", out: str = "r") -> Any:
+    config = shell.config(CASCADE.replace("SHARE", str(share)).replace("TARGET", target), HEAD)
+    data = shell.write("d.jsonl", "".join(f'{{"text": "t{at}"}}\n' for at in range(ROWS)))
+    return shell("run", config, data, "--out", out, "-q", "--no-cache")
+
+
+def cheap_and_large(request: Request) -> str:
+    """The cheap model says yes to 40 of 60 rows, the large one to every other; its reply to row 2 is unreadable."""
+    row, large = request.row.index, request.model.name == "large"
+    if large and row == 2:
+        return "hm"
+    return json.dumps({"score": row % 2 == 0 if large else row < 40})
+
+
+def test_the_last_model_is_called_on_audited_rows_and_its_verdict_compared(shell: Any, scripted_model: Any) -> None:
+    scripted_model.answer = cheap_and_large
+    done = cascade(shell, 1)
+    assert done.code == 0, done.err
+    report = json.loads((shell.folder / "r" / "report.json").read_text())
+    cheap, large = report["facts"]["stages"]["judge"]
+    assert (cheap["answered"], cheap["audited"], cheap["kept"]) == (40, 39, 19)  # row 2 has no verdict to compare
+    assert (large["answered"], large["audited"], large["kept"]) == (20, 20, 20)
+    assert "judge audited: the verdict of large in 0.661" in " ".join(done.out.split())
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(shell.folder / "r" / "results.parquet").to_pydict()
+    assert table["output.score"][:40] == [True] * 40  # an audit changes no verdict
+    assert set(table["output.answered_by"][:40]) == {"m"}
+
+
+def test_a_share_of_the_rows_of_a_cascade_is_audited(shell: Any, scripted_model: Any) -> None:
+    scripted_model.answer = cheap_and_large
+    assert cascade(shell, 0.2).code == 0
+    report = json.loads((shell.folder / "r" / "report.json").read_text())
+    audited = sum(stage["audited"] for stage in report["facts"]["stages"]["judge"])
+    assert 4 <= audited <= 24
+    assert len(scripted_model.requests) < 60 + 20 + audited + 1
+
+
+def test_there_is_nothing_to_compare_with_where_a_unit_only_abstains(shell: Any) -> None:
+    done = cascade(shell, 0.2, "abstain")
+    assert (done.code, "there is no model to compare with" in done.err) == (2, True)
+
+
+def test_the_report_says_where_audited_rows_contradict_the_promise() -> None:
+    from verdict_cli.messages import RunFacts
+    from verdict_cli.report.formatting import notices
+    from verdict_cli.report.report import build_report
+    from verdict_cli.stats.intervals.interval_methods import MetricValue
+
+    facts = RunFacts("t", "finished", "", "", "", "", "", "", rows=9, done=9)
+    for high, lines in ((0.9, 1), (0.97, 0)):
+        kept = {"vote": MetricValue(0.8, 0.7, high, 50)}
+        assert len(notices(build_report("r", facts, {}, promises={"vote": 0.95}, kept=kept))) == lines

@@ -132,12 +132,13 @@ class PoolNode:
 
 @dataclass(frozen=True)
 class Escalation:
-    """While a unit's answer is not certain enough (``when``), the models of each stage are called in turn; ``abstains``:
-    if the last answer is not certain either, the unit has none."""
+    """While a unit's answer is not certain enough (``when``), the models of each stage are called in turn; ``abstains``: if the
+    last answer is not certain either, the unit has none. On ``audit_share`` of the rows, the last stage is called too."""
 
     when: Callable[[Mapping[str, Any]], Any]
     stages: tuple[tuple[Model, ...], ...]
     abstains: bool
+    audit_share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -227,11 +228,6 @@ class Early:
     rule: Vote | Mean
     exchangeable: bool = True
     audit_share: float = field(default=0.0, repr=False)
-
-    @property
-    def key(self) -> str:
-        """What fingerprints are made of."""
-        return f"{self!r} audited {self.audit_share!r}" if self.audit_share else repr(self)
 
     @property
     def promise(self) -> float:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from verdict_cli.language.units.escalate import ABSTAIN
 from verdict_cli.messages import RunFacts
 from verdict_cli.report.report import ComparisonRow, Report
 from verdict_cli.stats.gates import GateOutcome
-from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.intervals.interval_methods import MetricValue, wilson
 from verdict_cli.stats.measure import Measures
 from verdict_cli.stats.prediction_powered import GoldFacts
 
@@ -110,7 +111,13 @@ def summary_facts(report: Report) -> list[tuple[str, str]]:
     """The run's facts, position flips, evidence of token scores, calls saved by early stopping, and the share of each stage,
     as (name, text)."""
     flips = [(f"{visible_text(node)} flips", metric_text(rate)) for node, rate in report.flips.items()]
-    return [*run_facts(report.facts), *flips, *_masses(report), *_early_stopping(report), *_stages(report.facts)]
+    return [
+        *run_facts(report.facts),
+        *flips,
+        *_masses(report),
+        *_early_stopping(report),
+        *_stages(report.facts, report.level),
+    ]
 
 
 def _masses(report: Report) -> list[tuple[str, str]]:
@@ -125,7 +132,7 @@ def _masses(report: Report) -> list[tuple[str, str]]:
     return facts
 
 
-def _stages(run: RunFacts) -> list[tuple[str, str]]:
+def _stages(run: RunFacts, level: float) -> list[tuple[str, str]]:
     """The share of rows that each model of an escalating unit answered, with the cost of its calls."""
     facts = []
     for node, stages in run.stages.items():
@@ -137,6 +144,13 @@ def _stages(run: RunFacts) -> list[tuple[str, str]]:
             cost = f" ({stage.calls:,} calls, {money(stage.cost_usd)})" if stage.calls else ""
             models.append(f"{visible_text(stage.model, 60)} {stage.answered / rows:.1%}{cost}")
         facts.append((f"{visible_text(node)} answered by", ", ".join(models)))
+        audited, kept = (sum(getattr(stage, name) for stage in stages) for name in ("audited", "kept"))
+        if audited:
+            share = MetricValue(kept / audited, *wilson(kept, audited, level), audited)
+            last = [stage.model for stage in stages if stage.model != ABSTAIN][-1]
+            facts.append(
+                (f"{visible_text(node)} audited:", f"the verdict of {visible_text(last, 60)} in {metric_text(share)}")
+            )
     return facts
 
 

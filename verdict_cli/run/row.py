@@ -15,7 +15,8 @@ from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.compute import compute, empty_output, outputs_before, pooled_values
 from verdict_cli.run.entries import entry_failure, fan_out, has_output, is_empty
-from verdict_cli.run.node_run import answer_node, calls_of, escalate_answer, fails_row, stages_of
+from verdict_cli.run.escalation import Answered, escalate_answer, stages_of
+from verdict_cli.run.node_run import answer_node, calls_of, fails_row
 from verdict_cli.run.stopping_rule import EarlyStopState, is_audited, is_decided
 
 PINNED_ROW = Row(-1, "pinned", {}, "pinned")
@@ -66,7 +67,7 @@ class RowRunner:
         self.ready = deque(level.ready)
         self.saved: dict[str, int] = {}
         self.abstained: set[int] = set()
-        self.stages: dict[int, int] = {}
+        self.stages: dict[int, Answered] = {}
         self.skipped: set[int] = set()
         self.conditions: dict[int, bool] = {}
         self.entries: dict[int, Any] = {}
@@ -294,6 +295,6 @@ class RowRunner:
         return Result(self.row, outputs, failure, calls, self.saved, stages, abstained, skipped, self.entries)
 
     def _stages(self, index: int) -> tuple[Stage, ...]:
-        answered = None if self.outputs[index] is None else self.stages.get(index, 0)
+        answered = None if self.outputs[index] is None else self.stages.get(index, Answered(0))
         calls = self.calls.get(index, [])
         return stages_of(self.plan.nodes[index], answered, calls, abstained=index in self.abstained)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import UsageError
 from verdict_cli.language.fields.types import ScaleType
+from verdict_cli.language.units.escalate import VERDICT_FIELDS
 from verdict_cli.messages import Row
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.report.report_context import dataset_columns
@@ -26,7 +27,6 @@ from verdict_cli.studies.audit.unit_locations import (
     setting,
 )
 
-VERDICT_FIELDS = ("choice", "score")
 JUDGED_COLUMNS = ("answer", "response", "output", "completion", "summary", "candidate", "text", "claim", "prediction")
 
 
