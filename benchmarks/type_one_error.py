@@ -1,12 +1,14 @@
 """How often decisions are wrong where they should not be: `python benchmarks/type_one_error.py [SIMULATIONS [PART…]]`.
 
 - `compare`: equal judges; the share of comparisons in which a metric's p-value is at most 0.05, by metric.
+- `repeats`: two equal pipelines of repeated runs, whose runs vary as a whole or not; the share of p-values of at most
+  0.05, of intervals that contain the difference, and of new pairs of runs within the noise floor.
 - `gates`: judges exactly at the limit, or exactly `max_drop` worse; the share of gates that pass. In its worst case a
   missing row is wrong.
 - `rank`: equal candidates; the share of rankings in which any two differ.
 - `audit`: a judge that answers by chance; the share of audits with a significant probe, and the same of a judge that
   likes length.
-- `plan`: the power of McNemar's test at the number of rows that `verdict plan` gives for 0.80.
+- `plan`: the power of the p-value of `compare` at the number of rows that `verdict plan` gives for 0.80.
 
 Seeds are the numbers of the simulations. Prints Markdown tables.
 """
@@ -20,16 +22,18 @@ from collections.abc import Iterator
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+import numpy.typing as npt
 
 from verdict_cli.stats.bradley_terry import Choice, fit_ratings
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.compare import significance_of
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value
 from verdict_cli.stats.intervals.missing_data_bounds import worst_case_interval
 from verdict_cli.stats.metrics import confusion
+from verdict_cli.stats.paired import Difference, RunRows
 from verdict_cli.stats.permutation import swap_test
+from verdict_cli.stats.reference import compare_with_reference
 from verdict_cli.studies.audit.effects import Effect
 from verdict_cli.studies.audit.probe_tests import attack_p, probe_p, with_family
 from verdict_cli.studies.power.sample_size import rows_for_difference
@@ -90,6 +94,37 @@ def _equal_judges(
         said[rng.random(rows) < missing] = np.nan
         runs.append(_run(target, said, cluster, numeric=numeric))
     return runs[0], runs[1]
+
+
+def _repeated(right: npt.NDArray[np.bool_]) -> RunRows:
+    target = np.arange(len(right)) % 2 * 1.0
+    data = _run(target, np.where(right, target, 1 - target), None, numeric=False)
+    return data, (), [str(row) for row in range(len(right))]
+
+
+def repeats(simulations: int) -> Lines:
+    """How often repeated runs of equal pipelines differ, and how well their intervals and the noise floor hold."""
+    for rows in (20, 200):
+        for counts in ((2, 2), (3, 3), (5, 1), (5, 5)):
+            for between in (0.0, 0.15, 0.3, 0.6):
+                found, chances = np.zeros(3), []
+                for seed in range(simulations):
+                    rng = np.random.default_rng([seed, rows, *counts])
+                    hard = rng.normal(1.2, 1.5, rows)
+                    drawn = []
+                    for _ in range(sum(counts) + 2):
+                        chance = 1 / (1 + np.exp(-hard - rng.normal(0, between)))
+                        drawn.append(_repeated(rng.random(rows) < chance))
+                        chances.append(float(chance.mean()) - float((1 / (1 + np.exp(-hard))).mean()))
+                    first, second, new = drawn[: counts[0]], drawn[counts[0] : -2], drawn[-2:]
+                    against = compare_with_reference("accuracy", [first, second], 0.95, [seed], 199)
+                    difference, spread = against.differences[0], against.spread
+                    assert isinstance(difference, Difference) and spread is not None
+                    low, high = difference.change.low or 0.0, difference.change.high or 0.0
+                    apart = np.ptp([float((run[0].target == run[0].prediction).mean()) for run in new])
+                    found += ((difference.p or 0.0) <= 0.05, low <= 0 <= high, apart <= spread.noise_floor(0.95))
+                shares = (f"{100 * share / simulations:.1f}%" for share in found)
+                yield f"{rows}", f"{counts[0]} and {counts[1]}", f"{np.std(chances):.3f}", *shares
 
 
 def gates(simulations: int) -> Lines:
@@ -198,20 +233,23 @@ def audit(simulations: int) -> Lines:
 
 
 def plan(simulations: int) -> Lines:
-    """The power of McNemar's exact test at the planned number of rows."""
-    for effect, apart in ((0.05, 0.1), (0.05, 0.3), (0.1, 0.2), (0.1, 0.4), (0.2, 0.3)):
+    """The power of the p-value of accuracy in `compare` at the planned number of rows."""
+    for effect, apart in ((0.05, 0.1), (0.05, 0.3), (0.1, 0.2), (0.1, 0.4), (0.2, 0.3), (0.3, 0.3)):
         rows = rows_for_difference(effect, apart, 0.95, 0.8)
         found = 0
         for seed in range(simulations):
             rng = np.random.default_rng([seed, rows])
             kind = rng.choice(3, rows, p=[1 - apart, (apart + effect) / 2, (apart - effect) / 2])
-            test = significance_of((kind == 2).astype(float), (kind == 1).astype(float), None, rng)
-            found += test is not None and test.p <= 0.05
+            target, where = np.zeros(rows), np.arange(rows)
+            runs = tuple(_run(target, (kind == wrong) * 1.0, None, numeric=False) for wrong in (1, 2))
+            p = swap_test("accuracy", "labels", (runs[0], runs[1]), (where, where), rng)
+            found += p is not None and p <= 0.05
         yield f"a difference of {effect:g}, {apart:.0%} of rows differ: {rows} rows", f"{found / simulations:.1%}"
 
 
-PARTS = {"compare": compare, "gates": gates, "rank": rank, "audit": audit, "plan": plan}
+PARTS = {"compare": compare, "repeats": repeats, "gates": gates, "rank": rank, "audit": audit, "plan": plan}
 HEADS = {"compare": ("Design", "Metric", "p ≤ 0.05"), "plan": ("Design", "Power")}
+HEADS["repeats"] = ("Rows", "Runs", "SD between runs", "p ≤ 0.05", "Interval holds", "Noise floor holds")
 
 
 if __name__ == "__main__":

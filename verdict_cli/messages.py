@@ -188,18 +188,22 @@ def cost_of(calls: Sequence[Call]) -> float | None:
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One stage of a unit that escalates: its (first) model, or `abstain`; the rows it answered, the calls, and their cost
-    (None if any price is unknown)."""
+    (None if any price is unknown). Of the rows it answered, the last model was called on ``audited`` (`audit_share`), and
+    gave the same verdict on ``kept``."""
 
     model: str
     answered: int
     calls: int
     cost_usd: float | None
+    audited: int = 0
+    kept: int = 0
 
     def plus(self, other: Stage) -> Stage:
         """The sum of two stages."""
         unknown = self.cost_usd is None or other.cost_usd is None
         cost = None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0)
-        return Stage(self.model, self.answered + other.answered, self.calls + other.calls, cost)
+        answered, calls = self.answered + other.answered, self.calls + other.calls
+        return Stage(self.model, answered, calls, cost, self.audited + other.audited, self.kept + other.kept)
 
 
 class Failure(Struct, frozen=True):

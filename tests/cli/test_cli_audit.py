@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -117,6 +118,57 @@ def test_rows_that_have_the_goal_already_are_no_success(shell: Any, asked: Any) 
         "high": pytest.approx(0.39, abs=0.01),
         "n": 6,
     }
+
+
+BRIDGES = [
+    f"The bridge was opened in 19{30 + at} by Prime Minister Jack Lang. It is {503 + at} metres long, and trains can cross it. "
+    "Painters have worked on it since then."
+    for at in range(12)
+]
+
+
+def bridges(shell: Any) -> Path:
+    texts = [*BRIDGES, "A short answer", "Another one"]
+    return shell.write("b.jsonl", "".join(f"{json.dumps({'answer': text})}\n" for text in texts))
+
+
+def test_a_judge_that_knows_the_facts_notices_every_kind_of_planted_error(shell: Any, asked: Any) -> None:
+    asked(
+        lambda _, text: json.dumps(
+            {
+                "score": 5
+                if any(f"Rate {one}" == text.strip()[: 5 + len(one)] and '"' not in text for one in BRIDGES)
+                else 2
+            }
+        )
+    )
+    made = audit(shell, SCORE, "--degrade", data=bridges(shell))
+    planted = {name: one for name, one in made.items() if name.startswith("planted")}
+    assert len(planted) == 7
+    assert {one["noticed"]["value"] for one in planted.values()} == {1}
+    assert {one["n"] for one in planted.values()} == {12}  # 2 rows have the worst verdict already
+    assert all(one["p_holm"] < 0.05 for one in planted.values())
+    assert "2 rows left out, where this cannot be planted" in planted["planted: unit"]["note"]
+    assert made["all"]["planted_errors"] == (
+        "the judge noticed 100% [100%, 100%] of 84 planted errors, more than repeats do; every kind significantly"
+    )
+    assert "Planted errors" in (shell.folder / "a/audit.md").read_text()
+
+
+def test_a_judge_that_ignores_the_text_notices_no_planted_error(shell: Any, asked: Any) -> None:
+    def answers_by_chance(request: Request, text: str) -> str:
+        return json.dumps({"score": Random(f"{request.node} {text} {request.row.index}").randint(1, 5)})
+
+    asked(answers_by_chance)
+    made = audit(shell, SCORE, "--degrade", "--repeats", "3", data=bridges(shell))
+    assert all(one["p_holm"] > 0.05 for name, one in made.items() if name.startswith("planted"))
+    assert made["all"]["planted_errors"].endswith("no kind significantly")
+
+
+def test_errors_are_planted_only_where_a_verdict_can_be_lower(shell: Any, asked: Any) -> None:
+    asked(lambda *_: '{"choice": "x"}')
+    steps = "- {unit: CategoricalJudgeUnit, name: judge, categories: [x, y], prompt: '{source.answer}'}"
+    assert "no verdict is better" in audit(shell, steps, "--degrade")["left"]["degrade"]
 
 
 def test_a_scale_is_shown_the_other_way_round_and_its_scores_turned_back(shell: Any, asked: Any) -> None:

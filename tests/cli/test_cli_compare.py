@@ -97,3 +97,86 @@ def test_a_gate_against_a_baseline_prints_what_it_could_have_detected(runs: Any)
     assert done.code == 0
     assert "✓ safety.accuracy 0.350 against a, at most 0.05 worse" in done.out
     assert "least detectable difference 0." in done.out
+
+
+def test_several_runs_have_intervals_that_hold_together_and_one_family_of_p_values(runs: Any) -> None:
+    worse = CONFIG.replace("Judge {", "Judge hard {")
+    assert judged(runs, "c", [True] * 20 + [False] * 20, worse).code == 0
+    done = runs("compare", "b", "a", "c", "--reference", "a", "--by", "source.type", "--json", "--html", "page.html")
+    assert done.code == 0
+    found = done.json()
+    assert (found["reference"], found["paired_by"]) == ("a", "id")
+    assert {letter: [run["run"] for run in each] for letter, each in found["pipelines"].items()} == {
+        "a": ["a"],
+        "b": ["b"],
+        "c": ["c"],
+    }
+    accuracy = found["evaluations"]["safety"]["figures"]["accuracy"]
+    assert accuracy["values"] == pytest.approx({"a": 0.6, "b": 0.95, "c": 0.5})
+    assert accuracy["between_runs"] is None
+    pairwise = runs("compare", "a", "b", "--json").json()["evaluations"]["safety"]["figures"]["accuracy"]
+    difference = accuracy["differences"]["b"]
+    assert difference["difference"] == pytest.approx(pairwise["difference"])
+    assert difference["low"] < pairwise["low"] < pairwise["high"] < difference["high"]
+    assert difference["p_holm"] >= difference["p"]
+    assert set(found["evaluations"]["safety"]["by"]["source.type"]) == {"x", "y"}
+    assert "3 runs" in (runs.folder / "page.html").read_text()
+    shown = runs("compare", "a", "b", "c")
+    assert "a (reference)" in shown.out
+    assert "95% interval (together)" in shown.out
+
+
+def test_runs_that_differ_in_the_seed_only_are_one_pipeline_with_a_noise_floor(runs: Any) -> None:
+    free = CONFIG.replace("gpt-4o-mini", "baseline/random")
+    for seed in ("1", "2", "3"):
+        config = (
+            free if seed != "3" else free.replace("model: baseline/random", "model: {name: baseline/random, seed: 9}")
+        )
+        runs("run", runs.write(f"{seed}.yaml", config), "a.jsonl", "--seed", seed, "--out", f"s{seed}", "-q")
+    found = runs("compare", "b", "s1", "s2", "s3", "--json").json()
+    assert [len(each) for each in found["pipelines"].values()] == [1, 3]
+    spread = found["evaluations"]["safety"]["figures"]["accuracy"]["between_runs"]
+    assert spread["noise_floor"] > 0
+    shown = runs("compare", "s1", "s2", "s3").out
+    assert "noise floor: two runs of one pipeline differ by up to" in shown
+    assert "p (Holm)" not in shown
+    assert "runs of one pipeline: their differences" in runs("compare", "s1", "s2").out
+
+
+def test_runs_that_cannot_be_compared_together_are_errors(runs: Any) -> None:
+    for arguments, message in (
+        (("a",), "give two runs or more"),
+        (("a", "b", "a"), "given as a run more than once"),
+        (("a", "b", "--reference", "c"), "not one of the runs"),
+        (("a", "b", "nowhere"), "not the directory of a run"),
+    ):
+        done = runs("compare", *arguments)
+        assert (done.code, message in done.err) == (2, True), done.err
+
+
+def test_other_targets_in_one_of_several_runs_are_a_reason(runs: Any) -> None:
+    turned = CONFIG.replace("source.label", "source.label == 'safe' and 'unsafe' or 'safe'")
+    assert judged(runs, "c", [True] * 40, turned).code == 0
+    assert "targets differ" in runs("compare", "a", "b", "c").out
+
+
+def test_the_level_of_intervals_is_that_of_the_option_or_of_the_file(runs: Any) -> None:
+    def width(*options: str) -> tuple[float, float]:
+        figure = runs("compare", "a", "b", "--json", *options).json()["evaluations"]["safety"]["figures"]["accuracy"]
+        return figure["level"], figure["high"] - figure["low"]
+
+    assert width("--level", "0.8")[1] < width()[1]
+    assert (width()[0], width("--level", "0.8")[0]) == (0.95, 0.8)
+    assert "80% interval" in runs("compare", "a", "b", "--level", "0.8").out
+    assert judged(runs, "d", [True] * 20 + [False] * 4, CONFIG + "level: 0.9\n").code == 0
+    report = json.loads((runs.folder / "d/report.json").read_text())
+    assert (report["level"], report["evaluations"]["safety"]["figures"]["f1"]["level"]) == (0.9, 0.9)
+    wide = report["evaluations"]["safety"]["figures"]["accuracy"]
+    runs("report", "d", "--level", "0.5")
+    narrow = json.loads((runs.folder / "d/report.json").read_text())["evaluations"]["safety"]["figures"]["accuracy"]
+    assert narrow["level"] == 0.5
+    assert narrow["high"] - narrow["low"] < wide["high"] - wide["low"]
+    runs("run", "a.yaml", "a.jsonl", "--replay", "a-tape.jsonl", "--out", "e", "-q", "--level", "0.7")
+    assert json.loads((runs.folder / "e/report.json").read_text())["level"] == 0.7
+    assert "level: 0.7" in (runs.folder / "e/spec.yaml").read_text()
+    assert runs("compare", "a", "b", "--level", "1.5").code == 2

@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -198,3 +199,42 @@ def _vote(row: dict[str, Any], judges: int) -> bool | None:
         return None
     winner = max(said, key=lambda value: (said.count(value), -said.index(value)))
     return bool(winner == row["human"])
+
+
+ONE = "- {unit: JudgeUnit, name: judge, scale: boolean, prompt: 'Is {source.text} good?'}\nevaluate: {right: {prediction: output.score, target: source.good, metrics: [accuracy]}}"
+
+
+def test_variants_that_differ_in_one_row_are_no_evidence(shell: Any, scripted_model: Any) -> None:
+    scripted_model.answer = lambda request: json.dumps(
+        {"score": (request.row.index % 2 == 0) != (request.model.name == "b" and request.row.index == 7)}
+    )
+    done = shell("sweep", shell.config(ONE), rows(shell), "--vary", "model=a,b", "--out", "s", "--json")
+    assert done.code == 0, done.err
+    assert [one["p"] for one in done.json()["variants"]] == [None, 1]
+
+
+def test_the_best_of_equal_variants_has_a_wider_interval_and_a_probability_of_being_the_best(
+    shell: Any, scripted_model: Any
+) -> None:
+    def often_right(request: Request) -> str:
+        right = Random(f"{request.model.name} {request.row.index}").random() < 0.8
+        return json.dumps({"score": (request.row.index % 2 == 0) == right})
+
+    scripted_model.answer = often_right
+    words = ("--vary", "model=a,b,c,d,e,f", "--against", "calls", "--out", "s")
+    made = shell("sweep", shell.config(ONE), rows(shell, 60), *words, "--json").json()
+    variants = {one["name"]: one for one in made["variants"]}
+    best, chosen = made["best"], variants[made["best"]["name"]]
+    assert chosen["figure"]["value"] == max(one["figure"]["value"] for one in variants.values()) == best["value"]
+    assert best["low"] < chosen["figure"]["low"] < chosen["figure"]["high"] < best["high"]
+    assert sum(one["p_best"] for one in variants.values()) == pytest.approx(1)
+    assert 0.2 < chosen["p_best"] < 0.95
+    others = [one for one in variants.values() if not one["frontier"]]
+    assert others
+    assert all(set(one["like_frontier"]) <= set(made["frontier"]) for one in others)
+    assert any(one["like_frontier"] for one in others)
+    text = (shell.folder / "s" / "sweep.md").read_text()
+    assert "(chosen from all)" in text
+    assert "not distinguishable from a variant on the frontier" in text
+    narrow = shell("sweep", shell.config(ONE), rows(shell, 60), *words, "--level", "0.8", "--json").json()
+    assert (narrow["level"], narrow["best"]["low"] > best["low"]) == (0.8, True)

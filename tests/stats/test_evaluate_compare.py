@@ -342,3 +342,13 @@ def test_a_metrics_permutation_p_value_is_uniform_where_the_judges_are_equal(met
         values.append(swap_test(metric, "labels", (data[0], data[1]), (rows, rows), rng, 199))
     assert np.mean(np.array(values) <= 0.05) <= 0.09
     assert np.mean(np.array(values) <= 0.5) == pytest.approx(0.5, abs=0.13)
+
+
+def test_one_differing_row_has_p_1_in_the_whole_and_in_a_slice(run):
+    numbers = Evaluation(prediction="output.said", target="source.label", metrics=["mae", "spearman"])
+    rows = [(f"q{at}", {"label": float(at), "type": "xy"[at % 2]}, at + (at % 3) / 4) for at in range(20)]
+    other = [(key, source, said + 0.5 * (key == "q7")) for key, source, said in rows]
+    one = whole(run("a", rows), run("b", other), numbers, by=["source.type"]).evaluations["e"]
+    parts = [one.whole, *one.slices["source.type"].values()]
+    assert [part.differences["mae"].p for part in parts] == [1, 1, 1]
+    assert {part.test.p for part in parts} == {1}

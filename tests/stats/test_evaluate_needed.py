@@ -53,7 +53,27 @@ def test_mcnemars_test_has_the_power_that_was_planned(effect: float, apart: floa
     ups, downs = (apart + effect) / 2, (apart - effect) / 2
     drawn = rng.multinomial(rows, [ups, downs, 1 - apart], size=4000)
     p = 2 * stats.binom.cdf(np.minimum(drawn[:, 0], drawn[:, 1]), drawn[:, 0] + drawn[:, 1], 0.5)
-    assert 0.78 <= (p <= 0.05).mean() <= 0.85
+    assert 0.78 <= (p <= 0.05).mean() <= 0.82
+
+
+@pytest.mark.parametrize(("rows", "effect", "apart"), [(50, 0.2, 0.3), (30, 0.3, 0.3), (120, 0.1, 0.4)])
+def test_the_power_of_a_difference_is_the_sum_over_all_outcomes(rows: int, effect: float, apart: float) -> None:
+    power = 0.0
+    for differ in range(rows + 1):
+        better = np.arange(differ + 1)
+        p = 2 * np.minimum(stats.binom.cdf(better, differ, 0.5), stats.binom.sf(better - 1, differ, 0.5))
+        won = stats.binom.pmf(better, differ, 0.5 + effect / apart / 2)[p <= 0.05].sum()
+        power += stats.binom.pmf(differ, rows, apart) * won
+    assert sample_size.power_of_difference(rows, effect, apart, 0.95) == pytest.approx(power, abs=1e-9)
+
+
+@pytest.mark.parametrize(("effect", "apart"), [(0.01, 0.24), (0.012, 0.4)])
+def test_many_rows_are_nearly_those_of_the_exact_power(
+    effect: float, apart: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = sample_size.rows_for_difference(effect, apart, 0.95, 0.8)
+    monkeypatch.setattr(sample_size, "MOST_ROWS_SUMMED", 1)
+    assert sample_size.rows_for_difference(effect, apart, 0.95, 0.8) == pytest.approx(exact, rel=0.01)
 
 
 def test_a_mean_change_needs_what_statsmodels_says() -> None:

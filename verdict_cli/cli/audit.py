@@ -36,6 +36,9 @@ def audit(
     config: Config,
     data: Data,
     attack: Annotated[bool, typer.Option("--attack", help="Also try prompt injections in the judged text.")] = False,
+    degrade: Annotated[
+        bool, typer.Option("--degrade", help="Also plant errors in the judged text, which must lower its score.")
+    ] = False,
     verdict: Annotated[
         str | None,
         typer.Option(
@@ -51,7 +54,12 @@ def audit(
         ),
     ] = None,
     goal: Annotated[
-        str | None, typer.Option("--goal", metavar="VALUE", help="The verdict that attacks aim at. [default: the best]")
+        str | None,
+        typer.Option(
+            "--goal",
+            metavar="VALUE",
+            help="The verdict that attacks aim at, and that errors must lower. [default: the best]",
+        ),
     ] = None,
     repeats: Annotated[
         int, typer.Option("--repeats", min=0, help="How often unchanged rows are judged again, to measure noise.")
@@ -80,7 +88,8 @@ def audit(
     """Test a judge for bias and prompt-injection robustness.
 
     Each probe changes something that should not matter, and reports its effect on the verdicts with an interval: order, length,
-    style, label names, scale, wording, repeat noise, extraction, own model family; with --attack, injected verdicts.
+    style, label names, scale, wording, repeat noise, extraction, own model family; with --attack, injected verdicts. --degrade plants errors that should
+    matter, and reports how many the judge noticed.
 
     Example: verdict audit pairwise_positions pairs_sample --model baseline/lexical --attack
     """
@@ -100,6 +109,8 @@ def audit(
         None if goal is None else _value(goal),
         family,
         judge_family,
+        degrade,
+        options.seed,
     )
     file = file_or_named(config, configs)
     audit_plan = plan_audit(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from verdict_cli.cli.compare import load_comparison, write_page
+from verdict_cli.cli.compare import compare_two, write_page
 from verdict_cli.cli.console import printable
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.run import judged_dataset
@@ -17,6 +17,7 @@ from verdict_cli.cli.show_report import to_terminal
 from verdict_cli.language.package_files import configs, datasets, recordings
 from verdict_cli.llm.providers.detect_models import KEYS, at_hand
 from verdict_cli.report import formatting
+from verdict_cli.run.load_run import load_run
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -50,8 +51,8 @@ def demo(
     lexical = RowOptions(model=DEMO_BASELINE, no_cache=True, fresh=True, quiet=True)
     judge = judged_dataset(config, data, recorded, out=out / "judge")
     judged_dataset(config, data, lexical, out=out / "baseline")
-    sides, comparison = load_comparison(out / "baseline", out / "judge")
-    write_page(out / "comparison.html", sides, comparison)
+    document, comparison = compare_two([load_run(out / name) for name in ("baseline", "judge")])
+    write_page(out / "comparison.html", document)
     to_terminal(_summary(judge, comparison.evaluations["safety"], out))
 
 

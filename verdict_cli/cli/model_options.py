@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -125,6 +125,10 @@ class RowOptions(ModelOptions):
     concurrency: Concurrency = 64
     fresh: Fresh = False
     allow_host: AllowHost = None
+
+    def with_level(self, level: float | None) -> RowOptions:
+        """The options with the level of `--level`, which replaces the file's and is kept with the run."""
+        return self if level is None else replace(self, settings=[*(self.settings or ()), f"level={level!r}"])
 
     def run_options(
         self,

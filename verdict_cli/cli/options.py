@@ -89,6 +89,12 @@ Replay = Annotated[
         help="Take all replies from a recording: a run, a calls.parquet, or a JSONL file.",
     ),
 ]
+IntervalLevel = Annotated[
+    float | None,
+    typer.Option(
+        "--level", min=0.5, max=0.9999, help="The confidence level of intervals. [default: the file's `level`, or 0.95]"
+    ),
+]
 Concurrency = Annotated[int, typer.Option("--concurrency", min=1, max=4096, help="The most model calls in flight.")]
 Budget = Annotated[
     float | None, typer.Option("--budget", min=0, metavar="USD", help="Start no further call once this much is spent.")

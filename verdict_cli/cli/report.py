@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from verdict_cli.cli.options import AsJson, Sign
+from verdict_cli.cli.options import AsJson, IntervalLevel, Sign
 from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
 from verdict_cli.errors import UsageError
 from verdict_cli.run.load_run import load_run
@@ -26,6 +26,7 @@ def report(
             "--labels", help="Also compare every evaluation that has a target with the labels given in `verdict view`."
         ),
     ] = False,
+    level: IntervalLevel = None,
     sign: Sign = None,
     as_json: AsJson = False,
 ) -> None:
@@ -41,6 +42,8 @@ def report(
     result = load_run(run)
     if labels:
         result = result._replace(plan=with_labels(result.plan, run))
+    if level is not None:
+        result = result._replace(plan=replace(result.plan, interval_level=level))
     finished = finish_with_report(result, key=key)
     show_report(finished, as_json=as_json)
     raise typer.Exit(exit_code(finished))

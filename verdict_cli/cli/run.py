@@ -14,7 +14,7 @@ import typer
 from verdict_cli.cli.console import print_message
 from verdict_cli.cli.gate import Undecided
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import Config, Sign, TraceContent, TraceOption, Untrusted, Yes
+from verdict_cli.cli.options import Config, IntervalLevel, Sign, TraceContent, TraceOption, Untrusted, Yes
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def run(
     yes: Yes = False,
     untrusted: Untrusted = False,
     sign: Sign = None,
+    level: IntervalLevel = None,
 ) -> None:
     """Judge every row of a dataset and report the metrics.
 
@@ -104,7 +105,7 @@ def run(
     report = judged_dataset(
         config,
         data,
-        how,
+        how.with_level(level),
         out=out,
         retry_failed=retry_failed,
         update=update,

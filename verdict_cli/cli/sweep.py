@@ -14,7 +14,7 @@ import typer
 
 from verdict_cli.cli.console import print_error, print_json, print_message
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import AsJson, Config, Data, MetricOption
+from verdict_cli.cli.options import AsJson, Config, Data, IntervalLevel, MetricOption
 from verdict_cli.errors import SpecError, UsageError, VerdictError
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def sweep(
     out: Annotated[Path | None, typer.Option("--out", help="The sweep's directory. [default: sweeps/NAME]")] = None,
     *,
     how: RowOptions,
+    level: IntervalLevel = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare variants of a pipeline on the same rows: metric, cost, calls and latency of each, and the Pareto frontier.
@@ -76,6 +77,7 @@ def sweep(
     from verdict_cli.studies.sweep.results import VariantRun, choose_metric, compare_variants
     from verdict_cli.studies.sweep.sweep_document import sweep_document
 
+    how = how.with_level(level)
     found = _variants(config, how, vary, together=together)
     plans = _planned(config, how, found)
     names = [variant.name for variant, _ in plans]
@@ -110,6 +112,7 @@ def sweep(
         axis=None if against is None else against.value,
         recorded=how.replay is not None,
         seed=how.seed,
+        level=plans[0][1].interval_level,
     )
     title = plans[0][1].name
     settings = {"sweep": str(folder), "pipeline": title, "config": str(config), "dataset": data, "vary": vary}

@@ -65,3 +65,5 @@ class PipelineFile(ConfigModel):
     """Metrics of the results."""
     gates: GateList = ()
     """Limits on metrics, each a mapping or a text such as `right.accuracy >= 0.9`; a run that fails one exits with 1."""
+    level: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
+    """The confidence level of the intervals in reports; gates have their own `confidence`."""

@@ -36,6 +36,8 @@ class Until(ConfigModel):
     """For a mean: stops when all units' mean lies on the same side of this number."""
     within: Annotated[float, Field(gt=0)] | None = None
     """For a mean: stops when all units' mean lies within this distance of the mean so far."""
+    audit_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """A random share of rows on which all units are called: the report shows how often the early result is the full one."""
 
 
 Codes = Mapping[StepPath, "Function"]

@@ -152,6 +152,7 @@ class _Build:
             published=tables,
             resolved=resolved,
             fingerprint=fingerprint,
+            interval_level=self.spec.file.level,
             early=early,
             fence=self.spec.fence,
             braces=tuple(self.braces),

@@ -63,7 +63,7 @@ def compile_escalation(context: CompileContext, scope: NodeScope) -> Escalation 
     model_stages = tuple(models for models in stages if models)
     if when is None or len(model_stages) < len(chain):
         return None
-    return Escalation(when, model_stages, unit.escalate.chain()[-1] == ABSTAIN)
+    return Escalation(when, model_stages, unit.escalate.chain()[-1] == ABSTAIN, unit.escalate.audit_share or 0.0)
 
 
 _RULE_ROOTS = (*PROMPT_ROOTS, "response", "output")

@@ -77,6 +77,9 @@ def _stops(layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozens
                 f"{user.id if user else 'a later unit'} uses {asks}, which is not always asked",
                 f"use what {pool.id} gives",
             )
+    if layer.until.audit_share is not None and pool.groups:
+        hint = "leave `audit_share` out, or move the layer out of `each`"
+        raise _CannotStopError("`audit_share` draws rows, and this layer runs for every entry", hint, "audit_share")
     rule = _rule(layer, pool, [_node(nodes, leaf) for leaf in leaves])
     until = layer.until
     kinds = {_kind(item, nodes) for item in layer.items}
@@ -90,6 +93,7 @@ def _stops(layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozens
         until.batch,
         rule,
         exchangeable=len(kinds) == 1,
+        audit_share=until.audit_share or 0.0,
     )
 
 

@@ -103,11 +103,11 @@ def fingerprints(
         units[-1] += extra
         parent_digests = [node_digests[parent] for parent in node.parents]
         node_parts = [node.id, parent_digests, node.pinned, models, unit_digests[key], code, row_digest, *extra]
-        node_parts += [repr(item) for item in early if item.pool == node.index]
+        node_parts += [_early_key(item) for item in early if item.pool == node.index]
         node_digests.append(digest_json(node_parts, 8))
     whole = {"name": names.spec.file.name, "dataset": dataset, "units": units, "outputs": outputs}
     if early:
-        whole["early"] = [repr(item) for item in early]
+        whole["early"] = [_early_key(item) for item in early]
     if groups:
         whole["each"] = [[group.text, group.most, group.nodes, group.checked] for group in groups]
     if conditions:
@@ -178,7 +178,12 @@ def _escalation(instance: UnitInstance, escalation: Escalation) -> list[Any]:
     assert instance.unit.escalate is not None
     stages = [[model_keys(model) for model in models] for models in escalation.stages]
     when = instance.unit.escalate.when
-    return [when if isinstance(when, str) else "", stages, escalation.abstains]
+    audited = [escalation.audit_share] if escalation.audit_share else []
+    return [when if isinstance(when, str) else "", stages, escalation.abstains, *audited]
+
+
+def _early_key(early: Early) -> str:
+    return f"{early!r} audited {early.audit_share!r}" if early.audit_share else repr(early)
 
 
 def _models(node: Node) -> list[Any]:

@@ -134,12 +134,13 @@ class PoolNode:
 
 @dataclass(frozen=True)
 class Escalation:
-    """While a unit's answer is not certain enough (``when``), the models of each stage are called in turn; ``abstains``:
-    if the last answer is not certain either, the unit has none."""
+    """While a unit's answer is not certain enough (``when``), the models of each stage are called in turn; ``abstains``: if the
+    last answer is not certain either, the unit has none. On ``audit_share`` of the rows, the last stage is called too."""
 
     when: Callable[[Mapping[str, Any]], Any]
     stages: tuple[tuple[Model, ...], ...]
     abstains: bool
+    audit_share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,7 @@ class Early:
 
     ``items`` are the places of each item's nodes, ``leaves`` of the node that each gives to the ``pool``; the first
     ``first`` items are called concurrently, then ``batch`` at a time. ``exchangeable``: all items are copies of one unit
-    on one model, which the rule's promise takes for granted.
+    on one model, which the rule's promise takes for granted. On ``audit_share`` of the rows, all items are called.
     """
 
     items: tuple[tuple[int, ...], ...]
@@ -228,6 +229,7 @@ class Early:
     batch: int
     rule: Vote | Mean
     exchangeable: bool = True
+    audit_share: float = field(default=0.0, repr=False)
 
     @property
     def promise(self) -> float:
@@ -258,6 +260,7 @@ class Plan:
     conditions: tuple[Condition, ...] = ()
     trace: Expression | None = None
     span: Expression | None = None
+    interval_level: float = 0.95
 
     @cached_property
     def escalating(self) -> tuple[int, ...]:

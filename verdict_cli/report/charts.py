@@ -71,7 +71,7 @@ class Dots(Part):
         rows = [(point.label, *point.as_texts(), point.note) for point in self.points]
         strong = [index for index, point in enumerate(self.points) if point.strong]
         title = "Values of this chart" if folded else ""
-        return Table(("", self.x, "95% interval", ""), rows, (1, 2), folded=title, strong=strong, most_rows=most_rows)
+        return Table(("", self.x, "interval", ""), rows, (1, 2), folded=title, strong=strong, most_rows=most_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class Scatter(Part):
             for series in self.series
             for point in series.points
         ]
-        return Table(("", self.x, self.y, "95% interval"), rows, (1, 2, 3), folded="Values of this chart")
+        return Table(("", self.x, self.y, "interval"), rows, (1, 2, 3), folded="Values of this chart")
 
 
 @dataclass(frozen=True, slots=True)

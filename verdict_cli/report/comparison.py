@@ -33,6 +33,7 @@ MOST_SLICES_PRINTED = 12
 MOST_FLIPS_ON_PAGE = 10_000
 UNBOUNDED = frozenset({"mean", "median", "variance", "mae", "rmse", "log_loss"})
 """Metrics that share no axis with those from 0 to 1."""
+SAME_PIPELINE = "a and b are runs of one pipeline: their differences are those of a repeated run"
 Sides = tuple["ComparisonContext", "ComparisonContext"]
 
 
@@ -48,14 +49,16 @@ class ComparisonContext:
 def comparison_json(sides: Sides, comparison: RunComparison) -> dict[str, Any]:
     """The document of `verdict compare --json`; differences are `b` minus `a`."""
     return {
-        "a": _run_json(sides[0]),
-        "b": _run_json(sides[1]),
+        "a": run_json(sides[0]),
+        "b": run_json(sides[1]),
         "paired_by": comparison.by,
+        "level": comparison.level,
         "evaluations": {name: _evaluation_json(one) for name, one in comparison.evaluations.items()},
     }
 
 
-def _run_json(side: ComparisonContext) -> dict[str, Any]:
+def run_json(side: ComparisonContext) -> dict[str, Any]:
+    """The facts of one of the runs."""
     facts, took = side.facts, side.latency
     return {
         "run": side.run,
@@ -91,16 +94,17 @@ def _evaluation_json(one: ComparedMetric) -> dict[str, Any]:
 def _slice_json(one: Slice) -> dict[str, Any]:
     return {
         "n": one.n,
-        "figures": {metric: _difference_json(each) for metric, each in one.differences.items()},
+        "figures": {metric: difference_json(each) for metric, each in one.differences.items()},
         "test": None if one.test is None else _test_json(one.test),
     }
 
 
-def _difference_json(each: Difference) -> dict[str, Any]:
+def difference_json(each: Difference, first: str = "a", second: str = "b") -> dict[str, Any]:
+    """A metric of both sides, called `first` and `second`, and its difference."""
     change = each.change
     return {
-        "a": each.first,
-        "b": each.second,
+        first: each.first,
+        second: each.second,
         "difference": change.value,
         "low": change.low,
         "high": change.high,
@@ -109,6 +113,8 @@ def _difference_json(each: Difference) -> dict[str, Any]:
         "p_holm": each.p_holm,
         "se": change.se,
         "method": change.method,
+        "df": change.df,
+        "level": change.level,
         "reason": change.reason,
         "warnings": list(change.warnings),
     }
@@ -131,11 +137,12 @@ def _flip_json(flip: Flip) -> dict[str, Any]:
     return {"id": flip.id, "a": flip.first, "b": flip.second, "target": flip.target, "gain": flip.gain}
 
 
-def comparison_document(sides: Sides, comparison: RunComparison) -> ReportDocument:
-    """The document; differences are `b` minus `a`."""
-    sections = [Section("", [*_runs(sides)], listed=False)]
+def comparison_document(sides: Sides, comparison: RunComparison, *, same_pipeline: bool = False) -> ReportDocument:
+    """The document; differences are `b` minus `a`. `same_pipeline`: both are runs of one pipeline."""
+    opening = [*_runs(sides), *([Note(SAME_PIPELINE)] if same_pipeline else [])]
+    sections = [Section("", opening, listed=False)]
     sections += [
-        Section(name, [*_evaluation(metric, comparison.by)], metric.kind)
+        Section(name, [*_evaluation(metric, comparison.by, comparison.level)], metric.kind)
         for name, metric in comparison.evaluations.items()
     ]
     return ReportDocument(
@@ -169,7 +176,7 @@ def _latency_facts(latency: Latency | None) -> dict[str, str]:
     return {"latency": f"{latency.median_s:.3g} s median, {latency.p95_s:.3g} s p95"}
 
 
-def _evaluation(metric: ComparedMetric, by: str) -> Iterator[Part]:
+def _evaluation(metric: ComparedMetric, by: str, level: float) -> Iterator[Part]:
     if metric.reason:
         yield Note(f"not compared: {metric.reason}", warning=True)
         return
@@ -180,32 +187,34 @@ def _evaluation(metric: ComparedMetric, by: str) -> Iterator[Part]:
     yield Note(paired)
     if whole.test is not None:
         yield Note(significance_text(whole.test))
-    yield _metrics_table(whole)
+    yield _metrics_table(whole, level)
     charts = [*_difference_charts(whole)]
     charts += [_slice_chart(expression, slices) for expression, slices in metric.slices.items() if slices]
     if charts:
         yield Only(PAGE_FORMATS, [Group(charts)])
     for expression, slices in metric.slices.items():
-        yield Only(PAGE_FORMATS, [_slices_table(expression, slices, folded=True)])
-        yield Only(TEXT_FORMATS, [Note(f"by {expression}"), _slices_table(expression, slices, folded=False)])
+        yield Only(PAGE_FORMATS, [_slices_table(expression, slices, level, folded=True)])
+        yield Only(TEXT_FORMATS, [Note(f"by {expression}"), _slices_table(expression, slices, level, folded=False)])
     if metric.flips:
         yield from _flips(metric.flips)
 
 
-def _metrics_table(whole: Slice) -> Table:
+def _metrics_table(whole: Slice, level: float) -> Table:
     rows = [
         (
             name,
             *map(formatting.format_number, (difference.first, difference.second)),
             *_change_cells(difference),
-            *_p_cells(difference),
+            *p_cells(difference),
         )
         for name, difference in whole.differences.items()
     ]
-    return Table(("metric", "a", "b", "b − a", "95% interval", "p", "p (Holm)"), rows, (1, 2, 3, 5, 6))
+    return Table(
+        ("metric", "a", "b", "b − a", formatting.interval_header(level), "p", "p (Holm)"), rows, (1, 2, 3, 5, 6)
+    )
 
 
-def _p_cells(difference: Difference) -> tuple[str, str]:
+def p_cells(difference: Difference) -> tuple[str, str]:
     """The p-value of this metric's difference, by itself and among all metrics."""
     p, adjusted = ("–" if each is None else f"{each:.3g}" for each in (difference.p, difference.p_holm))
     return p, adjusted
@@ -240,14 +249,14 @@ def _slice_chart(expression: str, slices: Mapping[str, Slice]) -> Dots:
     return Dots(f"{metric} by {expression}", points, "b − a", reference=0, caption="Paired differences by slice.")
 
 
-def _slices_table(expression: str, slices: Mapping[str, Slice], *, folded: bool) -> Table:
+def _slices_table(expression: str, slices: Mapping[str, Slice], level: float, *, folded: bool) -> Table:
     """All metrics of each slice under a folded title, else the first metric of each."""
     rows = [
-        (value, f"{each.n:,}", name, *_change_cells(difference), _p_cells(difference)[1])
+        (value, f"{each.n:,}", name, *_change_cells(difference), p_cells(difference)[1])
         for value, each in slices.items()
         for name, difference in list(each.differences.items())[: None if folded else 1]
     ]
-    headers = (expression, "n", "metric", "b − a", "95% interval", "p (Holm)")
+    headers = (expression, "n", "metric", "b − a", formatting.interval_header(level), "p (Holm)")
     title = f"All differences by {expression}" if folded else ""
     return Table(headers, rows, (1, 3, 5), folded=title, most_rows=MOST_SLICES_PRINTED)
 

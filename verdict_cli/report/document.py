@@ -103,7 +103,8 @@ class MetricList(Part):
             (name, *formatting.metric_cells(metric), *([metric.reason] if with_reasons else []))
             for name, metric in self.rows
         ]
-        return Table(("metric", "value", "95% interval", "n", *([""] if with_reasons else [])), rows, (1, 2, 3))
+        title = formatting.interval_header(max((metric.level for _, metric in self.rows), default=0.95))
+        return Table(("metric", "value", title, "n", *([""] if with_reasons else [])), rows, (1, 2, 3))
 
     def reasons(self) -> list[str]:
         """A line for each reason, with the metrics that share it."""
@@ -134,7 +135,7 @@ class Gates(Part):
             )
             for gate in self.outcomes
         ]
-        return Table(("metric", "outcome", "value", "95% interval", "limit", "why"), rows, (2, 3))
+        return Table(("metric", "outcome", "value", "interval", "limit", "why"), rows, (2, 3))
 
 
 @dataclass(frozen=True, slots=True)

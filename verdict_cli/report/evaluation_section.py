@@ -44,7 +44,9 @@ def evaluation_sections(report: Report, context: ReportContext | None) -> Iterat
         rows = [
             (name, *_overview(measures, report.comparisons.get(name))) for name, measures in report.measures.items()
         ]
-        overview = Table(("evaluation", "metric", "value", "95% interval", "n"), rows, (2, 3, 4))
+        overview = Table(
+            ("evaluation", "metric", "value", formatting.interval_header(report.level), "n"), rows, (2, 3, 4)
+        )
         yield Section("Evaluations", [overview, *groups], formats=PAGE_FORMATS)
 
 
@@ -103,7 +105,7 @@ def _groups_table(expression: str, groups: Mapping[str, Mapping[str, MetricValue
         for value, metrics in groups.items()
         for name, metric in formatting.scalar_metrics(metrics.items())
     ]
-    headers = (expression, "metric", "value", "95% interval", "n", "")
+    headers = (expression, "metric", "value", "interval", "n", "")
     return Table(headers, rows, (2, 3, 4), folded=f"All metrics by {expression}", most_rows=200)
 
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from verdict_cli.language.units.escalate import ABSTAIN
 from verdict_cli.messages import RunFacts
 from verdict_cli.report.report import ComparisonRow, Report
 from verdict_cli.stats.gates import GateOutcome
-from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.intervals.interval_methods import MetricValue, wilson
 from verdict_cli.stats.measure import Measures
 from verdict_cli.stats.prediction_powered import GoldFacts
 
@@ -43,6 +44,11 @@ def format_number(value: float | None) -> str:
 def interval(low: float | None, high: float | None) -> str:
     """`[0.730, 0.808]`, empty if there is none."""
     return "" if low is None or high is None else f"[{format_number(low)}, {format_number(high)}]"
+
+
+def interval_header(level: float, note: str = "") -> str:
+    """`95% interval`, or `95% interval (together)`."""
+    return f"{100 * level:g}% interval" + (f" ({note})" if note else "")
 
 
 def metric_text(metric: MetricValue) -> str:
@@ -105,7 +111,13 @@ def summary_facts(report: Report) -> list[tuple[str, str]]:
     """The run's facts, position flips, evidence of token scores, calls saved by early stopping, and the share of each stage,
     as (name, text)."""
     flips = [(f"{visible_text(node)} flips", metric_text(rate)) for node, rate in report.flips.items()]
-    return [*run_facts(report.facts), *flips, *_masses(report), *_early_stopping(report), *_stages(report.facts)]
+    return [
+        *run_facts(report.facts),
+        *flips,
+        *_masses(report),
+        *_early_stopping(report),
+        *_stages(report.facts, report.level),
+    ]
 
 
 def _masses(report: Report) -> list[tuple[str, str]]:
@@ -120,7 +132,7 @@ def _masses(report: Report) -> list[tuple[str, str]]:
     return facts
 
 
-def _stages(run: RunFacts) -> list[tuple[str, str]]:
+def _stages(run: RunFacts, level: float) -> list[tuple[str, str]]:
     """The share of rows that each model of an escalating unit answered, with the cost of its calls."""
     facts = []
     for node, stages in run.stages.items():
@@ -132,6 +144,13 @@ def _stages(run: RunFacts) -> list[tuple[str, str]]:
             cost = f" ({stage.calls:,} calls, {money(stage.cost_usd)})" if stage.calls else ""
             models.append(f"{visible_text(stage.model, 60)} {stage.answered / rows:.1%}{cost}")
         facts.append((f"{visible_text(node)} answered by", ", ".join(models)))
+        audited, kept = (sum(getattr(stage, name) for stage in stages) for name in ("audited", "kept"))
+        if audited:
+            share = MetricValue(kept / audited, *wilson(kept, audited, level), audited)
+            last = [stage.model for stage in stages if stage.model != ABSTAIN][-1]
+            facts.append(
+                (f"{visible_text(node)} audited:", f"the verdict of {visible_text(last, 60)} in {metric_text(share)}")
+            )
     return facts
 
 
@@ -143,6 +162,9 @@ def _early_stopping(report: Report) -> list[tuple[str, str]]:
         verdict = f"the full verdict with probability {confidence:g} or more" if confidence < 1 else "the full verdict"
         if not confidence:
             verdict = "without a promise of the full verdict, because the units of the layer differ"
+        kept = report.kept.get(pool)
+        if kept is not None:
+            verdict += f"; on rows called in full, the early verdict was the full one in {metric_text(kept)}"
         facts.append((f"{visible_text(pool)} stopped early:", f"{saved:,} calls saved, {verdict}"))
     return facts
 
@@ -156,6 +178,11 @@ def notices(report: Report) -> list[str]:
     """What a reader must know before the metrics."""
     lines = [baseline_notice(name) for name in report.facts.floors]
     lines += replay_notice(report.facts)
+    for pool, kept in report.kept.items():
+        if kept.high is not None and kept.high < report.promises.get(pool, 0.0):
+            lines.append(
+                f"{visible_text(pool)}: the rows called in full contradict the promise of {report.promises[pool]:g}"
+            )
     if report.facts.status != "finished":
         lines.append(f"the run is {visible_text(report.facts.status)}: its metrics cover the rows finished so far")
     return lines

@@ -14,6 +14,7 @@ from verdict_cli.language.package_files import datasets
 from verdict_cli.messages import RunFacts
 from verdict_cli.stats.gates import GateOutcome
 from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import Measures
 from verdict_cli.stats.token_mass import TokenMass
 
@@ -71,7 +72,7 @@ class Report:
     """A run's facts, metrics and gates. `run` is the run's directory as given; `files` are in it.
 
     `flips` is the share of rows on which a judge called in both orders disagrees with itself, by node.
-    `promises` is the `confidence` of each layer that stops early, by the pool that combines it. `masses` has each unit whose
+    `promises` is the `confidence` of each layer that stops early, by the pool that combines it, `kept` the share of audited rows on which it was kept. `masses` has each unit whose
     scores are token probabilities.
     """
 
@@ -84,6 +85,8 @@ class Report:
     flips: Mapping[str, MetricValue] = field(default_factory=dict)
     promises: Mapping[str, float] = field(default_factory=dict)
     masses: Mapping[str, TokenMass] = field(default_factory=dict)
+    level: float = CONFIDENCE_LEVEL
+    kept: Mapping[str, MetricValue] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -102,6 +105,8 @@ def build_report(
     flips: Mapping[str, MetricValue] | None = None,
     promises: Mapping[str, float] | None = None,
     masses: Mapping[str, TokenMass] | None = None,
+    level: float = CONFIDENCE_LEVEL,
+    kept: Mapping[str, MetricValue] | None = None,
 ) -> Report:
     """The report of a run; `published` is evaluation -> the table that its `published:` names."""
     comparisons = {
@@ -110,7 +115,17 @@ def build_report(
         if name in measures
     }
     return Report(
-        str(run), facts, measures, tuple(gates), comparisons, tuple(files), flips or {}, promises or {}, masses or {}
+        str(run),
+        facts,
+        measures,
+        tuple(gates),
+        comparisons,
+        tuple(files),
+        flips or {},
+        promises or {},
+        masses or {},
+        level,
+        kept or {},
     )
 
 
@@ -181,6 +196,7 @@ def full_json(report: Report) -> dict[str, Any]:
     return {
         "run": report.run,
         "passed": report.passed,
+        "level": report.level,
         "facts": _facts_json(report.facts),
         "evaluations": {name: _measures_json(measures) for name, measures in report.measures.items()},
         "gates": [{**asdict(gate), "passed": gate.passed} for gate in report.gates],
@@ -190,6 +206,7 @@ def full_json(report: Report) -> dict[str, Any]:
         },
         "flips": {node: asdict(rate) for node, rate in report.flips.items()},
         "promises": dict(report.promises),
+        "kept": {pool: asdict(share) for pool, share in report.kept.items()},
         "masses": {node: asdict(mass) for node, mass in report.masses.items()},
         "files": list(report.files),
     }

@@ -111,7 +111,7 @@ def _tile(name: str, metric: str, value: MetricValue) -> Tile:
         f"{name}: {metric}" if name else metric,
         formatting.format_number(value.value),
         formatting.interval(value.low, value.high),
-        f"{'' if value.low is None else '95% interval, '}n={value.n:,}",
+        f"{'' if value.low is None else f'{formatting.interval_header(value.level)}, '}n={value.n:,}",
         shares,
     )
 

@@ -73,12 +73,13 @@ def write_report(
     from verdict_cli.stats.evaluation_results import evaluate_run
     from verdict_cli.stats.gates import decide_gates
     from verdict_cli.stats.measure import flip_rates
+    from verdict_cli.stats.stopping_audit import kept_promises
     from verdict_cli.stats.token_mass import token_masses
     from verdict_cli.storage.tables.reader import export_table
 
     directory, facts, plan = run
     twice = [node.id for node in plan.nodes if "consistent" in node.output.fields]
-    studied = evaluate_run(plan.evaluations, directory.results, seed=facts.seed)
+    studied = evaluate_run(plan.evaluations, directory.results, seed=facts.seed, level=plan.interval_level)
     measures = studied.measures
     gates = decide_gates(
         plan.gates, plan.evaluations, measures, facts, directory.results, seed=facts.seed, inconclusive=inconclusive
@@ -86,7 +87,7 @@ def write_report(
     inert = "csv-inert" in formats
     extra = list(dict.fromkeys(f"results.{name.removesuffix('-inert')}" for name in formats if name != "parquet"))
     files = (*FILES, *extra)
-    flips = flip_rates(twice, directory.results, seed=facts.seed)
+    flips = flip_rates(twice, directory.results, seed=facts.seed, level=plan.interval_level)
     report = build_report(
         directory.display_name,
         facts,
@@ -97,6 +98,8 @@ def write_report(
         flips=flips,
         promises={plan.nodes[early.pool].id: early.promise for early in plan.early},
         masses=token_masses(plan, directory.results, directory.calls),
+        level=plan.interval_level,
+        kept=kept_promises(plan, directory.results, seed=facts.seed, level=plan.interval_level) if plan.early else {},
     )
     for name in extra:
         export_table(directory.results, directory.path / name, inert=inert)

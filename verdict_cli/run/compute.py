@@ -13,7 +13,8 @@ from verdict_cli.messages import Output, Row
 from verdict_cli.plan.levels import Given, spread_outputs
 from verdict_cli.plan.node import MapNode, Node, PoolNode
 from verdict_cli.run.attempts import draw
-from verdict_cli.run.node_run import broken_rule, doubtful, node_values, propagated, written_id
+from verdict_cli.run.escalation import doubtful
+from verdict_cli.run.node_run import broken_rule, node_values, propagated, written_id
 
 
 def compute(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from verdict_cli.errors import UsageError
-from verdict_cli.language.load import load
+from verdict_cli.language.load import load, validated
 from verdict_cli.messages import RunFacts
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
@@ -21,6 +22,23 @@ class RunResult(NamedTuple):
     directory: RunDirectory
     facts: RunFacts
     plan: Plan
+
+
+def pipeline_key(run: RunResult) -> tuple[str, str]:
+    """What two runs of one pipeline have in common: the pipeline without its seeds, and the recording that answers."""
+    spec = load(run.directory.path / "spec.yaml")
+    plain = replace(spec.document, data=_without_seeds(spec.document.data))
+    seeded = plain.data != spec.document.data
+    fingerprint = build_plan(validated(plain, spec.folder)).plan.fingerprint if seeded else run.plan.fingerprint
+    return fingerprint, run.facts.replay
+
+
+def _without_seeds(value: Any) -> Any:
+    """A pipeline file's content without the `seed` of its models."""
+    if isinstance(value, dict):
+        seeded = "name" in value and isinstance(value.get("seed"), int)
+        return {key: _without_seeds(item) for key, item in value.items() if not (seeded and key == "seed")}
+    return [_without_seeds(item) for item in value] if isinstance(value, list) else value
 
 
 def load_run(path: Path) -> RunResult:

@@ -19,11 +19,10 @@ from verdict_cli.language.prompts.delimit import Delimited
 from verdict_cli.language.prompts.few_shot import prefixed
 from verdict_cli.language.prompts.sections import suffixed
 from verdict_cli.language.units.choice_base import shown
-from verdict_cli.language.units.escalate import ABSTAIN, ANSWERED_BY, ITSELF
 from verdict_cli.llm.providers.model_checks import with_seen_images
-from verdict_cli.messages import Call, Output, Request, Row, Stage, cost_of
+from verdict_cli.messages import Call, Output, Request, Row
 from verdict_cli.model import Model
-from verdict_cli.plan.node import Escalation, LLMNode, Node
+from verdict_cli.plan.node import LLMNode, Node
 from verdict_cli.run.attempts import CallSpec, Context, answer, draw
 
 
@@ -42,32 +41,6 @@ def node_values(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, 
     """The values of expressions at a node."""
     values = {"source": row.source, "previous": previous, "unit": node.settings, "input": _input(node, row, previous)}
     return values if row.entry is None else {**values, **row.entry.names}
-
-
-async def escalate_answer(
-    node: Node, escalation: Escalation, row: Row, previous: Mapping[str, Any], context: Context, calls: list[Call]
-) -> tuple[Output | None, int]:
-    """The output of a node that escalates, None where it abstains, and the stage that answered: 0 is the first.
-
-    Raises what `answer_node` raises.
-    """
-    for stage in range(len(node.stages)):
-        found = await answer_node(node, row, previous, context, calls, stage)
-        if not doubtful(escalation, found.values | {"response": found.response, "output": found.output}):
-            break
-    else:
-        if escalation.abstains:
-            return None, stage
-    output = found.output
-    return ({**output, ANSWERED_BY: calls[-1].request.model.name} if escalation.stages else output), stage
-
-
-def doubtful(escalation: Escalation, values: Mapping[str, Any]) -> bool:
-    """Whether `escalate.when` holds for an answer. RowError where its value is not a boolean."""
-    found = escalation.when(values)
-    if not isinstance(found, bool):
-        raise RowError(f"`escalate.when` gives {found!r:.80}, not true or false", hint="compare: `output.p < 0.8`")
-    return found
 
 
 class NodeAnswer(NamedTuple):
@@ -282,16 +255,3 @@ def propagated(node: Node, values: Mapping[str, Any], response: Output, output: 
     if node.propagate is None:
         return output
     return node.propagate({**values, "response": response, "output": output})
-
-
-def stages_of(node: Node, answered: int | None, calls: Sequence[Call], *, abstained: bool) -> tuple[Stage, ...]:
-    """The counts of each stage of an escalating unit at a row, of which ``answered`` gave the output; where it may abstain,
-    that is the last stage."""
-    each = calls_of(node)
-    found = [] if node.stages else [Stage(ITSELF, int(answered is not None), 0, 0.0)]
-    for place in range(len(node.stages)):
-        made = [call for call in calls if call.request.call // each == place]
-        found.append(Stage(node.stages[place][0].name, int(answered == place), len(made), cost_of(made)))
-    if node.escalation is not None and node.escalation.abstains:
-        found.append(Stage(ABSTAIN, int(abstained), 0, 0.0))
-    return tuple(found)

@@ -15,8 +15,9 @@ from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.compute import compute, empty_output, outputs_before, pooled_values
 from verdict_cli.run.entries import entry_failure, fan_out, has_output, is_empty
-from verdict_cli.run.node_run import answer_node, calls_of, escalate_answer, fails_row, stages_of
-from verdict_cli.run.stopping_rule import EarlyStopState, is_decided
+from verdict_cli.run.escalation import Answered, escalate_answer, stages_of
+from verdict_cli.run.node_run import answer_node, calls_of, fails_row
+from verdict_cli.run.stopping_rule import EarlyStopState, is_audited, is_decided
 
 PINNED_ROW = Row(-1, "pinned", {}, "pinned")
 """The row under which the calls of pinned units are recorded."""
@@ -66,14 +67,14 @@ class RowRunner:
         self.ready = deque(level.ready)
         self.saved: dict[str, int] = {}
         self.abstained: set[int] = set()
-        self.stages: dict[int, int] = {}
+        self.stages: dict[int, Answered] = {}
         self.skipped: set[int] = set()
         self.conditions: dict[int, bool] = {}
         self.entries: dict[int, Any] = {}
         self.inner_stages: dict[str, tuple[Stage, ...]] = {}
         self.layers: dict[int, EarlyStopState] = {}
         for early in level.early:
-            self._hold(EarlyStopState(early))
+            self._hold(EarlyStopState(early, audited=is_audited(early, context.seed, row.id)))
 
     def inside(self, row: Row, level: Level) -> RowRunner:
         """The runner of one entry, which sees what this one has finished."""
@@ -255,7 +256,7 @@ class RowRunner:
             return
         pool = self.plan.nodes[early.pool]
         values = pooled_values(pool, self.outputs, early.leaves[: layer.started])
-        if not is_decided(early, values, len(early.items) - layer.started):
+        if layer.audited or not is_decided(early, values, len(early.items) - layer.started):
             for index in layer.next_batch():
                 if index in self.waiting:
                     self._parent_done(index)
@@ -294,6 +295,6 @@ class RowRunner:
         return Result(self.row, outputs, failure, calls, self.saved, stages, abstained, skipped, self.entries)
 
     def _stages(self, index: int) -> tuple[Stage, ...]:
-        answered = None if self.outputs[index] is None else self.stages.get(index, 0)
+        answered = None if self.outputs[index] is None else self.stages.get(index, Answered(0))
         calls = self.calls.get(index, [])
         return stages_of(self.plan.nodes[index], answered, calls, abstained=index in self.abstained)

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from verdict_cli.plan.node import Early, Mean
+from verdict_cli.run.attempts import draw
 
 
 def is_decided(early: Early, values: Sequence[Mapping[str, Any]], left: int) -> bool:
@@ -111,11 +112,20 @@ def _mean(rule: Mean, values: Sequence[float], left: int, confidence: float) -> 
     return confidence < 1 and float(stdtrit(asked, (1 + confidence) / 2)) * error <= rule.within
 
 
-class EarlyStopState:
-    """A layer that stops early at one row: how many items were started, and how many of these are not done."""
+def is_audited(early: Early, seed: int, row: str | int) -> bool:
+    """Whether all units are called at the row with this id, to see what stopping early would have missed."""
+    return draw(seed, row, f"audit {early.pool}") < early.audit_share * 2**64
 
-    def __init__(self, early: Early) -> None:
+
+class EarlyStopState:
+    """A layer that stops early at one row: how many items were started, and how many of these are not done.
+
+    At an ``audited`` row it does not stop.
+    """
+
+    def __init__(self, early: Early, *, audited: bool = False) -> None:
         self.early = early
+        self.audited = audited
         self.started = first_batch(early)
         self.open = self.started
 
@@ -125,7 +135,7 @@ class EarlyStopState:
 
     def next_batch(self) -> list[int]:
         """The nodes of the items that are started next."""
-        items = self.early.items[self.started : self.started + self.early.batch]
+        items = self.early.items[self.started : None if self.audited else self.started + self.early.batch]
         self.started += len(items)
         self.open = len(items)
         return [index for item in items for index in item]

@@ -25,7 +25,7 @@ from verdict_cli.stats.columns.column import MISSING, Floats, Ints, disambiguate
 from verdict_cli.stats.columns.row_data import EvaluationData, requested_metrics
 from verdict_cli.stats.columns.saved_rows import row_identities
 from verdict_cli.stats.evaluation_results import outcome_cell, predictions, score_meaning, scores_of
-from verdict_cli.stats.intervals.intervals import Draw
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
 from verdict_cli.stats.paired import Difference, PairedRows, kind_mismatch, pair, paired_difference, run_rows
 from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS, sign_flip_test
 
@@ -90,10 +90,12 @@ class ComparedMetric:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """Every evaluation that two runs share; their rows are paired by `id` or `content` (`by`)."""
+    """Every evaluation that two runs share, with intervals at `level`; their rows are paired by `id` or `content`
+    (`by`)."""
 
     by: str
     evaluations: Mapping[str, ComparedMetric]
+    level: float = CONFIDENCE_LEVEL
 
 
 def compare_runs(
@@ -102,6 +104,7 @@ def compare_runs(
     *,
     by: Sequence[str] = (),
     seed: int = 0,
+    level: float = CONFIDENCE_LEVEL,
 ) -> RunComparison:
     """The second run's `results.parquet` against the first's; each evaluation as the first and the second define it.
 
@@ -127,10 +130,10 @@ def compare_runs(
             compared[name] = ComparedMetric("", reason=pairs)
             continue
         shown = dict(zip(known.keys[1], known.shown, strict=True)) if evaluation.group is None else {}
-        compared[name] = _compare(name, evaluation, pairs, shown, seed)
+        compared[name] = _compare(name, evaluation, pairs, shown, seed, level)
     wholes = _adjusted([each.whole for each in compared.values()])
     adjusted = zip(compared.items(), wholes, strict=True)
-    return RunComparison(known.by, {name: replace(each, whole=whole) for (name, each), whole in adjusted})
+    return RunComparison(known.by, {name: replace(each, whole=whole) for (name, each), whole in adjusted}, level)
 
 
 def _adjusted(parts: Sequence[Slice]) -> list[Slice]:
@@ -148,12 +151,12 @@ def _adjusted(parts: Sequence[Slice]) -> list[Slice]:
 
 
 def _compare(
-    name: str, evaluation: Evaluation, pairs: PairedRows, shown: Mapping[str, Any], seed: int
+    name: str, evaluation: Evaluation, pairs: PairedRows, shown: Mapping[str, Any], seed: int, level: float
 ) -> ComparedMetric:
     new = pairs.data[1]
     if why := kind_mismatch(*pairs.data):
         return ComparedMetric(new.kind, pairs.alone, reason=why)
-    metrics = tuple(metric for metric in _metrics(evaluation, new) if metric != "confusion")
+    metrics = compared_metrics(evaluation, new)
     meaning = score_meaning(new, metrics)
     scored = [scores_of(data, metrics) for data in pairs.data]
     scores = (scored[0][pairs.rows[0]], scored[1][pairs.rows[1]])
@@ -173,6 +176,7 @@ def _compare(
                 np.flatnonzero(codes == code),
                 (seed, name, text, str(code)),
                 FEWER_SWAPS,
+                level,
             )
             for code in order
         ]
@@ -181,15 +185,17 @@ def _compare(
     return ComparedMetric(
         kind=new.kind if new.targets.types or new.predictions.types else "value",
         alone=pairs.alone,
-        whole=_slice(metrics, pairs, scores, meaning, everything, (seed, name), SWAPS),
+        whole=_slice(metrics, pairs, scores, meaning, everything, (seed, name), SWAPS, level),
         slices=slices,
         flips=_flips(pairs, scores, shown),
     )
 
 
-def _metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str, ...]:
+def compared_metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str, ...]:
+    """The metrics of an evaluation that have a difference."""
     value = data.value if evaluation.value is not None else None
-    return requested_metrics(evaluation, data.kind if evaluation.prediction is not None else None, value)
+    metrics = requested_metrics(evaluation, data.kind if evaluation.prediction is not None else None, value)
+    return tuple(metric for metric in metrics if metric != "confusion")
 
 
 def _slice(
@@ -200,6 +206,7 @@ def _slice(
     indices: Ints,
     seeds: tuple[int | str, ...],
     swaps: int,
+    level: float,
 ) -> Slice:
     rng = np.random.default_rng([abs(int(seeds[0])), zlib.crc32("\0".join(map(str, seeds[1:])).encode())])
     part = pairs.take(indices)
@@ -209,7 +216,7 @@ def _slice(
     of = None if cluster is None else cluster[part.rows[1]][both]
     return Slice(
         len(indices),
-        {metric: paired_difference(metric, part, Draw(rng), swaps) for metric in metrics},
+        {metric: paired_difference(metric, part, Draw(rng, level), swaps) for metric in metrics},
         significance_of(first[both], second[both], of, rng, meaning),
     )
 

@@ -148,12 +148,14 @@ class EvaluationResults:
     scored: tuple[RowScores, ...]
 
 
-def evaluate_run(evaluations: Mapping[str, Evaluation], results: Path, *, seed: int = 0) -> EvaluationResults:
-    """The results of a run's evaluations, from its `results.parquet`. Raises what `measure` does."""
+def evaluate_run(
+    evaluations: Mapping[str, Evaluation], results: Path, *, seed: int = 0, level: float = CONFIDENCE_LEVEL
+) -> EvaluationResults:
+    """The results of a run's evaluations, with intervals at `level`. Raises what `measure` does."""
     measures: dict[str, Measures] = {}
     distributions: dict[str, Distributions] = {}
     kept: list[RowScores] = []
-    for name, measured, data, at in iterate_measures(evaluations, results, seed=seed):
+    for name, measured, data, at in iterate_measures(evaluations, results, seed=seed, level=level):
         measures[name] = measured
         distributions[name] = Distributions()
         try:
@@ -280,8 +282,7 @@ def histogram(
     """
     least, most = scale or (float(x.min()), float(x.max()))
     least, most = least if low is None else low, most if high is None else high
-    whole = bool(np.all(x == np.round(x))) and least.is_integer() and most - least < BARS and low is None
-    if whole:
+    if bool(np.all(x == np.round(x))) and least.is_integer() and most - least < BARS and low is None:
         edges = np.arange(least - 0.5, most + 1.0)
     else:
         edges = np.linspace(least, most if most > least else least + 1, BARS + 1)

@@ -279,10 +279,13 @@ def _draw(seed: int, level: float, *names: str) -> Draw:
     return Draw(np.random.default_rng([abs(seed), zlib.crc32("\0".join(names).encode())]), level)
 
 
-def flip_rates(nodes: Sequence[str], results: Path, *, seed: int = 0) -> dict[str, MetricValue]:
+def flip_rates(
+    nodes: Sequence[str], results: Path, *, seed: int = 0, level: float = CONFIDENCE_LEVEL
+) -> dict[str, MetricValue]:
     """Position bias of each node that gives `consistent` (Wang et al., 2023): the share of rows on which the two orders
     disagree, with its interval."""
     if not nodes:
         return {}
     evaluations = {node: Evaluation(value=f"not nodes[{node!r}].consistent", metrics=("mean",)) for node in nodes}
-    return {node: measured.values["mean"] for node, measured in measure(evaluations, results, seed=seed).items()}
+    found = measure(evaluations, results, seed=seed, level=level)
+    return {node: measured.values["mean"] for node, measured in found.items()}

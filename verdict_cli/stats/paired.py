@@ -95,16 +95,26 @@ def _keys(collected: Collected) -> list[str]:
 
 def pair(first: RunRows, second: RunRows) -> PairedRows | str:
     """The rows that both runs have, in the order of the second; or why there are none to compare."""
-    in_first = {key: index for index, key in enumerate(first[2])}
-    shared = [(in_first[key], index) for index, key in enumerate(second[2]) if key in in_first]
+    found = aligned_rows((second, first))
+    if isinstance(found, str):
+        return found
+    new, old = found
+    alone = (len(first[2]) - len(old), len(second[2]) - len(new))
+    return PairedRows((first[0], second[0]), (old, new), [second[2][index] for index in new], second[1], alone)
+
+
+def aligned_rows(runs: Sequence[RunRows]) -> list[Ints] | str:
+    """The indices of the rows that all runs have, in the order of the first; or why there are none to compare."""
+    places = [{key: index for index, key in enumerate(run[2])} for run in runs[1:]]
+    shared = [key for key in runs[0][2] if all(key in each for each in places)]
     if not shared:
         return "the runs have no row in common"
-    indices = np.array(shared)
-    rows = (indices[:, 0], indices[:, 1])
-    if _targets(first[0], rows[0]) != _targets(second[0], rows[1]):
+    in_first = {key: index for index, key in enumerate(runs[0][2])}
+    rows = [np.array([each[key] for key in shared], dtype=np.int64) for each in (in_first, *places)]
+    targets = _targets(runs[0][0], rows[0])
+    if any(_targets(run[0], at) != targets for run, at in zip(runs[1:], rows[1:], strict=True)):
         return "the runs' targets differ on the rows that they share"
-    alone = (len(first[2]) - len(shared), len(second[2]) - len(shared))
-    return PairedRows((first[0], second[0]), rows, [second[2][index] for _, index in shared], second[1], alone)
+    return rows
 
 
 def _targets(data: EvaluationData, rows: Ints) -> list[Any]:
@@ -137,7 +147,7 @@ def difference(
     ]
     pairs = pair(sides[0], sides[1])
     if isinstance(pairs, str):
-        return _undefined(pairs).change
+        return undefined_difference(pairs).change
     return paired_difference(
         metric, pairs, Draw(np.random.default_rng([abs(seed), len(pairs.keys)]), level, exact=True)
     ).change
@@ -174,14 +184,14 @@ def paired_difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int = 0
     """
     old, new = pairs.data
     if why := kind_mismatch(old, new):
-        return _undefined(why)
+        return undefined_difference(why)
     of = metric_input(metric, new)
     for data in pairs.data:
         if why := wrong_types(of, data):
-            return _undefined(why)
+            return undefined_difference(why)
     kept = usable(of, old)[pairs.rows[0]] & usable(of, new)[pairs.rows[1]]
     if not kept.any():
-        return _undefined("no row is scored in both runs")
+        return undefined_difference("no row is scored in both runs")
     rows = (pairs.rows[0][kept], pairs.rows[1][kept])
     if of == "within":
         return _within_clusters(metric, pairs.data, rows, draw, swaps)
@@ -191,7 +201,7 @@ def paired_difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int = 0
     for data, at in zip(pairs.data, rows, strict=True):
         given = input_statistics(of, (metric,), data, at[sample.first])
         if isinstance(given, str) or metric not in given:
-            return _undefined(given if isinstance(given, str) else f"it does not fit {data.kind} data")
+            return undefined_difference(given if isinstance(given, str) else f"it does not fit {data.kind} data")
         both.append(given[metric])
     old_value, new_value = (value_of(statistic, sample) for statistic in both)
     width = max(len(data.labels) + 1 for data in pairs.data) ** 2 if of == "labels" else 1
@@ -210,7 +220,7 @@ def _within_clusters(
     first, second = first[:size], second[:size]
     both = np.isfinite(first) & np.isfinite(second)
     if not both.any():
-        return _undefined(NO_CORRELATION)
+        return undefined_difference(NO_CORRELATION)
     sample, mean = mean_of_clusters((second - first)[both], (-2.0, 2.0))
     change = metrics_with_intervals({metric: mean}, sample, draw)[metric]
     p = sign_flip_test((second - first)[both], None, draw.rng, swaps) if swaps else None
@@ -225,5 +235,6 @@ def _second_clusters(data: tuple[EvaluationData, EvaluationData], rows: tuple[In
     return cluster
 
 
-def _undefined(reason: str) -> Difference:
+def undefined_difference(reason: str) -> Difference:
+    """A difference that cannot be computed, for this reason."""
     return Difference(None, None, MetricValue(None, None, None, 0, reason))

@@ -78,6 +78,62 @@ def swap_test(
     return _extreme_share(difference, times, _count(metric, atoms, most), max(1, CELLS // atoms), rng)
 
 
+def regrouping_test(
+    metric: str,
+    of: MetricInput,
+    data: Sequence[EvaluationData],
+    rows: Sequence[Ints],
+    first: int,
+    rng: np.random.Generator,
+    most: int = SWAPS,
+) -> float | None:
+    """The two-sided p-value of the mean metric of all later runs minus that of the `first` runs, by exchanging the runs'
+    outcomes within rows or clusters; None where it is undefined."""
+    runs, pairs = len(data), len(rows[0])
+    stacked, at = _scaled(metric, data[0], rows[0]), rows[0]
+    for each, more in zip(data[1:], rows[1:], strict=True):
+        stacked = stack_runs((stacked, _scaled(metric, each, more)), (at, more))
+        at = np.arange(len(stacked.target))
+    sample = Sample.of(key_columns(of, stacked))
+    given = input_statistics(of, (metric,), stacked, sample.first)
+    if isinstance(given, str) or metric not in given:
+        return None
+    statistic, atoms, outcomes = given[metric], len(sample.counts), sample.atom.reshape(runs, pairs)
+    differs = np.flatnonzero((outcomes != outcomes[0]).any(axis=0))
+    same = np.bincount(np.delete(outcomes[0], differs), minlength=atoms)
+    if not len(differs):
+        return 1.0
+    clusters = data[-1].cluster
+    unit = np.arange(len(differs)) if clusters is None else clusters[rows[-1]][differs]
+    unit = np.unique(unit, return_inverse=True)[1]
+    moving = outcomes[:, differs]
+
+    def difference(order: Ints) -> Floats:
+        """`order` (exchanges, units, runs): which run's outcome each run gets."""
+        means = []
+        for part in (range(first), range(first, runs)):
+            values = []
+            for run in part:
+                chosen = moving[order[:, unit, run], np.arange(len(unit))]
+                counts = chosen + atoms * np.arange(len(order))[:, None]
+                found = np.bincount(counts.ravel(), minlength=atoms * len(order)).reshape(len(order), atoms)
+                values.append(statistic.at((same + found).astype(np.float64)))
+            means.append(np.mean(values, axis=0))
+        result: Floats = means[1] - means[0]
+        return result
+
+    units = int(unit.max()) + 1
+    seen = abs(float(difference(np.broadcast_to(np.arange(runs), (1, units, runs)))[0]))
+    if not np.isfinite(seen):
+        return None
+    count = min(_count(metric, atoms, most), FEWER_SWAPS)
+    step, extreme = max(1, CELLS // max(atoms, len(unit) * runs)), 0
+    for start in range(0, count, step):
+        order = rng.random((min(step, count - start), units, runs)).argsort(axis=2)
+        extreme += int((~(np.abs(difference(order)) < seen - _TOLERANCE * max(1.0, seen))).sum())
+    return (extreme + 1) / (count + 1)
+
+
 def _scaled(metric: str, data: EvaluationData, rows: Ints) -> EvaluationData:
     """The run with its answers on a scale of their own, where the metric is the same on it."""
     if data.kind == "ranking" or metric not in _RANKED + _LINEAR:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
 from verdict_cli.config_model import ConfigModel
 from verdict_cli.language.calibrations import WhenKey
 from verdict_cli.model import Model, ModelKey
@@ -10,6 +14,8 @@ ABSTAIN = "abstain"
 """In place of a model in `to`: no answer."""
 ITSELF = "itself"
 """How reports name the answer of a unit that calls no model and does not abstain."""
+VERDICT_FIELDS = ("choice", "score")
+"""The output fields that are a verdict, of which a unit has one at most."""
 ANSWERED_BY = "answered_by"
 """The output field that names the model whose answer it is."""
 
@@ -22,6 +28,9 @@ class Escalate(ConfigModel):
     to: ModelKey
     """The model to call instead, or `abstain`; of a list, each in turn while `when` is true of the previous answer."""
 
+    audit_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """A random share of rows on which the last model is called too: the report shows how often its verdict is the same."""
+
     def chain(self) -> tuple[str | Model, ...]:
         """What `to` names, one after another."""
         return tuple(self.to) if isinstance(self.to, list) else (self.to,)
@@ -30,4 +39,10 @@ class Escalate(ConfigModel):
         """(key, message, hint) when something follows `abstain`, else None."""
         if ABSTAIN in self.chain()[:-1]:
             return ("to", "`abstain` ends the chain, nothing can follow it", "put it last")
+        if self.audit_share is not None and self.chain() == (ABSTAIN,):
+            return (
+                "audit_share",
+                "there is no model to compare with",
+                "leave `audit_share` out, or name a model in `to`",
+            )
         return None

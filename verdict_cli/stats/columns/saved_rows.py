@@ -107,31 +107,29 @@ def _homes(columns: Sequence[str], paths: Sequence[SavedRowPath]) -> dict[str, t
 
 @dataclass(frozen=True, slots=True)
 class RowIdentities:
-    """A key for each row of two runs, in the order of their files; equal keys are one row of the dataset.
+    """A key for each row of the runs, in the order of their files; equal keys are one row of the dataset.
 
-    `by` says what the keys are: `id`, or `content` where the runs' ids are only the rows' numbers. `shown` are the ids or
-    numbers of the second run's rows, for reports.
+    `by` says what the keys are: `id`, or `content` where a run's ids are only the rows' numbers. `shown` are the ids or
+    numbers of the last run's rows, for reports.
     """
 
-    keys: tuple[Sequence[str], Sequence[str]]
+    keys: tuple[Sequence[str], ...]
     by: str
     shown: Sequence[Any]
 
 
-def row_identities(results: tuple[Path, Path]) -> RowIdentities:
-    """The keys of both `results.parquet`. Raises DataError where two rows of one run have the same key."""
-    first, second = (_ids(path) for path in results)
-    if first is not None and second is not None:
-        keys, by = (first, second), "id"
-        hint = "set `dataset.id` to a column that is unique"
-    else:
+def row_identities(results: Sequence[Path]) -> RowIdentities:
+    """The keys of each `results.parquet`. Raises DataError where two rows of one run have the same key."""
+    found = [_ids(path) for path in results]
+    keys, by = tuple(ids for ids in found if ids is not None), "id"
+    hint = "set `dataset.id` to a column that is unique"
+    if len(keys) < len(found):
         columns = [{name for name in table_columns(path) if name.startswith("source.")} for path in results]
-        shared = sorted(columns[0] & columns[1])
-        keys, by = (_content_keys(results[0], shared), _content_keys(results[1], shared)), "content"
-        hint = "set `dataset.id` to a column that is unique"
+        shared = sorted(set.intersection(*columns))
+        keys, by = tuple(_content_keys(path, shared) for path in results), "content"
     for path, run in zip(results, keys, strict=True):
         _check_unique(path, run, by, hint)
-    shown = [key for batch in read_table(results[1], ["id"]) for key in batch["id"]]
+    shown = [key for batch in read_table(results[-1], ["id"]) for key in batch["id"]]
     return RowIdentities(keys, by, shown)
 
 

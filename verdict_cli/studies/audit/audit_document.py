@@ -11,6 +11,7 @@ from verdict_cli.report.document import Group, Note, Part, ReportDocument, Secti
 from verdict_cli.report.report import metric_json
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.studies.audit.effects import Effect
+from verdict_cli.studies.audit.noticed import DEGRADE, conclusion
 
 PAPERS = {
     "repeated": "Can You Trust LLM Judgments? Reliability of LLM-as-a-Judge (Schroeder and Wood-Doughty, 2024)",
@@ -23,6 +24,7 @@ PAPERS = {
     "self-preference": "LLM Evaluators Recognize and Favor Their Own Generations (Panickssery et al., 2024)",
     "extraction": '"My Answer is C": First-Token Probabilities Do Not Match Text Answers in Instruction-Tuned '
     "Language Models (Wang et al., 2024)",
+    "degrade": "Finding Blind Spots in Evaluator LLMs with Interpretable Checklists (Doddapaneni et al., 2024)",
     "attack": "Optimization-based Prompt Injection Attack to LLM-as-a-Judge (Shi et al., 2024)",
 }
 """Cause -> title (authors, year)."""
@@ -33,6 +35,7 @@ CHARTS = (
     ("Changed verdict rate", "changed", "share", "Share of rows whose verdict changed."),
     ("Change of the metric", "metric_change", "difference", "Paired, row by row."),
     ("Attack success rate", "success", "share", "Among rows not already at the attacker's goal."),
+    ("Planted errors noticed", "success_beyond_noise", "share", "Scored lower more often than in repeats."),
 )
 """Title, field of an effect, axis and caption."""
 
@@ -49,8 +52,9 @@ def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out
     sections = [Section("", opening, listed=False, essential=True)]
     if charts := _charts(effects):
         sections.append(Section("Charts", [Group(charts)], formats=("html",)))
-    biases = [effect for effect in effects if effect.success is None]
-    attacks = [(effect, effect.success) for effect in effects if effect.success is not None]
+    biases = [effect for effect in effects if effect.success is None and effect.cause != DEGRADE]
+    attacks = [(effect, effect.success) for effect in effects if effect.success is not None and effect.cause != DEGRADE]
+    planted = [effect for effect in effects if effect.cause == DEGRADE]
     if biases:
         table = Table(EFFECT_HEADERS, [_effect_cells(effect) for effect in biases], (1,), records=True)
         sections.append(Section("Effects", [table], essential=True))
@@ -69,6 +73,20 @@ def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out
         headers = ("attack", "n", "success rate", "more than in repeats", "p (Holm)", "")
         table = Table(headers, rows, (1,), records=True)
         sections.append(Section("Attacks", [table], essential=True))
+    if planted:
+        rows = [
+            (
+                effect.name,
+                f"{effect.n:,}",
+                _metric_text(effect.success),
+                _metric_text(effect.success_beyond_noise),
+                _p_text(effect),
+                effect.note,
+            )
+            for effect in planted
+        ]
+        table = Table(("error", "n", "scored lower", "noticed", "p (Holm)", ""), rows, (1,), records=True)
+        sections.append(Section("Planted errors", [Note(conclusion(effects)), table], essential=True))
     if left_out:
         skipped = [Note(f"{name}: {reason}") for name, reason in left_out.items()]
         sections.append(Section("Skipped", skipped))
@@ -86,7 +104,8 @@ def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out
 
 def audit_json(facts: Mapping[str, Any], effects: Sequence[Effect], left_out: Mapping[str, str]) -> dict[str, Any]:
     """The document of `verdict audit --json`, and `audit.json`."""
-    return {**facts, "effects": [_effect_json(effect) for effect in effects], "left_out": dict(left_out)}
+    planted = {"planted_errors": text} if (text := conclusion(effects)) else {}
+    return {**facts, **planted, "effects": [_effect_json(effect) for effect in effects], "left_out": dict(left_out)}
 
 
 def _effect_json(effect: Effect) -> dict[str, Any]:
@@ -100,12 +119,19 @@ def _effect_json(effect: Effect) -> dict[str, Any]:
         "shift": effect.shift and metric_json(effect.shift),
         "shift_of": effect.shift_of,
         "figure": effect.metric_change and metric_json(effect.metric_change),
-        "success": effect.success and metric_json(effect.success),
-        "success_beyond_noise": effect.success_beyond_noise and metric_json(effect.success_beyond_noise),
+        **_success_json(effect),
         "p": effect.p,
         "p_holm": effect.p_holm,
         "note": effect.note,
     }
+
+
+def _success_json(effect: Effect) -> dict[str, Any]:
+    """The share that an attack won, or that was scored lower for a planted error, and what of it repeats do not explain."""
+    share, beyond = (each and metric_json(each) for each in (effect.success, effect.success_beyond_noise))
+    if effect.cause == DEGRADE:
+        return {"lowered": share, "noticed": beyond}
+    return {"success": share, "success_beyond_noise": beyond}
 
 
 def _metric_text(metric: MetricValue | None) -> str:
@@ -138,7 +164,9 @@ def _charts(effects: Sequence[Effect]) -> list[Part]:
         points = [
             ChartPoint(effect.name, metric.value, metric.low, metric.high)
             for effect in effects
-            if (metric := getattr(effect, field)) is not None and metric.value is not None
+            if (effect.cause == DEGRADE) == (field == "success_beyond_noise")
+            and (metric := getattr(effect, field)) is not None
+            and metric.value is not None
         ]
         if points:
             charts.append(Dots(title, points, axis, reference=0, caption=caption))

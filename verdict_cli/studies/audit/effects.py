@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from verdict_cli.errors import ReplyError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.stats.columns.collect import collect
-from verdict_cli.stats.columns.column import Floats
+from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.evaluation_results import outcome_cell
 from verdict_cli.stats.intervals.interval_methods import MetricValue, wilson
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
@@ -92,9 +92,12 @@ def mean_share(values: Floats, seed: int) -> MetricValue:
     return mean_change(values, seed)
 
 
-def mean_change(values: Floats, seed: int) -> MetricValue:
-    """The mean of values that are not shares, such as differences, with its interval."""
-    sample, statistic = mean_of_clusters(np.asarray(values, dtype=np.float64))
+def mean_change(values: Floats, seed: int, cluster: Ints | None = None) -> MetricValue:
+    """The mean of values that are not shares, such as differences, with its interval, by the rows' clusters if given."""
+    values = np.asarray(values, dtype=np.float64)
+    sample, statistic = mean_of_clusters(values)
+    if cluster is not None:
+        sample = replace(sample, cluster=np.unique(cluster[np.isfinite(values)], return_inverse=True)[1])
     return metrics_with_intervals({"mean": statistic}, sample, Draw(np.random.default_rng(abs(seed))))["mean"]
 
 

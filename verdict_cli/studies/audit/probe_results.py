@@ -12,7 +12,7 @@ import numpy as np
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.plan.node import Plan
 from verdict_cli.report import formatting
-from verdict_cli.stats.columns.column import Ints
+from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.re_extract import OWN_EXTRACTOR, re_extract
 from verdict_cli.studies.audit.effects import (
@@ -27,6 +27,7 @@ from verdict_cli.studies.audit.effects import (
     self_preference,
     wilson_rate,
 )
+from verdict_cli.studies.audit.noticed import DEGRADE, all_noticed, notice_effect, verdict_rank
 from verdict_cli.studies.audit.probe_tests import attack_p, probe_p, with_family
 from verdict_cli.studies.audit.probes import AuditOptions, Probe, ProbeVerdict
 from verdict_cli.studies.sweep.results import VariantRun, main_metric
@@ -56,6 +57,7 @@ def measure_probes(
         left_out["repeated"] = "no row has two verdicts"
     effects += _position_effects(baseline, probed, seed)
     controls, cluster = [after[result.probe.name] for result in probed if result.probe.repeat], _clusters(baseline)
+    parts: dict[str, Floats] = {}
     for result in probed:
         probe = result.probe
         if probe.repeat or probe.cause == "position":
@@ -63,7 +65,10 @@ def measure_probes(
         unchanged = _unchanged_rows(baseline, probe, len(before))
         verdicts = [None if same else one for one, same in zip(after[probe.name], unchanged, strict=True)]
         effect = measure_effect(probe.name, probe.cause, before, verdicts, probe.goal, noise, seed)
-        if probe.attack:
+        rank = verdict_rank(baseline.plan, verdict.field, probe.goal) if probe.cause == DEGRADE else None
+        if rank is not None:
+            effect, parts[probe.name] = notice_effect(probe.name, before, verdicts, controls, rank, cluster, seed)
+        elif probe.attack:
             success = attack_success(before, verdicts, probe.goal)
             beyond, p = attack_p(before, verdicts, controls, probe.goal, cluster, seed)
             effect = replace(effect, success=success, success_beyond_noise=beyond, p=p)
@@ -73,9 +78,12 @@ def measure_probes(
         if all(unchanged) and unchanged:
             notes[0] = "the change leaves every text as it is"
         elif any(unchanged):
-            notes.append(f"{sum(unchanged):,} rows left out, whose text the change leaves as it is")
+            why = "where this cannot be planted" if rank is not None else "whose text the change leaves as it is"
+            notes.append(f"{sum(unchanged):,} rows left out, {why}")
         note = ", ".join(part for part in notes if part)
         effects.append(replace(effect, note=note, metric_change=_metric_change(baseline, result, len(before), seed)))
+    whole = all_noticed(parts, [effect for effect in effects if effect.cause == DEGRADE], cluster, seed)
+    effects += [] if whole is None else [whole]
     effects += _extraction_effects(baseline, left_out, seed)
     effects += _self_preference(baseline, before, verdict, options, seed)
     return with_family(effects), left_out

@@ -11,9 +11,12 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import UsageError
 from verdict_cli.language.fields.types import ScaleType
+from verdict_cli.language.units.escalate import VERDICT_FIELDS
 from verdict_cli.messages import Row
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.report.report_context import dataset_columns
+from verdict_cli.studies.audit.degradations import degradations
+from verdict_cli.studies.audit.noticed import DEGRADE, verdict_rank
 from verdict_cli.studies.audit.perturbations import attacks, pad_text, strip_markdown
 from verdict_cli.studies.audit.unit_locations import (
     UnitLocation,
@@ -24,13 +27,13 @@ from verdict_cli.studies.audit.unit_locations import (
     setting,
 )
 
-VERDICT_FIELDS = ("choice", "score")
 JUDGED_COLUMNS = ("answer", "response", "output", "completion", "summary", "candidate", "text", "claim", "prediction")
 
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """The options of an audit. `repeats` counts the runs after the baseline; `goal` is the attacker's verdict (None: the best)."""
+    """The options of an audit. `repeats` counts the runs after the baseline; `goal` is the attacker's verdict (None: the best);
+    `seed` decides where errors are planted."""
 
     verdict: str | None = None
     columns: tuple[str, ...] = ()
@@ -41,6 +44,8 @@ class AuditOptions:
     goal: Any = None
     family: str | None = None
     judge_family: str | None = None
+    degrade: bool = False
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +151,8 @@ def plan_audit(plan: Plan, data: Mapping[str, Any], folder: Path, options: Audit
         left_out["self-preference"] = "families not given: --family EXPR --judge-family NAME"
     if options.attack:
         probes += _attacks(plan, verdict, columns[-1:], options, left_out, why)
+    if options.degrade:
+        probes += _planted_errors(plan, verdict, columns[-1:], options, left_out, why)
     return AuditPlan(verdict, tuple(probes), left_out)
 
 
@@ -256,4 +263,20 @@ def _attacks(
     return [
         Probe(f"attack: {name}", "attack", column=columns[0], change=change, goal=goal, attack=True)
         for name, change in perturbations.items()
+    ]
+
+
+def _planted_errors(
+    plan: Plan, verdict: ProbeVerdict, columns: Sequence[str], options: AuditOptions, left_out: dict[str, str], why: str
+) -> list[Probe]:
+    if not columns:
+        left_out[DEGRADE] = why
+        return []
+    goal = options.goal if options.goal is not None else _preferred_verdict(plan, verdict, columns[0])
+    if verdict_rank(plan, verdict.field, goal) is None:
+        left_out[DEGRADE] = "no verdict is better than another: give the best one with --goal"
+        return []
+    return [
+        Probe(f"planted: {kind}", DEGRADE, column=columns[0], change=change, goal=goal)
+        for kind, change in degradations(options.seed).items()
     ]

@@ -4,8 +4,8 @@
   statsmodels.
 - A mean: the least n with t * s / sqrt(n) at most the half-width.
 - Any metric, from a pilot: its interval narrows as the square root of the rows.
-- A difference of two shares of the same rows: Connett, Smith and McHugh (1987), the normal approximation of McNemar's test,
-  with a row less on either side, since the exact test of `verdict compare` counts whole rows.
+- A difference of two shares of the same rows: the exact power of the test of `verdict compare`, which for a share is
+  McNemar's; for very many rows its normal approximation (Connett, Smith and McHugh, 1987), with a row less on either side.
 - Repeats: the mean over n rows of r askings each has the variance (between + within / r) / n.
 """
 
@@ -34,6 +34,8 @@ from verdict_cli.storage.tables.reader import read_table
 
 MOST_ROWS_NEEDED = 10**9
 """The largest answer: more rows than anybody has."""
+MOST_ROWS_SUMMED = 20_000
+"""Beyond this, the normal approximation gives the power to a thousandth."""
 WORST = 0.5
 """The share whose interval is widest."""
 
@@ -65,13 +67,31 @@ def discordant(first: float, second: float) -> float:
 
 
 def rows_for_difference(effect: float, apart: float, level: float, power: float) -> int:
-    """The rows on which McNemar's exact test finds the difference `effect` of two shares with this power, where the share
-    `apart` of the rows (at least the effect) is right in only one of the two; with the continuity correction."""
+    """The rows on which the exchange of two runs within rows finds the difference `effect` of two shares with this power,
+    where the share `apart` of the rows (at least the effect) is right in only one of the two."""
     from scipy.special import ndtri
 
     reach = normal(level) * math.sqrt(apart) + float(ndtri(power)) * math.sqrt(max(apart - effect * effect, 0.0))
     root = (reach + math.sqrt(reach * reach + 4 * effect)) / (2 * effect)
-    return math.ceil(root * root - 1e-9)
+    if root * root > MOST_ROWS_SUMMED:
+        return math.ceil(root * root - 1e-9)
+    return _least(lambda n: power_of_difference(n, effect, apart, level) >= power)
+
+
+def power_of_difference(rows: int, effect: float, apart: float, level: float) -> float:
+    """The power of exchanging two runs within rows, which for a share is McNemar's exact test: the probability that its
+    p-value is at most one minus the level, summed over how many rows differ."""
+    from scipy.special import bdtr, bdtrik
+
+    half = 10 * math.sqrt(rows * apart * (1 - apart)) + 20
+    counts = np.arange(max(1, int(rows * apart - half)), min(rows, int(rows * apart + half)) + 1)
+    weights = bdtr(counts, rows, apart) - bdtr(counts - 1, rows, apart)
+    last = np.floor(bdtrik((1 - level) / 2, counts, 0.5) + 1e-9)  # the most rows on the losing side of a rejection
+    last = np.where(2 * bdtr(np.maximum(last, 0), counts, 0.5) <= 1 - level + 1e-12, last, last - 1)
+    gains = min(0.5 + effect / apart / 2, 1.0)
+    kept = last >= 0
+    found = bdtr(np.maximum(last, 0), counts, 1 - gains) + bdtr(np.maximum(last, 0), counts, gains)
+    return float(weights @ np.where(kept, found, 0.0))
 
 
 def rows_for_change(spread: float, effect: float, level: float, power: float) -> int:

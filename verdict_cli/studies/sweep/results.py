@@ -19,16 +19,14 @@ from verdict_cli.language.metric_registry import METRICS, find_metric
 from verdict_cli.messages import RunFacts
 from verdict_cli.plan.node import Plan
 from verdict_cli.stats.call_stats import ReplyLatencies, StandaloneCost, standalone_costs
-from verdict_cli.stats.columns.column import Ints
-from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.compare import holm_adjusted
 from verdict_cli.stats.intervals.interval_methods import MetricValue
-from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import measure
-from verdict_cli.stats.metrics.metric_families import metric_input, usable
-from verdict_cli.stats.paired import Difference, RunRows, pair, paired_difference, run_rows
+from verdict_cli.stats.paired import Difference, RunRows, run_rows
 from verdict_cli.stats.permutation import SWAPS
-from verdict_cli.stats.simultaneous import JointEstimates, joint_estimates
+from verdict_cli.stats.reference import AgainstReference, compare_with_reference
+from verdict_cli.stats.simultaneous import JointEstimates
 from verdict_cli.storage.tables.reader import read_table
 
 
@@ -89,6 +87,7 @@ class SweepResult:
     axis: str
     points: tuple[SweepPoint, ...]
     best: tuple[str, MetricValue] | None = None
+    level: float = CONFIDENCE_LEVEL
 
 
 def choose_metric(plans: Sequence[tuple[str, Plan]], metric: str | None) -> tuple[str, str | None]:
@@ -122,9 +121,16 @@ def choose_metric(plans: Sequence[tuple[str, Plan]], metric: str | None) -> tupl
 
 
 def compare_variants(
-    runs: Sequence[VariantRun], evaluation: str, metric: str | None, *, axis: str | None, recorded: bool, seed: int = 0
+    runs: Sequence[VariantRun],
+    evaluation: str,
+    metric: str | None,
+    *,
+    axis: str | None,
+    recorded: bool,
+    seed: int = 0,
+    level: float = CONFIDENCE_LEVEL,
 ) -> SweepResult:
-    """Measure the variants and compare each with the first.
+    """Measure the variants and compare each with the first; `level` is that of all intervals.
 
     DataError if rows cannot be paired or measured, UsageError if the first variant has no such metric.
     """
@@ -133,14 +139,17 @@ def compare_variants(
     points = []
     for run in runs:
         only = _with_metric(run.plan.evaluations[evaluation], metric)
-        measured = measure({evaluation: only}, run.folder / "results.parquet", seed=seed)[evaluation].values
+        measured = measure({evaluation: only}, run.folder / "results.parquet", seed=seed, level=level)[
+            evaluation
+        ].values
         standalone = standalone_costs(run.plan, run.folder / "calls.parquet", clock, recorded=recorded)
         points.append(SweepPoint(run, measured[metric], standalone))
     known = find_metric(metric)
     lower = known is not None and known.lower_is_better
-    sides = [_rows(run, evaluation, metric) for run in runs]
-    joint = _joint(metric, sides, seed)
-    points = _with_differences(points, metric, sides, joint, seed)
+    sides = [[_rows(run, evaluation, metric)] for run in runs]
+    against = compare_with_reference(metric, sides, level, [abs(seed)], SWAPS)
+    joint = against.joint
+    points = _with_differences(points, against)
     axis = axis or _default_axis(points)
     gains = [None if point.metric.value is None else point.metric.value * (-1 if lower else 1) for point in points]
     on_frontier = frontier([price(point, axis) for point in points], gains)
@@ -149,8 +158,9 @@ def compare_variants(
         f"{evaluation}.{metric}",
         lower,
         axis,
-        tuple(_with_chances(points, joint, lower, seed)),
-        _best(points, joint, evaluation, metric, gains, seed),
+        tuple(_with_chances(points, joint, lower, seed, level)),
+        _best(points, joint, evaluation, metric, gains, seed, level),
+        level,
     )
 
 
@@ -161,28 +171,15 @@ def _rows(run: VariantRun, evaluation: str, metric: str) -> RunRows:
     return run_rows({evaluation: _with_metric(run.plan.evaluations[evaluation], metric)}, results, ids)[evaluation]
 
 
-def _joint(metric: str, sides: Sequence[RunRows], seed: int) -> JointEstimates | None:
-    """The estimates of all variants over the rows that all of them score."""
-    shared = set(sides[0][2]).intersection(*(side[2] for side in sides[1:]))
-    data: list[EvaluationData] = [side[0] for side in sides]
-    of = metric_input(metric, data[0])
-    if any(each.kind != data[0].kind for each in data):
-        return None
-    rows: list[Ints] = []
-    for side in sides:
-        at = {key: index for index, key in enumerate(side[2]) if key in shared}
-        rows.append(np.array([at[key] for key in sides[0][2] if key in shared], dtype=np.int64))
-    kept = np.logical_and.reduce([usable(of, each)[at] for each, at in zip(data, rows, strict=True)])
-    return joint_estimates(metric, data, [at[kept] for at in rows], np.random.default_rng(abs(seed)))
-
-
-def _with_chances(points: list[SweepPoint], joint: JointEstimates | None, lower: bool, seed: int) -> list[SweepPoint]:
+def _with_chances(
+    points: list[SweepPoint], joint: JointEstimates | None, lower: bool, seed: int, level: float
+) -> list[SweepPoint]:
     """The points with their chances of being the best, and the frontier's that they cannot be told from."""
     if joint is None or len(points) < 2:
         return points
     rng = np.random.default_rng([abs(seed), 1])
     chances = joint.probability_best(rng, lower_is_better=lower)
-    same = joint.indistinct(CONFIDENCE_LEVEL, rng)
+    same = joint.indistinct(level, rng)
     names = [point.run.name for point in points]
     return [
         replace(
@@ -203,12 +200,13 @@ def _best(
     metric: str,
     gains: Sequence[float | None],
     seed: int,
+    level: float,
 ) -> tuple[str, MetricValue] | None:
     """The best variant with the interval that holds for all variants together; None where it is not known."""
     if joint is None or len(points) < 2 or all(gain is None for gain in gains):
         return None
     index = max(range(len(points)), key=lambda each: -np.inf if gains[each] is None else float(gains[each] or 0.0))
-    level = joint.level(CONFIDENCE_LEVEL, np.eye(len(points)), np.random.default_rng([abs(seed), 2]))
+    level = joint.level(level, np.eye(len(points)), np.random.default_rng([abs(seed), 2]))
     run = points[index].run
     only = _with_metric(run.plan.evaluations[evaluation], metric)
     found = measure({evaluation: only}, run.folder / "results.parquet", seed=seed, level=level)[evaluation]
@@ -242,23 +240,14 @@ def main_metric(run: VariantRun, name: str, seed: int) -> str:
     return next((metric for metric in scalars if measured[metric].value is not None), scalars[0])
 
 
-def _with_differences(
-    points: list[SweepPoint], metric: str, sides: Sequence[RunRows], joint: JointEstimates | None, seed: int
-) -> list[SweepPoint]:
-    level = CONFIDENCE_LEVEL
-    if joint is not None and len(points) > 2:
-        contrasts = np.eye(len(points))[1:] - np.eye(len(points))[0]
-        level = joint.level(level, contrasts, np.random.default_rng([abs(seed), 3]))
+def _with_differences(points: list[SweepPoint], found: AgainstReference) -> list[SweepPoint]:
+    differences = [None if isinstance(each, str) else each for each in found.differences]
+    adjusted = holm_adjusted([None if each is None else each.p for each in differences])
     compared = points[:1]
-    for index, point in enumerate(points[1:], 1):
-        pairs = pair(sides[0], sides[index])
-        if isinstance(pairs, str):
-            compared.append(replace(point, reason=pairs))
-            continue
-        difference = paired_difference(metric, pairs, Draw(np.random.default_rng([abs(seed), index]), level), SWAPS)
-        compared.append(replace(point, difference=difference, reason=difference.change.reason))
-    adjusted = holm_adjusted([None if point.difference is None else point.difference.p for point in compared])
-    return [
-        point if point.difference is None else replace(point, difference=replace(point.difference, p_holm=p))
-        for point, p in zip(compared, adjusted, strict=True)
-    ]
+    for point, given, difference, p in zip(points[1:], found.differences, differences, adjusted, strict=True):
+        if difference is None:
+            compared.append(replace(point, reason=str(given)))
+        else:
+            told = replace(difference, p_holm=p)
+            compared.append(replace(point, difference=told, reason=difference.change.reason))
+    return compared

@@ -63,6 +63,7 @@ def sweep_json(sweep: SweepResult, facts: Mapping[str, Any]) -> dict[str, Any]:
         "metric": sweep.metric,
         "lower_is_better": sweep.lower_is_better,
         "frontier_against": sweep.axis,
+        "level": sweep.level,
         "variants": [_point_json(point) for point in sweep.points],
         "frontier": [point.run.name for point in _frontier(sweep)],
         "best": None if sweep.best is None else {"name": sweep.best[0], **metric_json(sweep.best[1])},
@@ -113,7 +114,12 @@ def _variants_table(sweep: SweepResult) -> Table:
         for point in sweep.points
     ]
     strong = [index for index, point in enumerate(sweep.points) if point.on_frontier]
-    return Table(("variant", "metric", "95% interval", "calls", "cost", "row p50"), rows, (1, 3, 4, 5), strong=strong)
+    return Table(
+        ("variant", "metric", formatting.interval_header(sweep.level), "calls", "cost", "row p50"),
+        rows,
+        (1, 3, 4, 5),
+        strong=strong,
+    )
 
 
 def _differences_table(sweep: SweepResult) -> Table:
@@ -128,7 +134,9 @@ def _differences_table(sweep: SweepResult) -> Table:
         )
         for point in sweep.points[1:]
     ]
-    return Table(("variant", "difference", "95% interval (together)", "p (Holm)"), rows, (1, 3))
+    return Table(
+        ("variant", "difference", formatting.interval_header(sweep.level, "together"), "p (Holm)"), rows, (1, 3)
+    )
 
 
 def _best_notes(sweep: SweepResult) -> list[Note]:
@@ -183,7 +191,7 @@ def _frontier_chart(sweep: SweepResult) -> Scatter:
         [each for each in series if each.points],
         AXIS_UNITS[sweep.axis],
         sweep.metric,
-        caption="Bars are 95% intervals. The line joins the variants on the frontier.",
+        caption=f"Bars are {formatting.interval_header(sweep.level)}s. The line joins the variants on the frontier.",
     )
 
 

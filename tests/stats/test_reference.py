@@ -1,0 +1,138 @@
+"""Several pipelines against a reference: repeated runs are a level of their own."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from verdict_cli.stats.columns.column import Column
+from verdict_cli.stats.columns.row_data import EvaluationData
+from verdict_cli.stats.intervals.intervals import Draw
+from verdict_cli.stats.paired import pair, paired_difference
+from verdict_cli.stats.permutation import regrouping_test, swap_test
+from verdict_cli.stats.reference import compare_with_reference, restricted
+
+SEEDS = [7]
+
+
+def a_run(right, cluster=None):
+    """The rows of a run whose judge gets these right."""
+    n = len(right)
+    none = Column(np.full(n, np.nan), np.full(n, -1, np.int32), (), frozenset())
+    target = (np.arange(n) % 2).astype(np.int64)
+    said = np.where(right, target, 1 - target)
+    data = EvaluationData(
+        "classification", ("a", "b"), target, said, none, none, none, none, none, none, (), (), None, False, cluster
+    )
+    return data, (), [str(row) for row in range(n)]
+
+
+def runs(count, hard, rng, shift=0.0, between=0.0):
+    """Runs of a pipeline on rows of this difficulty, each with a chance of its own."""
+    return [a_run(rng.random(len(hard)) < expit(hard + shift + rng.normal(0, between))) for _ in range(count)]
+
+
+def against(*pipelines, level=0.95, swaps=0):
+    return compare_with_reference("accuracy", pipelines, level, SEEDS, swaps)
+
+
+def accuracy(run):
+    return float((run[0].target == run[0].prediction).mean())
+
+
+def test_the_spread_of_runs_is_their_variance_and_that_of_their_rows():
+    rng = np.random.default_rng(1)
+    hard = rng.normal(1, 1, 120)
+    first, second = runs(3, hard, rng), runs(2, hard, rng)
+    found = against(first, second)
+    values = [[accuracy(run) for run in pipeline] for pipeline in (first, second)]
+    assert found.values == pytest.approx([np.mean(each) for each in values])
+    assert [list(each) for each in found.runs] == [pytest.approx(each) for each in values]
+    squares = sum(np.var(each, ddof=1) * (len(each) - 1) for each in values)
+    assert found.spread.seen == pytest.approx(squares / 3)
+    noise = []
+    for pipeline in (first, second):
+        right = [run[0].target == run[0].prediction for run in pipeline]
+        pairs = [np.var(one.astype(float) - two, ddof=1) / 120 / 2 for one, two in itertools.combinations(right, 2)]
+        noise.append(np.mean(pairs) * (len(pipeline) - 1))
+    assert found.spread.within == pytest.approx(sum(noise) / 3, rel=1e-6)
+
+
+def test_a_pipeline_without_repeats_is_compared_as_two_runs_are():
+    rng = np.random.default_rng(2)
+    first, second = runs(2, rng.normal(1, 1, 60), rng)
+    found = against([first], [second], swaps=199)
+    alone = paired_difference("accuracy", pair(first, second), Draw(np.random.default_rng([*SEEDS, 1])), 199)
+    assert found.spread is None
+    assert found.differences[0] == alone
+
+
+def test_intervals_of_several_pipelines_are_wider_than_those_of_one():
+    rng = np.random.default_rng(3)
+    hard = rng.normal(1, 1, 100)
+    first, *others = ([run] for run in runs(5, hard, rng))
+    alone, together = against(first, others[0]), against(first, *others)
+    widths = [each.differences[0].change.high - each.differences[0].change.low for each in (alone, together)]
+    assert widths[1] > 1.1 * widths[0]
+
+
+def test_equal_pipelines_of_repeated_runs_seldom_differ_whatever_the_variance_between_runs():
+    rng = np.random.default_rng(4)
+    for count, between in ((3, 0.0), (3, 0.6)):
+        missed = wrong = 0
+        for _ in range(60):
+            hard = rng.normal(1.2, 1.5, 80)
+            found = against(runs(count, hard, rng, 0, between), runs(count, hard, rng, 0, between), swaps=99)
+            change = found.differences[0].change
+            missed += not change.low <= 0 <= change.high
+            wrong += found.differences[0].p <= 0.05
+        assert missed <= 7, (count, between)
+        assert wrong <= 7, (count, between)
+
+
+def test_the_noise_floor_holds_for_most_new_pairs_of_runs():
+    rng = np.random.default_rng(5)
+    within = 0
+    for _ in range(80):
+        hard = rng.normal(1, 1.5, 80)
+        one, two = runs(2, hard, rng, 0, 0.1)
+        floor = against(runs(4, hard, rng, 0, 0.1)).spread.noise_floor(0.95)
+        within += abs(accuracy(one) - accuracy(two)) <= floor
+    assert within >= 71
+
+
+def test_two_repeated_runs_are_too_few_to_know_the_variance_between_runs():
+    rng = np.random.default_rng(6)
+    hard = rng.normal(1, 1, 80)
+    found = against(runs(2, hard, rng), runs(1, hard, rng)).differences[0]
+    assert "two repeated runs do not show how much runs differ" in found.change.reason
+    assert not against(runs(2, hard, rng), runs(2, hard, rng)).differences[0].change.warnings
+
+
+def test_exchanging_two_runs_within_rows_is_the_same_test_with_either_implementation():
+    rng = np.random.default_rng(8)
+    hard = rng.normal(1, 1, 80)
+    for clusters in (None, np.arange(80) // 4):
+        first, second = (a_run(rng.random(80) < expit(hard + shift), clusters)[0] for shift in (0, 0.5))
+        rows = (np.arange(80), np.arange(80))
+        pairwise = swap_test("accuracy", "labels", (first, second), rows, np.random.default_rng(1))
+        grouped = regrouping_test("accuracy", "labels", (first, second), rows, 1, np.random.default_rng(1))
+        assert grouped == pytest.approx(pairwise, abs=0.05)
+
+
+def test_runs_of_the_same_outcomes_have_p_1_and_an_interval():
+    right = np.arange(40) % 5 > 0
+    found = against([a_run(right)] * 3, [a_run(right)], swaps=99).differences[0]
+    assert found.p == 1
+    assert found.change.low < 0 < found.change.high
+
+
+def test_other_targets_and_no_shared_row_are_reasons():
+    rng = np.random.default_rng(9)
+    first, second = runs(2, np.zeros(20), rng)
+    third = (second[0], (), [f"other {row}" for row in range(20)])
+    assert "no row in common" in against([first], [second], [third]).differences[1]
+    turned = restricted(second, np.arange(20)[::-1])
+    turned = (turned[0], (), second[2])
+    assert "targets differ" in against([first, second], [turned]).differences[0]

@@ -1,0 +1,78 @@
+"""Units that escalate: which stage answers a row, and on audited rows whether the last one gives the same verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from verdict_cli.errors import ProviderError, ReplyError, RowError
+from verdict_cli.language.units.escalate import ABSTAIN, ANSWERED_BY, ITSELF, VERDICT_FIELDS
+from verdict_cli.messages import Call, Output, Row, Stage, cost_of
+from verdict_cli.plan.node import Escalation, Node
+from verdict_cli.run.attempts import Context, draw
+from verdict_cli.run.node_run import answer_node, calls_of, fails_row
+
+
+class Answered(NamedTuple):
+    """The stage that answered (0 is the first), and on audited rows whether the last one gives the same verdict."""
+
+    stage: int
+    kept: bool | None = None
+
+
+async def escalate_answer(
+    node: Node, escalation: Escalation, row: Row, previous: Mapping[str, Any], context: Context, calls: list[Call]
+) -> tuple[Output | None, Answered]:
+    """The output of a node that escalates, None where it abstains, and the stage that answered.
+
+    Raises what `answer_node` raises.
+    """
+    for stage in range(len(node.stages)):
+        found = await answer_node(node, row, previous, context, calls, stage)
+        if not doubtful(escalation, found.values | {"response": found.response, "output": found.output}):
+            break
+    else:
+        if escalation.abstains:
+            return None, Answered(stage)
+    output, model = found.output, calls[-1].request.model.name if calls else ""
+    kept = None
+    if draw(context.seed, row.lot, f"audit {node.id}") < escalation.audit_share * 2**64:
+        kept = stage == len(node.stages) - 1 or await _same_verdict(node, row, previous, context, calls, output)
+    return ({**output, ANSWERED_BY: model} if escalation.stages else output), Answered(stage, kept)
+
+
+async def _same_verdict(
+    node: Node, row: Row, previous: Mapping[str, Any], context: Context, calls: list[Call], output: Mapping[str, Any]
+) -> bool | None:
+    """Whether the last stage gives the same choice, score or (without either) output; None if it gives none."""
+    try:
+        last = (await answer_node(node, row, previous, context, calls, len(node.stages) - 1)).output
+    except (ReplyError, ProviderError, RowError) as error:
+        if not fails_row(error):
+            raise
+        return None
+    named = next(((name,) for name in VERDICT_FIELDS if name in output), tuple(output))
+    return all(last.get(name) == output[name] for name in named if name != "explanation")
+
+
+def doubtful(escalation: Escalation, values: Mapping[str, Any]) -> bool:
+    """Whether `escalate.when` holds for an answer. RowError where its value is not a boolean."""
+    found = escalation.when(values)
+    if not isinstance(found, bool):
+        raise RowError(f"`escalate.when` gives {found!r:.80}, not true or false", hint="compare: `output.p < 0.8`")
+    return found
+
+
+def stages_of(node: Node, answered: Answered | None, calls: Sequence[Call], *, abstained: bool) -> tuple[Stage, ...]:
+    """The counts of each stage of an escalating unit at a row, of which ``answered`` gave the output; where it may abstain,
+    that is the last stage."""
+    each = calls_of(node)
+    found = [] if node.stages else [Stage(ITSELF, int(answered is not None), 0, 0.0)]
+    for place in range(len(node.stages)):
+        made = [call for call in calls if call.request.call // each == place]
+        here = answered if answered is not None and answered.stage == place else None
+        audit = (0, 0) if here is None or here.kept is None else (1, int(here.kept))
+        found.append(Stage(node.stages[place][0].name, int(here is not None), len(made), cost_of(made), *audit))
+    if node.escalation is not None and node.escalation.abstains:
+        found.append(Stage(ABSTAIN, int(abstained), 0, 0.0))
+    return tuple(found)

@@ -1,0 +1,168 @@
+"""Three or more runs over the same rows: every metric of each pipeline, and its difference from the reference.
+
+Repeated runs of one pipeline are one of the things compared, with the mean of its runs. The intervals of a metric hold
+for all pipelines together, and p-values are adjusted over all metrics and pipelines (`reference.py`, Holm).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.stats.columns.column import MISSING, Ints, disambiguate_labels
+from verdict_cli.stats.columns.saved_rows import row_identities
+from verdict_cli.stats.compare import MOST_COMPARED_SLICES, compared_metrics, holm_adjusted
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
+from verdict_cli.stats.paired import Difference, RunRows, aligned_rows, kind_mismatch, run_rows, undefined_difference
+from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS
+from verdict_cli.stats.reference import RunSpread, compare_with_reference, restricted
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralValues:
+    """A metric of each pipeline over the rows that all runs score (`values`), and of each of its runs (`runs`).
+
+    Both are empty where the metric is undefined in a run. `differences` are from the first pipeline, without it. `spread`
+    is None where no pipeline has repeated runs.
+    """
+
+    values: tuple[float, ...]
+    runs: tuple[tuple[float, ...], ...]
+    spread: RunSpread | None
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralSlice:
+    """The metrics over `n` rows that all runs have."""
+
+    n: int
+    metrics: Mapping[str, SeveralValues]
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralEvaluation:
+    """One evaluation in several runs.
+
+    `alone` counts the rows of each run that not all runs have. `slices` is expression -> value as text -> slice.
+    `reason` says why nothing could be compared.
+    """
+
+    kind: str
+    alone: tuple[int, ...] = ()
+    whole: SeveralSlice = field(default_factory=lambda: SeveralSlice(0, {}))
+    slices: Mapping[str, Mapping[str, SeveralSlice]] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralComparison:
+    """Every evaluation that all runs share, with intervals at `level`; their rows are paired by `id` or `content` (`by`).
+
+    `sizes` has the number of runs of each pipeline, the reference first.
+    """
+
+    by: str
+    level: float
+    sizes: tuple[int, ...]
+    evaluations: Mapping[str, SeveralEvaluation]
+
+
+def compare_several(
+    evaluations: Mapping[str, Sequence[Evaluation]],
+    pipelines: Sequence[Sequence[Path]],
+    *,
+    by: Sequence[str] = (),
+    seed: int = 0,
+    level: float = CONFIDENCE_LEVEL,
+) -> SeveralComparison:
+    """The `results.parquet` of each pipeline's runs against the first pipeline's; each evaluation as each run defines it.
+
+    `by` are expressions over the first run's rows that slice every evaluation, after its own. Raises DataError where rows
+    cannot be paired or measured.
+    """
+    results = [run for pipeline in pipelines for run in pipeline]
+    known = row_identities(results)
+    sliced = {
+        name: [
+            each.model_copy(update={"by": () if index else tuple(dict.fromkeys((*each.by, *by)))})
+            for index, each in enumerate(runs)
+        ]
+        for name, runs in evaluations.items()
+    }
+    sides = [
+        run_rows({name: each[index] for name, each in sliced.items()}, run, known.keys[index])
+        for index, run in enumerate(results)
+    ]
+    sizes = tuple(len(each) for each in pipelines)
+    compared = {}
+    for name, runs in sliced.items():
+        compared[name] = _evaluation(name, runs[0], [side.pop(name) for side in sides], sizes, level, seed)
+    wholes = iter(_adjusted([each.whole for each in compared.values()]))
+    return SeveralComparison(
+        known.by, level, sizes, {name: replace(each, whole=next(wholes)) for name, each in compared.items()}
+    )
+
+
+def _evaluation(
+    name: str, evaluation: Evaluation, runs: Sequence[RunRows], sizes: Sequence[int], level: float, seed: int
+) -> SeveralEvaluation:
+    first, slices_of, _ = runs[0]
+    rows = aligned_rows(runs)
+    if isinstance(rows, str):
+        return SeveralEvaluation(first.kind, reason=rows)
+    alone = tuple(len(run[2]) - len(rows[0]) for run in runs)
+    if why := next(filter(None, (kind_mismatch(first, run[0]) for run in runs)), ""):
+        return SeveralEvaluation(first.kind, alone, reason=why)
+    metrics = compared_metrics(evaluation, first)
+
+    def compared(kept: Ints, swaps: int, *names: str) -> SeveralSlice:
+        seeds = [abs(seed), zlib.crc32("\0".join((name, *names)).encode())]
+        some = [restricted(run, at[kept]) for run, at in zip(runs, rows, strict=True)]
+        starts = np.cumsum([0, *sizes])
+        pipelines = [some[start : start + size] for start, size in zip(starts, sizes, strict=False)]
+        values = {metric: _values(metric, pipelines, level, seeds, swaps) for metric in metrics}
+        return SeveralSlice(len(kept), values)
+
+    slices = {}
+    for text, keys in zip(evaluation.by, slices_of, strict=True):
+        codes = keys.codes[rows[0]]
+        counts = np.bincount(codes[codes != MISSING], minlength=len(keys.labels))
+        order = np.argsort(-counts, kind="stable")[:MOST_COMPARED_SLICES]
+        order = order[counts[order] > 0]
+        parts = [compared(np.flatnonzero(codes == code), FEWER_SWAPS, text, str(code)) for code in order]
+        labels = disambiguate_labels([keys.labels[code] for code in order])
+        slices[text] = dict(zip(labels, _adjusted(parts), strict=True))
+    whole = compared(np.arange(len(rows[0])), SWAPS)
+    return SeveralEvaluation(first.kind, alone, whole, slices)
+
+
+def _values(
+    metric: str, pipelines: Sequence[Sequence[RunRows]], level: float, seeds: Sequence[int], swaps: int
+) -> SeveralValues:
+    found = compare_with_reference(metric, pipelines, level, [*seeds, zlib.crc32(metric.encode())], swaps)
+    differences = tuple(undefined_difference(each) if isinstance(each, str) else each for each in found.differences)
+    return SeveralValues(found.values, found.runs, found.spread, differences)
+
+
+def _adjusted(parts: Sequence[SeveralSlice]) -> list[SeveralSlice]:
+    """The slices with the p-values of all metrics and pipelines as of one family."""
+    every = [each for part in parts for values in part.metrics.values() for each in values.differences]
+    adjusted = iter(holm_adjusted([each.p for each in every]))
+    return [
+        replace(
+            part,
+            metrics={
+                name: replace(
+                    values, differences=tuple(replace(each, p_holm=next(adjusted)) for each in values.differences)
+                )
+                for name, values in part.metrics.items()
+            },
+        )
+        for part in parts
+    ]
