@@ -88,7 +88,7 @@ def _lines(number: str, message: MessageData) -> Iterator[str]:
     if message.get("content") not in (None, "") or not message.get("tool_calls"):
         yield f"{number} {speaker}: {content_text(message.get('content'))}"
     for call in message.get("tool_calls", ()):
-        yield f"{number} {role} called {call['function']['name']}({_arguments(call['function']['arguments'])})"
+        yield f"{number} {role} called {call['function']['name']}({arguments_text(call['function']['arguments'])})"
 
 
 def content_text(content: Any) -> str:
@@ -114,7 +114,7 @@ def conversation_images(messages: Sequence[MessageData]) -> tuple[str, ...]:
     )
 
 
-def _arguments(text: str) -> str:
+def arguments_text(text: str) -> str:
     """A tool's arguments in JSON's usual spelling; as they are where they are not JSON."""
     try:
         return json.dumps(json.loads(text), ensure_ascii=False) if text.strip() else "{}"
