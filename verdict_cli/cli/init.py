@@ -14,6 +14,7 @@ import typer
 from verdict_cli.cli import prompts
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import PipelineOptions, RowOptions
+from verdict_cli.cli.open_dataset import dataset_files
 from verdict_cli.cli.options import Quiet
 from verdict_cli.errors import DataError, OutputError, Problem, UsageError
 from verdict_cli.language.document.document import read_document
@@ -34,7 +35,6 @@ from verdict_cli.llm.model_families import is_local
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.run.run_directory import output_errors
 from verdict_cli.storage.datasets.dataset import Dataset, missing_column
-from verdict_cli.storage.datasets.files import find_files
 from verdict_cli.storage.datasets.read import stream_rows
 
 EMBEDDED = "baseline/lexical"
@@ -113,7 +113,7 @@ def _write_pipeline(
 ) -> Path:
     """Write a pipeline file from the options and the answers."""
     _refuse_existing([out], force=force)
-    files = find_files(data)
+    files = dataset_files(data)
     samples: dict[str, list[Any]] = {}
     for row in islice(stream_rows(Dataset(files)), _READ):
         for name, value in row.source.items():
