@@ -59,6 +59,9 @@ HOSTILE = {
 }
 
 
+PICTURE = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
 @pytest.fixture(scope="session")
 def verdict() -> Callable[..., None]:
     """Runs a command that must end well, or with failed rows."""
@@ -100,6 +103,50 @@ def hostile_run(verdict: Callable[..., None], tmp_path_factory: pytest.TempPathF
     )
     verdict("run", folder / "pipeline.yaml", folder / "data.jsonl", "--out", folder / "run", "--quiet")
     return folder / "run"
+
+
+CHAT = [
+    {"role": "system", "content": "Be kind."},
+    {"role": "user", "content": [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": PICTURE}}]},
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "function": {"name": "look<b>", "arguments": '{"deep": true}'}}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "<img src=x onerror=alert(3)>"},
+    {"role": "assistant", "content": "A long story. " * 200},
+    {"role": "__proto__", "content": "</script><script>alert(1)</script> safe\u202eefas"},
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def chat_run(verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run over a conversation with a picture, a tool, a long turn and hostile texts."""
+    folder = tmp_path_factory.mktemp("chat")
+    row = {"id": "c", "messages": CHAT, "label": 2}
+    (folder / "data.jsonl").write_text(json.dumps(row) + "\n")
+    (folder / "pipeline.yaml").write_text(
+        "verdict: 1\nname: chat\nmodel: baseline/lexical\ndataset: {id: id, schema: {messages: conversation}}\n"
+        "pipeline:\n  - {unit: JudgeUnit, name: judge, prompt: '{source.messages}'}\n"
+        "evaluate: {e: {prediction: output.score, target: source.label}}\n"
+    )
+    verdict("run", folder / "pipeline.yaml", folder / "data.jsonl", "--out", folder / "run", "--quiet")
+    return folder / "run"
+
+
+def check_chat(page: Any) -> None:
+    """Whether the open row shows the conversation of `chat_run` as a chat."""
+    page.wait_for_selector(".chat")
+    turns = page.locator(".chat .turn")
+    assert page.locator(".chat .turn-head").all_inner_texts() == [
+        "system [1]", "user [2]", "assistant [3]", "tool look<b> [4]", "assistant [5]", "__proto__ [6]",
+    ]  # fmt: skip
+    assert page.locator(".chat .turn-image").all_inner_texts() == ["image: image/png, 70 bytes"]
+    assert list(filter(None, turns.nth(2).inner_text().split("\n")))[1:] == ["called look<b>", '{"deep": true}']
+    assert "<img src=x onerror=alert(3)>" in turns.nth(3).inner_text()
+    assert turns.nth(4).locator("details:not([open]) summary").inner_text().endswith("(2,800 characters)")
+    turns.nth(4).locator("summary").click()
+    assert turns.nth(4).locator(".turn-text").inner_text().count("A long story.") == 200
+    assert turns.nth(5).get_attribute("class") == "turn other"
+    assert "base64" not in page.locator("body").inner_text()
+    assert "\u202e" not in page.locator("body").inner_text()
+    assert page.locator("dialog img, dialog script").count() == 0
 
 
 @pytest.fixture(scope="session")

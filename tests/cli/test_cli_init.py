@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -142,10 +143,44 @@ def test_labels_that_do_not_fit_a_yes_or_no_are_told_before_anything_is_written(
     assert not (shell.folder / "judge.yaml").exists()
 
 
-def test_a_part_of_a_column_is_told_with_its_column(shell: Any) -> None:
-    data = shell.write("data.jsonl", '{"turn": {"q": "x"}}\n')
-    done = shell("init", data, *QUESTION, "--columns", "turn.q")
-    assert "give the whole column 'turn', then write {source.turn.q} in the prompt" in done.err
+def test_a_column_within_a_column_is_named_by_its_path(shell: Any) -> None:
+    data = shell.write("data.jsonl", '{"turn": {"q": "x", "the a": "y"}, "label": {"ok": true}}\n' * 2)
+    done = shell("init", data, *QUESTION, "--columns", "turn.q,turn.the a", "--target", "label.ok")
+    assert done.code == 0, done.err
+    text = (shell.folder / "judge.yaml").read_text(encoding="utf-8")
+    assert "{source.turn.q}" in text and "{source.turn['the a']}" in text and "target: source.label.ok\n" in text
+    assert "no column 'turn.z'" in shell("init", data, *QUESTION, "--columns", "turn.z", "--force").err
+
+
+def test_a_conversation_and_contexts_are_declared(shell: Any) -> None:
+    row = {"messages": [{"role": "user", "content": "Hi"}], "contexts": ["a", "b"], "note": None}
+    data = shell.write("data.jsonl", f"{json.dumps(row)}\n")
+    assert "--columns messages,contexts" in shell("init", data).err
+    assert shell("init", data, *QUESTION, "--columns", "messages,contexts").code == 0
+    text = (shell.folder / "judge.yaml").read_text(encoding="utf-8")
+    assert 'schema: {messages: conversation, contexts: "list[str]"}' in text
+
+
+@pytest.mark.parametrize(
+    ("log_format", "log", "comparisons"),
+    [
+        ("inspect", "inspect-0.3.285.eval", ["source.scores.includes == 'C'", "source.scores.match == 'C'"]),
+        ("promptfoo", "promptfoo-0.121.20.json", ["source.scores.pass", "source.scores.score"]),
+        ("deepeval", "deepeval-4.3.1.json", ["source.scores.pass", "source.scores.Length"]),
+    ],
+)
+def test_the_scores_of_an_imported_log_are_compared_with_the_judge(
+    log_format: str, log: str, comparisons: list[str], shell: Any
+) -> None:
+    logs = Path(__file__).parents[1] / "benchmarks" / "tool_logs" / "logs"
+    assert shell("import", log_format, logs / log, "--out", "rows.jsonl").code == 0
+    done = shell("init", "rows.jsonl", *QUESTION, "--columns", "input,output")
+    assert (done.code, "failed 0" in done.out) == (0, True), done.err
+    text = (shell.folder / "judge.yaml").read_text(encoding="utf-8")
+    assert re.findall(r"^    target: (.*)$", text, re.MULTILINE) == [
+        json.dumps(each) if " " in each else each for each in comparisons
+    ]
+    assert shell("validate", "judge.yaml", "rows.jsonl").code == 0
 
 
 def test_a_file_with_semicolons_is_read(shell: Any) -> None:

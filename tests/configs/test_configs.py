@@ -42,6 +42,11 @@ SAMPLES = {
     "claims": "statements_sample",
     "checklist": "checklists_sample",
     "per_turn": "dialogues_sample",
+    "task_success": "agents_sample",
+    "tool_calls": "agents_sample",
+    "faithfulness": "contexts_sample",
+    "relevance": "chats_sample",
+    "dialogue_refusal": "chats_sample",
 }
 JURY = ["baseline/lexical", "baseline/random", "baseline/lexical", "baseline/random", "baseline/lexical"]
 REPLIES = {

@@ -27,7 +27,12 @@ def sample(name: str) -> Rows:
 
 
 def judged(
-    config: str, rows: Rows, replies: Callable[[dict[str, Any]], Iterator[tuple[str, int | None, Any]]], folder: Path
+    config: str,
+    rows: Rows,
+    replies: Callable[[dict[str, Any]], Iterator[tuple[str, int | None, Any]]],
+    folder: Path,
+    *,
+    column: str = "output.score",
 ) -> tuple[list[Any], Mapping[str, Measures]]:
     """The scores of the rows and the run's metrics, where each unit (at an entry) replied so."""
     pipeline = Pipeline.from_yaml(ROOT / "configs" / f"{config}.yaml")
@@ -40,7 +45,7 @@ def judged(
                 file.write(json.dumps(line if item is None else {**line, "item": item}) + "\n")
     pipeline.run_dataset(rows, folder / "run", replay=recording)
     results = folder / "run" / "results.parquet"
-    scores = [score for batch in read_table(results, ["output.score"]) for score in batch["output.score"]]
+    scores = [score for batch in read_table(results, [column]) for score in batch[column]]
     return scores, measure(pipeline.plan().evaluations, results)
 
 
@@ -113,6 +118,70 @@ def test_each_turn_of_the_assistant_is_judged(tmp_path: Path) -> None:
     scores, found = judged("per_turn", rows, replies, tmp_path)
     assert scores == pytest.approx([sum(row["helpful"]) / len(row["helpful"]) for row in rows])
     assert (found["turns"].values["accuracy"].value, found["turns"].rows) == (1.0, 12)
+
+
+def test_the_three_questions_of_a_trace_are_measured_apart(tmp_path: Path) -> None:
+    rows = sample("agents")
+
+    def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
+        said = {key: row[key] for key in ("success", "side_effects", "repetition")}
+        said["success"] |= row["id"] == "a-02"
+        yield "judge", None, {"explanation": "As [2] shows.", **said}
+
+    _, found = judged("task_success", rows, replies, tmp_path, column="output.success")
+    values = {name: found[name].values["accuracy"].value for name in ("success", "side_effects", "repetition")}
+    assert values == {"success": 7 / 8, "side_effects": 1, "repetition": 1}
+    table = read_table(tmp_path / "run" / "results.parquet", ["output.citations"])
+    assert [cited for batch in table for cited in batch["output.citations"]] == [[2]] * 8
+
+
+def test_a_model_is_called_only_for_tool_calls_with_other_arguments(tmp_path: Path) -> None:
+    rows = sample("agents")
+    differ = {"a-01": 0, "a-03": 0, "a-05": 1}
+
+    def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
+        if row["id"] in differ:
+            yield "arguments", differ[row["id"]], verdict(row["right"])
+
+    scores, found = judged("tool_calls", rows, replies, tmp_path)
+    assert scores == [row["right"] for row in rows]
+    assert found["right"].values["accuracy"].value == 1
+    recall = [1, 1, 0, 1, 1 / 2, 1, 1, 0]  # nothing was expected of the last one
+    precision = [1, 2 / 3, 0, 1, 1 / 2, 1, 1, 0]
+    assert found["recall"].values["mean"].value == pytest.approx(sum(recall) / 8)
+    assert found["precision"].values["mean"].value == pytest.approx(sum(precision) / 8)
+
+
+def test_claims_are_checked_against_numbered_contexts(tmp_path: Path) -> None:
+    rows = sample("contexts")
+
+    def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
+        texts = [] if row["id"] == "x-06" else row["answer"].split(". ")
+        yield "split", None, {"claims": texts}
+        for place in range(len(texts)):
+            yield "check", place, {"explanation": "By [1].", "score": place < round(row["supported"] * len(texts))}
+
+    scores, found = judged("faithfulness", rows, replies, tmp_path)
+    assert scores == pytest.approx([row["supported"] for row in rows])
+    assert (found["claims"].rows, found["people"].values["mae"].value) == (11, 0)
+
+
+@pytest.mark.parametrize(("config", "labels"), [("relevance", "relevant"), ("dialogue_refusal", "refusals")])
+def test_the_turns_of_a_chat_are_labelled(tmp_path: Path, config: str, labels: str) -> None:
+    rows = sample("chats")
+
+    def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
+        for place, label in enumerate(row[labels]):
+            yield "judge", place, {"explanation": "", "choice" if labels == "refusals" else "score": label}
+
+    column = "output.refused" if labels == "refusals" else "output.score"
+    scores, found = judged(config, rows, replies, tmp_path, column=column)
+    right = "full_refusal" if labels == "refusals" else True
+    assert scores == pytest.approx([row[labels].count(right) / len(row[labels]) for row in rows])
+    assert found["labels" if labels == "refusals" else "turns"].values["accuracy"].value == 1
+    if labels == "refusals":
+        by = found["refusals"].groups["'harmful' if source.harmful[index] else 'harmless'"]
+        assert (by["harmful"]["mean"].value, by["harmless"]["mean"].value) == (1 / 2, 2 / 12)
 
 
 def test_a_submission_earns_the_weights_of_its_leaves(tmp_path: Path) -> None:

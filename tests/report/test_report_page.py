@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from browser_fixtures import HOSTILE
+from browser_fixtures import HOSTILE, check_chat
 
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.document import ReportDocument, Section
@@ -178,3 +178,12 @@ def test_the_story_of_a_row_shows_its_entries_as_a_table(verdict, look, tmp_path
     assert seen.text(".entries th") == ["entry", "claim", "check.score"]
     assert seen.text(".entries td") == ["0", "sky is blue", "true", "1", "<b>grass</b>", "false"]
     assert "check, entry 1" in seen.page.locator("dialog").inner_text()
+
+
+def test_a_conversation_is_shown_as_a_chat(chat_run, look):
+    page = look(chat_run / "report.html").page
+    assert "[1] system: Be kind. [2] user: What is this?" in page.locator("table.rows tbody tr").inner_text()
+    page.locator("table.rows tbody button").first.click()
+    check_chat(page)
+    assert page.locator(".call details .turn-image").all_inner_texts() == ["image: image/png, 70 bytes"]
+    assert "iVBOR" not in page.content()

@@ -11,6 +11,7 @@ from verdict_cli.benchmarks.card import UNKNOWN, Card, CardFile
 from verdict_cli.benchmarks.data_dir import data_directory, local_path
 from verdict_cli.benchmarks.download import DownloadTarget, Pause, download
 from verdict_cli.benchmarks.hub import HubSplit, split_of
+from verdict_cli.benchmarks.hub_cache import keep_split
 from verdict_cli.benchmarks.verify import findings
 from verdict_cli.errors import DataError, FetchError, UsageError
 
@@ -69,12 +70,14 @@ def fetch_split(reference: str, out: Path | None, limit: int, *, pause: Pause = 
     if sum(shard.size for shard in split.shards) > limit:
         raise FetchError(
             f"hf:{reference} has {sum(shard.size for shard in split.shards):,} bytes, more than {limit:,}",
-            hint="give a larger --max-size, in MiB",
+            hint=f"verdict datasets fetch hf:{reference} --max-size MIB, with a larger size in MiB",
         )
     folder = out or data_directory() / split.folder
     for shard in split.shards:
         target = DownloadTarget(shard.url, folder / shard.name, shard.sha256, shard.size, limit, split.headers)
         download(target, pause=pause)
+    if out is None:
+        keep_split(reference, folder, {shard.name: shard.size for shard in split.shards})
     unproven = sum(not shard.sha256 for shard in split.shards)
     proof = "SHA-256 as the hub states" if not unproven else f"the hub states no checksum of {unproven} of them"
     return Fetched(folder, (f"{_count(split)}: {proof}",))

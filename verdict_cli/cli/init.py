@@ -14,6 +14,7 @@ import typer
 from verdict_cli.cli import prompts
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import PipelineOptions, RowOptions
+from verdict_cli.cli.open_dataset import dataset_files
 from verdict_cli.cli.options import Quiet
 from verdict_cli.errors import DataError, OutputError, Problem, UsageError
 from verdict_cli.language.document.document import read_document
@@ -30,11 +31,11 @@ from verdict_cli.language.scaffold import (
     texts,
     with_schema_line,
 )
+from verdict_cli.language.scaffold_columns import column_type, compared_scores, nested_columns, suggested_columns
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.run.run_directory import output_errors
 from verdict_cli.storage.datasets.dataset import Dataset, missing_column
-from verdict_cli.storage.datasets.files import find_files
 from verdict_cli.storage.datasets.read import stream_rows
 
 EMBEDDED = "baseline/lexical"
@@ -113,7 +114,7 @@ def _write_pipeline(
 ) -> Path:
     """Write a pipeline file from the options and the answers."""
     _refuse_existing([out], force=force)
-    files = find_files(data)
+    files = dataset_files(data)
     samples: dict[str, list[Any]] = {}
     for row in islice(stream_rows(Dataset(files)), _READ):
         for name, value in row.source.items():
@@ -121,14 +122,20 @@ def _write_pipeline(
     if not samples:
         raise DataError(Problem("empty-dataset", "the dataset holds no rows", "", data))
     key = identifier(samples)
+    inside = nested_columns(samples)
+    own, samples = samples, {**samples, **{name: values for name, (_, values) in inside.items()}}
     incomplete = question is None or columns is None
     if incomplete and not prompts.is_interactive():
-        raise prompts.missing_options(data, samples, question=question is not None, columns=columns is not None)
+        raise prompts.missing_options(
+            data, samples, suggested_columns(own, ()), question=question is not None, columns=columns is not None
+        )
     if incomplete and target is None:
         target = prompts.ask_target(samples)
     _check_columns([target] if target else [], samples, "--target", data)
     judged_columns = (
-        prompts.split_words(columns) if columns is not None else prompts.ask_columns(samples, (key, target))
+        prompts.split_words(columns)
+        if columns is not None
+        else prompts.ask_columns(samples, suggested_columns(own, (key, target)))
     )
     _check_columns(judged_columns, samples, "--columns", data)
     for name in (*judged_columns, *([target] if target else [])):
@@ -158,6 +165,9 @@ def _write_pipeline(
         id=key,
         target=target,
         numbers=number_type(samples[target]) if target else None,
+        paths={name: path for name, (path, _) in inside.items()},
+        types={name: kind for name in judged_columns if name in own and (kind := column_type(own[name]))},
+        compared=compared_scores(own, scale_text) if target not in inside else (),
     )
     _write(
         {out: pipeline_text(scaffold), out.parent / SCHEMA: (folder("schemas") / SCHEMA).read_text(encoding="utf-8")}
@@ -177,11 +187,7 @@ def _check_columns(names: Sequence[str], samples: dict[str, list[Any]], flag: st
     for name in names:
         if name not in samples:
             problem = missing_column(name, samples)
-            whole, dot, inside = name.partition(".")
-            hint = problem.hint
-            if dot and whole in samples:
-                hint = f"give the whole column {whole!r}, then write {{source.{whole}.{inside}}} in the prompt"
-            raise UsageError(f"{flag}: {data}: {problem.message}", hint=hint)
+            raise UsageError(f"{flag}: {data}: {problem.message}", hint=problem.hint)
 
 
 def _copy_template(template: str, data: str | None, out: Path | None, *, force: bool) -> tuple[Path, str | None]:

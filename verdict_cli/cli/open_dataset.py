@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from verdict_cli.cli.console import print_error
+from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.errors import DataError
 from verdict_cli.language.package_files import datasets, file_or_named
 from verdict_cli.plan.node import Plan
@@ -21,7 +21,8 @@ from verdict_cli.storage.object_store.folder import is_remote_url, path_of
 def open_dataset(plan: Plan, data: str, spool_to: Path, *, skip_bad_rows: bool = False) -> Dataset:
     """The dataset of the plan. Standard input (`-`), a pipe's JSON lines and the content of a URL are copied to files in `spool_to` first.
 
-    A bare name such as `xstest_sample` that is not a file is the sample of that name.
+    A bare name such as `xstest_sample` that is not a file is the sample of that name, `hf:OWNER/NAME[:SPLIT]` a split of the
+    Hugging Face hub.
     """
     if data == "-":
         files: tuple[Path, ...] = (copy_stdin(sys.stdin.buffer, spool_to),)
@@ -29,7 +30,7 @@ def open_dataset(plan: Plan, data: str, spool_to: Path, *, skip_bad_rows: bool =
         with Path(data).open("rb") as pipe:
             files = (copy_stdin(pipe, spool_to),)
     else:
-        files = local_copy_of_url(data, spool_to) if is_remote_url(data) else _located(path_of(data))
+        files = local_copy_of_url(data, spool_to) if is_remote_url(data) else dataset_files(data)
     return dataset_for(plan, files, skip_bad_rows=skip_bad_rows)
 
 
@@ -50,8 +51,14 @@ def check_data(
     return facts
 
 
-def _located(data: str) -> tuple[Path, ...]:
-    """The files of a path or a sample. DataError where there are none, which hints at a sample of a similar path."""
+def dataset_files(data: str) -> tuple[Path, ...]:
+    """The files of a path, a sample or a split of the hub. DataError where there are none, which hints at a sample of a
+    similar path; UsageError and FetchError for a split that the hub does not give."""
+    if data.startswith("hf:"):
+        from verdict_cli.benchmarks.hub_cache import hub_dataset  # here, because the benchmarks are optional
+
+        return find_files(str(hub_dataset(data, print_message)))
+    data = path_of(data)
     given = Path(data)
     if not given.is_dir() and (named := file_or_named(given, datasets)) != given:
         return (named,)

@@ -31,10 +31,12 @@ def ask_dataset() -> str:
     return str(typer.prompt("Your dataset (JSONL, JSON, CSV, TSV or Parquet)", err=True))
 
 
-def missing_options(data: str, samples: Mapping[str, Sequence[Any]], *, question: bool, columns: bool) -> UsageError:
+def missing_options(
+    data: str, samples: Mapping[str, Sequence[Any]], suggested: Sequence[str], *, question: bool, columns: bool
+) -> UsageError:
     """The error without a terminal: the missing options, and the columns of the file to choose from."""
     missing = [flag for flag, is_set in (("--question", question), ("--columns", columns)) if not is_set]
-    names = ",".join([name for name, values in samples.items() if _has_text(values)][-2:] or list(samples)[:2])
+    names = ",".join(suggested[-2:] or list(samples)[:2])
     command = ["verdict", "init", data, "--question", "Is the answer right?", "--columns", names]
     return UsageError(
         f"{' and '.join(missing)} must be given, because there is no terminal to prompt on",
@@ -42,13 +44,12 @@ def missing_options(data: str, samples: Mapping[str, Sequence[Any]], *, question
     )
 
 
-def ask_columns(samples: Mapping[str, Sequence[Any]], excluded: Sequence[str | None]) -> tuple[str, ...]:
-    """Prompt for the columns that the judge reads. The default is every text column but the `excluded`."""
+def ask_columns(samples: Mapping[str, Sequence[Any]], suggested: Sequence[str]) -> tuple[str, ...]:
+    """Prompt for the columns that the judge reads. The default is the suggested ones."""
     print_message("Columns:")
     for name, values in samples.items():
         print_message(f"  {name:20} {_shorten(values[0] if values else None)}")
-    texts = [name for name, values in samples.items() if name not in excluded and _has_text(values)]
-    answer = typer.prompt("Which columns does the judge read?", default=",".join(texts or samples), err=True)
+    answer = typer.prompt("Which columns does the judge read?", default=",".join(suggested or samples), err=True)
     return split_words(str(answer))
 
 
@@ -80,7 +81,3 @@ def split_words(text: str) -> tuple[str, ...]:
 def _shorten(value: Any) -> str:
     text = " ".join(str(value).split())
     return text if len(text) <= _MOST_VALUE_CHARS else text[: _MOST_VALUE_CHARS - 1] + "…"
-
-
-def _has_text(values: Sequence[Any]) -> bool:
-    return any(isinstance(value, str) for value in values)

@@ -35,8 +35,8 @@ def run(
     data: Annotated[
         str,
         typer.Argument(
-            help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, a URL (s3://…), the name of a "
-            "sample shipped with verdict, or - for JSONL on standard input."
+            help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, a URL (s3://…), hf:OWNER/NAME[:SPLIT] "
+            "of the Hugging Face hub, the name of a sample shipped with verdict, or - for JSONL on standard input."
         ),
     ],
     out: Annotated[

@@ -1,4 +1,4 @@
-"""Citations of a conversation's turns in an explanation: `[3]` (language-2.md, section C1)."""
+"""Citations in an explanation, `[3]`: of a conversation's turns (language-2.md, section C1), or of a list's entries."""
 
 from __future__ import annotations
 
@@ -14,28 +14,35 @@ from verdict_cli.language.extractors.bound_extractor import EXPLANATION
 from verdict_cli.language.transcript import numbered
 
 CITATIONS = "citations"
-"""The output field with the numbers of the cited turns, in ascending order."""
+"""The output field with the cited numbers, in ascending order."""
 
 _CITED = re.compile(r"\[(\d{1,9})\]")
 
 
 @dataclass(frozen=True)
 class Citations:
-    """The conversation that an explanation cites, by an expression."""
+    """What an explanation cites: a conversation, or a list such as the contexts of an answer, by an expression."""
 
-    conversation: Expression
+    cited: Expression
 
     def check(self, response: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        """Raise ReplyError for a citation of a turn that the conversation does not have, RowError where the expression gives
-        no conversation."""
-        try:
-            turns = numbered(self.conversation(values)).numbers
-        except ConversationError as error:
-            raise RowError(f"`cites: {self.conversation.text}`: {error}", kind="input") from None
-        unknown = [number for number in _cited(response) if number not in turns]
+        """Raise ReplyError for a citation of a turn or an entry that does not exist, RowError where the expression gives
+        neither a conversation nor a list of texts."""
+        what, numbers = self._numbers(self.cited(values))
+        unknown = [number for number in _cited(response) if number not in numbers]
         if unknown:
-            has = f"turns {turns[0]} to {turns[-1]}" if turns else "no turns"
-            raise ReplyError(f"the explanation cites [{unknown[0]}], but the conversation has {has}", kind="invalid")
+            owner = "conversation" if what == "turns" else "list"
+            has = f"{what} {numbers[0]} to {numbers[-1]}" if numbers else f"no {what}"
+            raise ReplyError(f"the explanation cites [{unknown[0]}], but the {owner} has {has}", kind="invalid")
+
+    def _numbers(self, value: Any) -> tuple[str, Sequence[int]]:
+        """What can be cited, and its numbers: those of the turns, or from 1 to the list's length."""
+        if isinstance(value, list) and value and all(isinstance(entry, str) for entry in value):
+            return "entries", range(1, len(value) + 1)
+        try:
+            return "turns", numbered(value).numbers
+        except ConversationError as error:
+            raise RowError(f"`cites: {self.cited.text}`: {error}", kind="input") from None
 
     @staticmethod
     def of(responses: Sequence[Mapping[str, Any]]) -> list[int]:

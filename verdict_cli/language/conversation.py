@@ -68,9 +68,9 @@ def _read(message: Any) -> Iterator[MessageData]:
     if isinstance(message.get("name"), str):
         head["name"] = message["name"]
     content = message["parts"] if isinstance(message.get("parts"), list | tuple) else message.get("content")
-    calls = [_tool_call(call) for call in message.get("tool_calls") or ()]
+    calls = [read_tool_call(call) for call in message.get("tool_calls") or ()]
     if isinstance(message.get("function_call"), Mapping):  # OpenAI's form before tools
-        calls.append(_tool_call({"function": message["function_call"]}))
+        calls.append(read_tool_call({"function": message["function_call"]}))
     if isinstance(message.get("tool_call_id"), str):
         head["tool_call_id"] = message["tool_call_id"]
     if content is None or isinstance(content, str):
@@ -114,8 +114,8 @@ def _text(part: Mapping[str, Any]) -> MessageData:
     return {"type": "text", "text": part["text"] if isinstance(part.get("text"), str) else part["content"]}
 
 
-def _tool_call(call: Any) -> MessageData:
-    """A call of a tool, from any API's form."""
+def read_tool_call(call: Any) -> MessageData:
+    """A call of a tool in the one form, from any API's. Raises ConversationError for what is not a call."""
     if not isinstance(call, Mapping):
         raise ConversationError(f"the tool call {call!r:.80} is not a mapping")
     function = call["function"] if isinstance(call.get("function"), Mapping) else call
@@ -123,7 +123,12 @@ def _tool_call(call: Any) -> MessageData:
     if not isinstance(name, str):
         raise ConversationError(f"the tool call {call!r:.80} has no name")
     arguments: Any = next(
-        (function[key] for key in ("arguments", "args", "input") if function.get(key) is not None), {}
+        (
+            function[key]
+            for key in ("arguments", "args", "input", "input_parameters", "inputParameters")
+            if function.get(key) is not None
+        ),
+        {},
     )
     if not isinstance(arguments, str):
         arguments = _json(arguments)
@@ -172,7 +177,7 @@ def _openai_image(part: Mapping[str, Any]) -> MessageData:
 _KINDS: dict[Callable[[Mapping[str, Any]], Any], Callable[[Mapping[str, Any]], MessageData]] = {
     # Gemini's parts have no type.
     lambda part: "type" not in part and isinstance(part.get("text"), str): _text,
-    lambda part: "type" not in part and "functionCall" in part: lambda part: _tool_call(part["functionCall"]),
+    lambda part: "type" not in part and "functionCall" in part: lambda part: read_tool_call(part["functionCall"]),
     lambda part: "type" not in part and "functionResponse" in part: lambda part: _tool_result(part["functionResponse"]),
     lambda part: "type" not in part and "inlineData" in part: lambda part: _data(
         part["inlineData"].get("mimeType"), part["inlineData"].get("data")
@@ -183,7 +188,7 @@ _KINDS: dict[Callable[[Mapping[str, Any]], Any], Callable[[Mapping[str, Any]], M
         part.get("type") in ("text", "input_text", "output_text")
         and (isinstance(part.get("text"), str) or isinstance(part.get("content"), str))
     ): _text,
-    lambda part: part.get("type") in ("tool_use", "tool_call"): _tool_call,
+    lambda part: part.get("type") in ("tool_use", "tool_call"): read_tool_call,
     lambda part: part.get("type") in ("tool_result", "tool_call_response"): _tool_result,
     lambda part: part.get("type") == "image" and isinstance(part.get("source"), Mapping): _anthropic_image,
     lambda part: part.get("type") in ("image_url", "input_image", "image"): _openai_image,

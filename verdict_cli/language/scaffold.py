@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, floor
 from typing import Any
+
+from verdict_cli.language.scaffold_columns import ColumnPath, column_slot
 
 SCHEMA = "pipeline.schema.json"
 """The name of the copy of the schema next to the pipeline, for editors."""
@@ -24,7 +26,8 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 @dataclass(frozen=True, slots=True)
 class Scaffold:
     """The parts of a first pipeline. ``scale`` is `boolean`, `A-B` (whole numbers) or words from worst to best;
-    ``numbers`` is `int` or `float` where the file writes the target's numbers as texts."""
+    ``numbers`` is `int` or `float` where the file writes the target's numbers as texts. ``paths`` has the paths of columns
+    within columns, ``types`` those to declare, ``compared`` evaluations with the scores of another tool."""
 
     name: str
     question: str
@@ -34,6 +37,13 @@ class Scaffold:
     id: str | None = None
     target: str | None = None
     numbers: str | None = None
+    paths: Mapping[str, ColumnPath] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    compared: Sequence[tuple[str, list[str]]] = ()
+
+    def slot(self, column: str) -> str:
+        """The placeholder of a column."""
+        return column_slot(self.paths.get(column, (column,)))
 
 
 def with_schema_line(text: str) -> str:
@@ -121,8 +131,11 @@ def _dataset(start: Scaffold) -> list[str]:
     keys = []
     if start.id is not None:
         keys.append(f"  id: {_scalar(start.id)}   # names each row in results and messages")
-    if start.numbers and start.target is not None:
+    if start.numbers and start.target is not None and start.target not in start.paths:
         keys.append(f"  schema: {{{_scalar(start.target)}: float}}   # texts in the file")
+    elif start.types:
+        types = ", ".join(f"{_scalar(name)}: {_scalar(kind)}" for name, kind in start.types.items())
+        keys.append(f"  schema: {{{types}}}")
     return ["dataset:", *keys, ""] if keys else []
 
 
@@ -146,19 +159,8 @@ def _prompt(start: Scaffold) -> list[str]:
     lines = [*start.question.strip().splitlines()]
     for column in start.columns:
         tag = "_".join(_WORD.findall(column)) or "value"
-        lines += ["", f"<{tag}>", _slot(column), f"</{tag}>"]
+        lines += ["", f"<{tag}>", start.slot(column), f"</{tag}>"]
     return [f"      {line}".rstrip() for line in lines]
-
-
-def _slot(column: str) -> str:
-    if re.fullmatch(r"[A-Za-z_]\w*", column, re.ASCII):
-        return f"{{source.{column}}}"
-    quote = '"' if "'" in column else "'"
-    return f"{{source[{quote}{column}{quote}]}}"
-
-
-def _path(column: str) -> str:
-    return _slot(column)[1:-1]
 
 
 def _evaluate(start: Scaffold) -> list[str]:
@@ -167,8 +169,11 @@ def _evaluate(start: Scaffold) -> list[str]:
             "evaluate:",
             "  agreement:   # with the labels: each metric with its 95% interval",
             "    prediction: output.score",
-            f"    target: {_scalar(_path(start.target))}",
+            f"    target: {_scalar(start.slot(start.target)[1:-1])}",
+            *_compared(start),
         ]
+    if start.compared:
+        return ["evaluate:", *_compared(start)]
     value = "output.score"
     if start.scale != "boolean" and not re.fullmatch(r"\d+-\d+", start.scale):
         value = f"output.score == {_words(start.scale)[-1]!r}"
@@ -178,6 +183,14 @@ def _evaluate(start: Scaffold) -> list[str]:
         "  score:",
         f"    value: {_scalar(value)}",
     ]
+
+
+def _compared(start: Scaffold) -> list[str]:
+    """The evaluations with the scores of another tool."""
+    lines = []
+    for name, keys in start.compared:
+        lines += [f"  {name}:   # the other tool's score of the same row", *(f"    {key}" for key in keys)]
+    return lines
 
 
 def _scalar(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from verdict_cli.language.conversation import MessageData, read_conversation
@@ -15,10 +15,13 @@ CHAT_ROLES = {"user", "assistant", "system", "developer", "tool"}
 class NumberedMessages(list[MessageData]):
     """Messages in the one form, with their numbers in the conversation that they were taken from."""
 
-    def __init__(self, pairs: Iterable[tuple[int, MessageData]]) -> None:
-        kept = list(pairs)
-        super().__init__(message for _, message in kept)
-        self.numbers = tuple(number for number, _ in kept)
+    def __init__(self, messages: Sequence[MessageData], numbers: Sequence[int]) -> None:
+        super().__init__(messages)
+        self.numbers = numbers
+
+    def part(self, places: slice) -> NumberedMessages:
+        """Some of the messages; they keep their numbers."""
+        return NumberedMessages(self[places], self.numbers[places])
 
 
 class Transcript(str):
@@ -29,18 +32,21 @@ class Transcript(str):
 
 def numbered(value: Any) -> NumberedMessages:
     """The messages of a conversation in any form, numbered from 1. Raises ConversationError."""
-    return value if isinstance(value, NumberedMessages) else NumberedMessages(enumerate(read_conversation(value), 1))
+    if isinstance(value, NumberedMessages):
+        return value
+    messages = read_conversation(value)
+    return NumberedMessages(messages, range(1, len(messages) + 1))
 
 
 def filtered(value: Any, name: str, argument: int | str) -> NumberedMessages:
     """Some messages of a conversation, by one of MESSAGE_FILTERS; they keep their numbers. Raises ConversationError."""
     messages = numbered(value)
-    pairs = list(zip(messages.numbers, messages, strict=True))
     if name in ("last", "first"):
-        count = int(argument)
-        return NumberedMessages(pairs[len(pairs) - min(count, len(pairs)) :] if name == "last" else pairs[:count])
+        count = min(int(argument), len(messages))
+        return messages.part(slice(len(messages) - count, None) if name == "last" else slice(count))
     wanted = name == "only"
-    return NumberedMessages(pair for pair in pairs if (pair[1]["role"] == argument) == wanted)
+    kept = [place for place, message in enumerate(messages) if (message["role"] == argument) == wanted]
+    return NumberedMessages([messages[place] for place in kept], [messages.numbers[place] for place in kept])
 
 
 MESSAGE_FILTERS: dict[str, type] = {"last": int, "first": int, "without": str, "only": str}
@@ -82,7 +88,7 @@ def _lines(number: str, message: MessageData) -> Iterator[str]:
     if message.get("content") not in (None, "") or not message.get("tool_calls"):
         yield f"{number} {speaker}: {content_text(message.get('content'))}"
     for call in message.get("tool_calls", ()):
-        yield f"{number} {role} called {call['function']['name']}({_arguments(call['function']['arguments'])})"
+        yield f"{number} {role} called {call['function']['name']}({arguments_text(call['function']['arguments'])})"
 
 
 def content_text(content: Any) -> str:
@@ -108,7 +114,7 @@ def conversation_images(messages: Sequence[MessageData]) -> tuple[str, ...]:
     )
 
 
-def _arguments(text: str) -> str:
+def arguments_text(text: str) -> str:
     """A tool's arguments in JSON's usual spelling; as they are where they are not JSON."""
     try:
         return json.dumps(json.loads(text), ensure_ascii=False) if text.strip() else "{}"

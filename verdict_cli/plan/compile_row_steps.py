@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from verdict_cli.language.authoring.step import ENTRY, MOST_ENTRIES
+from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.paths import ExpressionPath
 from verdict_cli.language.fields.types import (
@@ -73,7 +74,7 @@ class RowSteps:
 
 def _compile_each(step: RowStep, scope: NodeScope) -> EachGroup | None:
     path = (*step.path, "each")
-    entries = _expression(step, step.keys.each or "", (*_ROOTS, "turns"), scope, "each")
+    entries = _expression(step, step.keys.each or "", (*_ROOTS, *ENTRY_LISTS), scope, "each")
     if entries is None:
         return None
     kind = without_null(entries.type)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from verdict_cli.errors import ReplyError, RowError
+from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.paths import ExpressionPath, follow
-from verdict_cli.language.expressions.turns import TURNS, turns
+from verdict_cli.language.expressions.turns import Turn
 from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType, list_of
 
 if TYPE_CHECKING:
@@ -69,14 +70,9 @@ class EachGroup:
         """The expression."""
         return self.entries.text
 
-    @property
-    def is_turns(self) -> bool:
-        """Whether the entries are the turns of a conversation."""
-        return self.entries.type == TURNS
-
     def list_of(self, values: Mapping[str, Any]) -> list[Any]:
         """The entries. RowError, with the entry's number, for a list that cannot be run."""
-        found = self.entries({**values, "turns": turns})
+        found = self.entries({**values, **ENTRY_LISTS})
         if not isinstance(found, list):
             raise RowError(f"`each: {self.text}` gives {found!r:.80}, not a list", kind="input")
         if len(found) > self.most:
@@ -91,7 +87,7 @@ class EachGroup:
         try:
             if entry is None:
                 raise RowError("it is null")
-            if not (self.is_turns or isinstance(self.entry, UnknownType)):
+            if not isinstance(entry, Turn) and not isinstance(self.entry, UnknownType):
                 entry = self.entry.read(entry)
             for path in self.shown:
                 if follow(path, {self.name: entry}) is None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from verdict_cli.language.authoring.step import ENTRY, RowKeys
+from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.namespace import Namespace
@@ -52,8 +53,9 @@ class RowStep:
 
 ENTRY_RESERVED = frozenset(
     {
-        "source", "previous", "input", "unit", "response", "output", "outputs", "nodes", "human", "index", "turns", "loop",
+        "source", "previous", "input", "unit", "response", "output", "outputs", "nodes", "human", "index", "loop",
         "true", "false", "none", "True", "False", "None", "not", "and", "or", "in", "is", "if", "else",
+        *ENTRY_LISTS,
     }
 )  # fmt: skip
 """Names that an entry of `each` cannot have."""

@@ -11,6 +11,7 @@ import numpy as np
 import orjson
 
 from verdict_cli.language.extractors.token_distribution import is_logprob
+from verdict_cli.report.chat import as_conversation, chat_turns, image_notes
 from verdict_cli.report.compress import NESTED, encoded
 from verdict_cli.report.entry_tables import entry_tables
 from verdict_cli.stats.columns.column import Ints
@@ -82,7 +83,9 @@ class _RowDetailsBuilder:
         self.row = row["row"]
         self.left_out = self.calls_left_out = self.calls_unreadable = 0
         self.failure = _failure(row)
-        self.source = {own: self.cut(row[name]) for name, own in sources.items()}
+        self.chats: dict[str, dict[str, Any]] = {"source": {}, "outputs": {}}
+        self.turns_left_out = 0
+        self.source = self.shown("source", {own: row[name] for name, own in sources.items()})
         given = {name: row[name] for name in outputs if row[name] is not None}
         tables, left = entry_tables(given)
         self.entries = [
@@ -93,8 +96,20 @@ class _RowDetailsBuilder:
             for table in tables
         ]
         self.entries_left_out = sum(max(0, len(table.rows) - MOST_ENTRY_ROWS) for table in tables)
-        self.outputs = {name: self.cut(value) for name, value in left.items()}
+        self.outputs = self.shown("outputs", left)
         self.calls: list[dict[str, Any]] = []
+
+    def shown(self, part: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values, shortened, without those that are conversations, which become chats of the part."""
+        others = {}
+        for name, value in values.items():
+            messages = as_conversation(value)
+            if messages is None:
+                others[name] = self.cut(value)
+            else:
+                chat = self.chats[part][name] = chat_turns(messages, self.cut, self.most)
+                self.turns_left_out += chat["left"]
+        return others
 
     def add(self, call: Mapping[str, Any]) -> None:
         """Add the row's next call."""
@@ -111,6 +126,8 @@ class _RowDetailsBuilder:
         left = []
         if self.left_out:
             left.append(f"{self.left_out:,} characters of long texts are left out here.")
+        if self.turns_left_out:
+            left.append(f"{self.turns_left_out:,} turns of its conversations are left out here.")
         if self.entries_left_out:
             left.append(f"{self.entries_left_out:,} of its entries are left out here.")
         if self.calls_left_out:
@@ -123,6 +140,7 @@ class _RowDetailsBuilder:
             "failure": self.failure,
             "source": self.source,
             "outputs": self.outputs,
+            "chats": self.chats,
             "entries": self.entries,
             "calls": [{**call, "open": len(self.calls) == 1} for call in self.calls],
             "cut": " ".join(left),
@@ -151,8 +169,13 @@ class _RowDetailsBuilder:
             "error": self.cut(call["error"]),
             "reply": self.cut(call["reply"]),
             "probabilities": probabilities,
-            "messages": [{**message, "content": self.cut(message["content"])} for message in messages],
+            "messages": [self.message(message) for message in messages],
         }
+
+    def message(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """A message of a prompt, with notes in place of its images."""
+        images = image_notes([image["image"] for image in message.get("images") or ()])
+        return {"role": message["role"], "content": self.cut(message["content"]), "images": images}
 
     def cut(self, value: Any) -> Any:
         """The value, shortened where it is a long text or holds much."""

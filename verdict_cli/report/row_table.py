@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from verdict_cli.report.chat import chat_preview
 from verdict_cli.report.compress import NESTED, encoded, packed, packed_bytes
 from verdict_cli.report.document import RowBrowser, TableColumn
 from verdict_cli.report.report_context import ReportContext
@@ -176,6 +177,7 @@ def _result_cells(context: ReportContext, indices: Ints) -> dict[str, list[Any]]
 
 
 def _short(value: Any, most: int) -> Any:
+    value = chat_preview(value)
     if isinstance(value, NESTED):
         value = encoded(value).decode()
     return f"{value[:most]}…" if isinstance(value, str) and len(value) > most else value

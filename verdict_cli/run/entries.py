@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, ReplyError, RowError, VerdictError
+from verdict_cli.language.expressions.turns import Turn
 from verdict_cli.messages import Call, Entry, Failure, Row, Stage
 from verdict_cli.plan.levels import EachGroup, field_lists, present
 from verdict_cli.plan.node import Node
@@ -76,7 +77,7 @@ def entry_rows(row: Row, group: EachGroup, entries: Sequence[Any]) -> list[Row]:
     seen: dict[str, int] = {}
     rows = []
     for place, entry in enumerate(entries):
-        digest = _digest([key, entry])
+        digest = _digest([key, entry.digest if isinstance(entry, Turn) else entry])
         copy = seen[digest] = seen.get(digest, -1) + 1
         inside = {**names, group.name: entry, "index": place}
         rows.append(
@@ -98,8 +99,8 @@ def shown_names(row: Row, group: EachGroup) -> dict[str, Any]:
     """The entries that a unit inside sees, by name, as the results have them: turns without the messages before them."""
     assert row.entry is not None
     names = {name: entry for name, entry in row.entry.names.items() if name != "index"}
-    if group.is_turns:
-        names[group.name] = {key: value for key, value in names[group.name].items() if key not in ("before", "message")}
+    if isinstance(names[group.name], Turn):
+        names[group.name] = names[group.name].row_columns()
     return names
 
 

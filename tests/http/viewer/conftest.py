@@ -15,11 +15,14 @@ Shown = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
-def runs(recorded_run: Path, hostile_run: Path, two_runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(
+    recorded_run: Path, hostile_run: Path, chat_run: Path, two_runs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """A folder with a real run, two runs over the sample, and one that is up to no good."""
     folder = tmp_path_factory.mktemp("runs")
     shutil.copytree(recorded_run, folder / "recorded")
     shutil.copytree(hostile_run, folder / "hostile")
+    shutil.copytree(chat_run, folder / "chat")
     for name in ("lexical", "random"):
         shutil.copytree(two_runs / name, folder / "sample" / name)
     return folder

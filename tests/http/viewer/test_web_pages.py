@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from browser_fixtures import HOSTILE
+from browser_fixtures import HOSTILE, check_chat
 
 from verdict_cli.messages import Reply, Usage
 from verdict_cli.run.run_directory import RunDirectory
@@ -162,6 +162,13 @@ def test_rows_that_are_up_to_no_good_are_text(viewer, look):
     page.wait_for_selector("dialog .call")
     assert HOSTILE["script"] in page.locator("dialog").inner_text()
     assert page.locator("main img, main a[href^=javascript], main script").count() == 0
+
+
+def test_a_conversation_is_shown_as_a_chat(viewer, look):
+    page = look(f"{viewer}/run?run=chat&row=0", wait="dialog .call").page
+    check_chat(page)
+    page.keyboard.press("Escape")
+    assert "[1] system: Be kind. [2] user: What is this?" in page.locator(ROWS).inner_text()
 
 
 def test_a_megabyte_is_shown_whole(viewer, look):

@@ -55,6 +55,16 @@ def test_no_citation_is_an_empty_list(tmp_path: Path, scripted_model: Any) -> No
     assert judge(tmp_path).run({"messages": MESSAGES}).citations == []
 
 
+def test_the_entries_of_a_list_are_cited_by_their_numbers(tmp_path: Path, scripted_model: Any) -> None:
+    replies = iter(["as [3] shows", "as [2] shows", "none shows it"])
+    scripted_model.answer = lambda _: json.dumps({"explanation": next(replies), "score": 1})
+    assert judge(tmp_path).run({"messages": ["one", "two"]}).citations == [2]
+    assert judge(tmp_path).run({"messages": ["one", "two"]}).citations == []
+    scripted_model.answer = lambda _: json.dumps({"explanation": "as [0] shows", "score": 1})
+    with pytest.raises(VerdictError, match=r"cites \[0\], but the list has entries 1 to 2"):
+        judge(tmp_path).run({"messages": ["one", "two"]})
+
+
 def test_a_row_without_a_conversation_fails(tmp_path: Path, scripted_model: Any) -> None:
     scripted_model.answer = lambda _: json.dumps({"explanation": "rude", "score": 1})
     with pytest.raises(VerdictError, match=r"`cites: source\.messages`"):

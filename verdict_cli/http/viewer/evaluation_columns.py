@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from verdict_cli.report.chat import chat_preview
 from verdict_cli.report.compress import encoded
 from verdict_cli.stats.evaluation_results import RowScores
 
@@ -32,6 +33,7 @@ class EvaluationColumns:
 
 def shorten(value: Any) -> Any:
     """The value of a cell: long texts are cut, lists and mappings become text."""
+    value = chat_preview(value)
     if isinstance(value, list | dict):
         value = encoded(value).decode()
     return f"{value[:MOST_CELL]}…" if isinstance(value, str) and len(value) > MOST_CELL else value

@@ -14,9 +14,10 @@ from jinja2.parser import Parser
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions import resource_limits
 from verdict_cli.language.expressions.ast_check import check_ast, literal_path, rewrite, tested_paths
+from verdict_cli.language.expressions.entry_lists import ENTRY_LIST_TYPES
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolve, unresolved
 from verdict_cli.language.expressions.sandbox import LARGEST_BITS, Sandbox, sandbox_environment
-from verdict_cli.language.expressions.turns import TURNS
+from verdict_cli.language.expressions.turns import Turns
 from verdict_cli.language.fields.field_keys import fits
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, FieldType, PlainType, ScaleType, UnknownType
 from verdict_cli.language.transcript import NumberedMessages
@@ -37,7 +38,7 @@ def to_plain(value: Any) -> Any:
         return str(value)
     if isinstance(value, Mapping):
         return {to_plain(key): to_plain(item) for key, item in value.items()}
-    if isinstance(value, NumberedMessages):
+    if isinstance(value, NumberedMessages | Turns):
         return value
     if isinstance(value, list | tuple | Iterator | KeysView | ValuesView | ItemsView):
         return [to_plain(item) for item in value]
@@ -64,8 +65,8 @@ def infer_type(node: nodes.Node, type_of: Callable[[ExpressionPath], FieldType])
         return TRUTH
     if isinstance(node, nodes.Concat):
         return TEXT
-    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) and node.node.name == "turns":
-        return TURNS
+    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name):
+        return ENTRY_LIST_TYPES.get(node.node.name, UnknownType())
     if isinstance(node, nodes.Filter):
         return _FILTERS.get(node.name, UnknownType())
     if isinstance(node, nodes.CondExpr) and node.expr2 is not None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from typing import Any
+
+import orjson
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.conversation import ConversationError
@@ -15,21 +19,64 @@ TURNS = ListType(
 """The type of what `turns` gives."""
 
 
-def turns(messages: Any, role: str | None = None) -> list[dict[str, Any]]:
+class Turn(Mapping[str, Any]):
+    """A message of a conversation with those before it, which are taken from the conversation when they are read: copies
+    for every turn would grow with the square of the turns.
+
+    ``digest`` is of the message and all before it.
+    """
+
+    def __init__(self, conversation: NumberedMessages, place: int, digest: str) -> None:
+        self.digest = digest
+        self._conversation, self._place = conversation, place
+        message = conversation[place]
+        self._own = {
+            "index": conversation.numbers[place] - 1,
+            "role": message["role"],
+            "content": content_text(message.get("content")),
+            "before": None,
+            "message": message,
+        }
+
+    def __getitem__(self, key: str) -> Any:
+        return self._conversation.part(slice(self._place)) if key == "before" else self._own[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._own
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._own)
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+    def row_columns(self) -> dict[str, Any]:
+        """What the results have of it."""
+        return {key: self._own[key] for key in ("index", "role", "content")}
+
+
+class Turns(list[Turn]):
+    """The turns of a conversation as an expression's value: other lists of turns become plain data."""
+
+
+def turns(messages: Any, role: str | None = None) -> Turns:
     """An entry for each message, or for each of one role: its index, role and text, the messages before it, and
     itself. RowError for anything but a list of messages."""
     try:
         read = numbered(messages)
     except ConversationError as error:
         raise RowError(f"`turns`: {error}", kind="input") from None
-    return [
-        {
-            "index": number - 1,
-            "role": message["role"],
-            "content": content_text(message.get("content")),
-            "before": NumberedMessages(zip(read.numbers[:place], read[:place], strict=True)),
-            "message": message,
-        }
-        for place, (number, message) in enumerate(zip(read.numbers, read, strict=True))
-        if role is None or message["role"] == role
-    ]
+    found = Turns()
+    digest = blake2b(digest_size=16)
+    for place, (number, message) in enumerate(zip(read.numbers, read, strict=True)):
+        digest.update(_content([number, message]))
+        if role is None or message["role"] == role:
+            found.append(Turn(read, place, digest.hexdigest()))
+    return found
+
+
+def _content(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # beyond 64 bits, half a surrogate pair, or deeply nested
+        return repr(value).encode("utf-8", "surrogatepass")

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.conversation import ConversationError, read_conversation
+from verdict_cli.language.conversation import ConversationError
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.parse_value import quoted
+from verdict_cli.language.transcript import numbered
 
 
 class FieldType(Protocol):
@@ -234,9 +235,9 @@ class TranscriptType(_NotNumeric):
     """A conversation: a list of messages with a `role` and a `content`."""
 
     def read(self, value: Any) -> Any:
-        """The messages in OpenAI's form, whatever API's form they have."""
+        """The messages in OpenAI's form, whatever API's form they have. They are not read again where a prompt shows them."""
         try:
-            return read_conversation(value)
+            return numbered(value)
         except ConversationError as error:
             raise ReplyError(str(error)) from None
 

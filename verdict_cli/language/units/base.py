@@ -171,8 +171,8 @@ class LLMUnit(UnitBase):
     examples: Examples | None = None
     """Labelled rows that the prompt shows before the row to judge."""
     cites: Annotated[str, Field(min_length=1)] | None = None
-    """An expression of the conversation whose turns the explanation cites as `[3]`: a turn that does not exist makes the reply
-    unreadable, and the output has their numbers as `citations`."""
+    """An expression of the conversation whose turns, or of the list of texts whose entries, the explanation cites as `[3]`: a
+    number that does not exist makes the reply unreadable, and the output has the numbers as `citations`."""
     response: FieldTypes | None = None
     """Fields of the response besides the unit's own, which follow them."""
     streamed: bool = Field(default=False, alias="stream")

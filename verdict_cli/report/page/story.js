@@ -18,17 +18,39 @@ const isShares = (value) => value && typeof value === 'object' && !Array.isArray
 
 const isShort = (value) => !isShares(value) && worded(value).length <= 60 && !worded(value).includes('\n');
 
-/** Named values: short ones side by side, long texts in blocks, shares as bars. */
-function fields(title, values) {
+const FOLDED_CHARACTERS = 700;
+const FOLDED_LINES = 12;
+const ROLES = ['user', 'assistant', 'system', 'developer', 'tool'];
+
+/** A turn's text; a long one folded. */
+function turnText(text) {
+  if (text.length <= FOLDED_CHARACTERS && text.split('\n').length <= FOLDED_LINES) return make('p', { class: 'turn-text' }, said(text));
+  const start = text.slice(0, 160).replace(/\s+/g, ' ');
+  return make('details', {}, make('summary', {}, said(`${start}…`), ` (${number(text.length)} characters)`), make('p', { class: 'turn-text' }, said(text)));
+}
+
+/** A conversation: its turns with their numbers, tool calls, and notes in place of images. */
+function chat({ turns, left }) {
+  const items = turns.map((turn) => make('li', { class: `turn ${ROLES.includes(turn.role) ? turn.role : 'other'}` },
+    make('div', { class: 'turn-head' }, make('b', {}, said(turn.name ? `${turn.role} ${turn.name}` : turn.role)), ` [${number(turn.number)}]`),
+    ...(turn.text ? [turnText(turn.text)] : []),
+    ...turn.images.map((note) => make('p', { class: 'turn-image' }, 'image: ', said(note))),
+    ...turn.calls.map(([name, given]) => make('div', { class: 'turn-call' }, 'called ', make('code', {}, said(name)), turnText(given)))));
+  return make('div', { class: 'chat' }, make('ol', {}, ...items), ...(left ? [make('p', { class: 'note' }, `${number(left)} more turns`)] : []));
+}
+
+/** Named values: short ones side by side, long texts in blocks, shares as bars, conversations as chats. */
+function fields(title, values, chats) {
   const entries = Object.entries(values);
-  if (!entries.length) return [];
+  if (!entries.length && !Object.keys(chats).length) return [];
   const brief = entries.filter(([, value]) => isShort(value));
   const list = make('dl', { class: 'facts' }, ...brief.map(([name, value]) => fact(said(name), said(value))));
   const blocks = entries.filter(([, value]) => !isShort(value)).flatMap(([name, value]) => [
     make('h4', {}, said(name)),
     isShares(value) ? bars(Object.entries(value)) : make('pre', { tabindex: '0' }, said(value)),
   ]);
-  return [make('h3', {}, title), ...(brief.length ? [list] : []), ...blocks];
+  const talks = Object.entries(chats).flatMap(([name, talk]) => [make('h4', {}, said(name)), chat(talk)]);
+  return [make('h3', {}, title), ...(brief.length ? [list] : []), ...blocks, ...talks];
 }
 
 /** The entries of a list with what was said of each, a table for each list. */
@@ -61,7 +83,7 @@ function callCard(call) {
   }
   const prompt = make('details', { open: call.open }, make('summary', {}, 'prompt'));
   for (const { role, content, images } of call.messages) {
-    prompt.append(make('h4', {}, said(images ? `${role}, ${images.length} pictures` : role)), make('pre', { tabindex: '0' }, said(content)));
+    prompt.append(make('h4', {}, said(role)), make('pre', { tabindex: '0' }, said(content)), ...images.map((note) => make('p', { class: 'turn-image' }, 'image: ', said(note))));
   }
   card.append(prompt);
   return card;
@@ -71,8 +93,8 @@ function callCard(call) {
 function told(story) {
   const parts = [];
   if (story.failure) parts.push(make('p', { class: 'notice' }, said(story.failure)));
-  parts.push(...fields('Source', story.source));
-  parts.push(...fields('Outputs', story.outputs));
+  parts.push(...fields('Source', story.source, story.chats.source));
+  parts.push(...fields('Outputs', story.outputs, story.chats.outputs));
   parts.push(...entryTables(story.entries));
   if (story.calls.length) parts.push(make('h3', {}, `Calls (${story.calls.length})`), ...story.calls.map(callCard));
   if (story.cut) parts.push(make('p', { class: 'note' }, visible(story.cut)));

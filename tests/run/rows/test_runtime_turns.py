@@ -1,0 +1,189 @@
+"""Turns judged by `each: turns(…)`: they equal the same turns judged row by row, and long conversations take time and memory
+in proportion."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from verdict_cli import Pipeline
+from verdict_cli.language import transcript
+from verdict_cli.language.expressions.turns import turns
+from verdict_cli.messages import Request
+from verdict_cli.stats.measure import measure
+from verdict_cli.storage.tables.reader import read_table
+
+DEBATES = 40
+HEAD = """
+verdict: 1
+name: p
+model: {name: people, retries: 0}
+"""
+UNIT = """
+    unit: JudgeUnit
+    name: judge
+    scale: {type: continuous, min: 0, max: 1}
+    extract: {type: regex, fields: {score: LAST_FLOAT}}
+"""
+BY_TURN = f"""{HEAD}
+dataset: {{id: name, schema: {{messages: conversation}}}}
+pipeline:
+  - each: turns(source.messages, 'user')
+    as: turn{UNIT}    prompt: "{{source.question}}\\n{{turn.before}}\\n{{turn.content}}\\n{{turn.before | last(2)}}"
+  - {{unit: MeanPoolUnit, field: score}}
+evaluate: {{turns: {{items: judge, prediction: output.score, target: source.right, kind: numeric, metrics: [mae, rmse]}}}}
+"""
+BY_ROW = f"""{HEAD}
+dataset: {{id: key, schema: {{before: conversation}}}}
+pipeline:
+  -{UNIT[4:]}    prompt: "{{source.question}}\\n{{source.before}}\\n{{source.content}}\\n{{source.before | last(2)}}"
+evaluate: {{turns: {{prediction: output.score, target: source.right, kind: numeric, metrics: [mae, rmse], cluster: source.name}}}}
+"""
+
+
+def debates(shared: Path) -> list[dict[str, Any]]:
+    """Recorded debates, their judge as the user: what judges said at each turn, and how probable they held the first answer."""
+    path = shared / "data" / "debates_quality" / "debates.jsonl.gz"
+    if not path.exists():
+        pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
+    rows = []
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for line in file:
+            row = json.loads(line)
+            turns = [turn for turn in row["turns"] if turn["role"] != "OfflineJudgments"]
+            messages = [
+                {"role": "user", "content": turn["text"]}
+                if turn["role"] == "Judge"
+                else {"role": "assistant", "name": turn["role"], "content": turn["text"]}
+                for turn in turns
+            ]
+            rows.append(
+                {
+                    "name": f"{len(rows)}",
+                    "question": row["question"],
+                    "messages": messages,
+                    "right": 1.0 - row["correct_index"],
+                    "said": [turn["distribution"][0] for turn in turns if turn["role"] == "Judge"],
+                }
+            )
+            if len(rows) == DEBATES:
+                break
+    return rows
+
+
+def judged(text: str, rows: list[dict[str, Any]], replies: list[dict[str, Any]], folder: Path) -> tuple[Any, Any, Any]:
+    """The scores by unit, the messages sent, and the metrics."""
+    folder.mkdir()
+    (folder / "p.yaml").write_text(text, encoding="utf-8")
+    (folder / "replies.jsonl").write_text("".join(f"{json.dumps(reply)}\n" for reply in replies), encoding="utf-8")
+    pipeline = Pipeline.from_yaml(folder / "p.yaml")
+    pipeline.run_dataset(rows, folder / "run", replay=folder / "replies.jsonl")
+    results = folder / "run" / "results.parquet"
+    scores = [score for batch in read_table(results, ["judge.score"]) for score in batch["judge.score"]]
+    sent = [sent for batch in read_table(folder / "run" / "calls.parquet", ["messages"]) for sent in batch["messages"]]
+    return scores, sent, measure(pipeline.plan().evaluations, results)["turns"].values
+
+
+def test_turns_judged_in_a_row_equal_rows_of_one_turn(shared: Path, tmp_path: Path) -> None:
+    rows = debates(shared)
+    replies = [
+        {"id": row["name"], "unit": "judge", "item": place, "reply": repr(said)}
+        for row in rows
+        for place, said in enumerate(row["said"])
+    ]
+    scores, sent, metrics = judged(BY_TURN, rows, replies, tmp_path / "turns")
+    single = []
+    for row in rows:
+        own = [place for place, message in enumerate(row["messages"]) if message["role"] == "user"]
+        single += [
+            {"key": f"{row['name']}/{place}", "before": row["messages"][:at], "content": row["messages"][at]["content"]}
+            | {key: row[key] for key in ("name", "question", "right")}
+            for place, at in enumerate(own)
+        ]
+    replies = [{"id": f"{reply['id']}/{reply['item']}", "unit": "judge", "reply": reply["reply"]} for reply in replies]
+    row_scores, row_sent, row_metrics = judged(BY_ROW, single, replies, tmp_path / "rows")
+    assert [score for scores_of_row in scores for score in scores_of_row] == row_scores
+    assert len(row_scores) == sum(len(row["said"]) for row in rows) > 150
+    assert sent == row_sent
+    for name in ("mae", "rmse"):
+        assert (metrics[name].value, metrics[name].low, metrics[name].high) == pytest.approx(
+            (row_metrics[name].value, row_metrics[name].low, row_metrics[name].high), abs=1e-12
+        )
+        assert metrics[name].clusters == row_metrics[name].clusters == DEBATES
+
+
+LONG = f"""{HEAD}
+dataset: {{schema: {{messages: conversation}}}}
+pipeline:
+  - each: turns(source.messages)
+    as: turn
+    max: 500
+    unit: JudgeUnit
+    name: judge
+    explanation: true
+    cites: source.messages
+    prompt: "{{turn.before | last(6)}}\n{{turn.content}}"
+  - {{unit: MeanPoolUnit, field: score}}
+"""
+
+
+def long_conversation(count: int) -> list[dict[str, Any]]:
+    """An image in every 25th turn."""
+    return [
+        {"role": "user", "content": f"turn {place}"}
+        if place % 25
+        else {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": f"turn {place}"},
+                {"type": "image_url", "image_url": {"url": f"https://pictures.example/{place}.png"}},
+            ],
+        }
+        for place in range(count)
+    ]
+
+
+def test_each_turn_of_a_long_conversation_sends_the_images_of_its_window(
+    tmp_path: Path, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: dict[str, list[str]] = {}
+    read = []
+
+    def answer(request: Request) -> str:
+        (message,) = request.messages
+        sent[message.content] = [url for _, url in message.images]
+        return json.dumps({"explanation": "", "score": 3})
+
+    def counted(value: Any) -> Any:
+        read.append(1)
+        return original(value)
+
+    original = transcript.read_conversation
+    monkeypatch.setattr(transcript, "read_conversation", counted)
+    scripted_model.answer = answer
+    (tmp_path / "p.yaml").write_text(LONG, encoding="utf-8")
+    Pipeline.from_yaml(tmp_path / "p.yaml").run({"messages": long_conversation(500)})
+    assert len(sent) == 500
+    for text, images in sent.items():
+        place = int(text.rpartition("turn ")[2].split()[0])
+        window = [at for at in range(max(0, place - 6), place) if at % 25 == 0]
+        assert images == [f"https://pictures.example/{at}.png" for at in window]
+    assert len(read) == 1
+
+
+def test_turns_take_memory_in_proportion() -> None:
+    def peak(count: int) -> int:
+        messages = long_conversation(count)
+        tracemalloc.start()
+        found = turns(messages)
+        assert len(found[-1]["before"]) == count - 1
+        size = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return size
+
+    assert peak(2_000) < 5 * peak(500)

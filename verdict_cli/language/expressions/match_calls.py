@@ -1,0 +1,101 @@
+"""`match_calls(source.messages, source.expected)`: an agent's tool calls next to the expected ones, as entries of `each`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from verdict_cli.errors import RowError
+from verdict_cli.language.conversation import ConversationError, read_tool_call
+from verdict_cli.language.fields.types import INTEGER, TEXT, ListType, OptionalType, RecordType
+from verdict_cli.language.transcript import numbered
+
+MATCHES = ListType(
+    RecordType({"tool": TEXT, "match": TEXT, "expected": TEXT, "made": TEXT, "turn": OptionalType(INTEGER)})
+)
+"""The type of what `match_calls` gives."""
+
+
+def match_calls(messages: Any, expected: Any) -> list[dict[str, Any]]:
+    """An entry for each expected call, then one for each call that was not expected.
+
+    `match` is `exact` where the tool and all arguments are equal, `arguments` where the tool was called with other arguments,
+    `missing` where it was not, and `extra` for a call that was not expected. Every call counts once, in any order. Arguments
+    are compared as JSON values: their order does not matter, and 5 equals 5.0.
+
+    Args:
+        messages: A conversation, or the list of the calls that were made.
+        expected: The list of the calls, in any API's form.
+
+    Raises:
+        RowError: one of them is neither.
+    """
+    made = _made(messages)
+    wanted = _calls(expected, "the expected calls")
+    taken: dict[int, int] = {}
+    for exactly in (True, False):
+        for place, call in enumerate(wanted):
+            free = (
+                at
+                for at, (_, each) in enumerate(made)
+                if at not in taken.values() and (each == call if exactly else each[0] == call[0])
+            )
+            found = None if place in taken else next(free, None)
+            if found is not None:
+                taken[place] = found
+    entries = []
+    for place, call in enumerate(wanted):
+        turn, called = made[taken[place]] if place in taken else (None, None)
+        match = "missing" if called is None else "exact" if called == call else "arguments"
+        entries.append(_entry(call[0], match, call, called, turn))
+    extra = [made[at] for at in range(len(made)) if at not in taken.values()]
+    return entries + [_entry(call[0], "extra", None, call, turn) for turn, call in extra]
+
+
+_NamedCall = tuple[str, Any]
+"""A tool's name, and its arguments: a JSON value, or a text that is not JSON."""
+
+
+def _entry(
+    tool: str, match: str, expected: _NamedCall | None, made: _NamedCall | None, turn: int | None
+) -> dict[str, Any]:
+    return {"tool": tool, "match": match, "expected": _text(expected), "made": _text(made), "turn": turn}
+
+
+def _text(call: _NamedCall | None) -> str:
+    if call is None:
+        return ""
+    name, arguments = call
+    return f"{name}({arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)})"
+
+
+def _made(messages: Any) -> list[tuple[int | None, _NamedCall]]:
+    """(number of its turn, call) of each call in the messages."""
+    if isinstance(messages, list | tuple) and not any(isinstance(each, dict) and "role" in each for each in messages):
+        return [(None, call) for call in _calls(messages, "the calls that were made")]
+    try:
+        read = numbered(messages)
+    except ConversationError as error:
+        raise RowError(f"`match_calls`: {error}", kind="input") from None
+    return [
+        (number, _call(call))
+        for number, message in zip(read.numbers, read, strict=True)
+        for call in message.get("tool_calls", ())
+    ]
+
+
+def _calls(value: Any, what: str) -> list[_NamedCall]:
+    if not isinstance(value, list | tuple):
+        raise RowError(f"`match_calls`: {what} are {value!r:.80}, not a list", kind="input")
+    try:
+        return [_call(read_tool_call(call)) for call in value]
+    except ConversationError as error:
+        raise RowError(f"`match_calls`: {what}: {error}", kind="input") from None
+
+
+def _call(call: dict[str, Any]) -> _NamedCall:
+    name, text = call["function"]["name"], call["function"]["arguments"]
+    try:
+        return name, json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError):
+        return name, text

@@ -1,0 +1,95 @@
+"""Conversations as chats: their turns as a page shows them, and their beginning in a cell of a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+
+from verdict_cli.language.conversation import ConversationError, looks_like_conversation
+from verdict_cli.language.transcript import (
+    NumberedMessages,
+    arguments_text,
+    content_text,
+    conversation_images,
+    numbered,
+    transcript,
+)
+
+_PREVIEWED = 8
+"""Messages of a conversation that are read for a cell."""
+_MOST_ADDRESS = 200
+_DATA_ADDRESS = re.compile(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w=.+-]+)*),", re.ASCII)
+
+
+def as_conversation(value: Any, most: int | None = None) -> NumberedMessages | None:
+    """The messages of a conversation, also of one that is JSON text, as the results have it; None for any other value.
+    With ``most``, only so many messages are read."""
+    if isinstance(value, str) and value.startswith("[{") and '"role"' in value:
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return None
+    if not looks_like_conversation(value):
+        return None
+    try:
+        return numbered(value if most is None else value[:most])
+    except ConversationError:
+        return None
+
+
+def chat_preview(value: Any) -> Any:
+    """The beginning of a conversation as its transcript; another value as it is."""
+    messages = as_conversation(value, _PREVIEWED)
+    return value if messages is None else str(transcript(messages))
+
+
+def chat_turns(messages: NumberedMessages, cut: Callable[[str], str], most: int) -> dict[str, Any]:
+    """The turns for the page's script, and how many are left out because those before have `most` characters or more."""
+    turns: list[dict[str, Any]] = []
+    size = 0
+    for number, message in zip(messages.numbers, messages, strict=True):
+        if size >= most:
+            break
+        calls = [
+            [call["function"]["name"], cut(arguments_text(call["function"]["arguments"]))]
+            for call in message.get("tool_calls", ())
+        ]
+        text = cut(content_text(message.get("content")))
+        size += len(text) + sum(len(arguments) for _, arguments in calls)
+        turns.append(
+            {
+                "number": number,
+                "role": message["role"],
+                "name": message.get("name") or "",
+                "text": text,
+                "images": image_notes(conversation_images([message])),
+                "calls": calls,
+            }
+        )
+    return {"turns": turns, "left": len(messages) - len(turns)}
+
+
+def image_notes(addresses: Sequence[str]) -> list[str]:
+    """What a page shows in place of images: the kind and size of those within the data, the addresses of others."""
+    return [_image_note(address) for address in addresses]
+
+
+def _image_note(address: str) -> str:
+    found = _DATA_ADDRESS.match(address)
+    if found is None:
+        return address if len(address) <= _MOST_ADDRESS else f"{address[:_MOST_ADDRESS]}…"
+    if address.endswith("…"):  # as the table of calls cuts it
+        return found[1] or "image"
+    size = len(address) - found.end()
+    if ";base64" in found[2]:
+        size = size * 3 // 4 - address[-2:].count("=")
+    return f"{found[1] or 'image'}, {_size(size)}"
+
+
+def _size(count: int) -> str:
+    if count < 1_000:
+        return "1 byte" if count == 1 else f"{count} bytes"
+    return f"{count / 1_000:.1f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
