@@ -20,7 +20,18 @@ from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.levels import Condition, EachGroup
 from verdict_cli.plan.node import Early, Escalation, LLMNode, Node
 
-_CONNECTION = {"api_base", "api_key_env", "timeout", "max_wait", "hedge", "rate_limit", "cost", "cache", "base_model"}
+_CONNECTION = {
+    "api_base",
+    "api_key_env",
+    "timeout",
+    "max_wait",
+    "hedge",
+    "rate_limit",
+    "cost",
+    "cache",
+    "base_model",
+    "batch",
+}
 """How a model is reached, not what it is asked."""
 _COMPARED_BY_MEANING = {
     "name",

@@ -64,7 +64,8 @@ def cost_usd(
         read, write = model.cost.input_per_million / 1e6, model.cost.output_per_million / 1e6
         per_cached = model.cost.cached_per_million
         own = Rates(read, write, read if per_cached is None else per_cached / 1e6, read)
-        return own.cost(usage.prompt_tokens, usage.completion_tokens, cached, cache_write)
+        share = BATCH_SHARE if tier == "batch" else 1.0
+        return share * own.cost(usage.prompt_tokens, usage.completion_tokens, cached, cache_write)
     if is_free(model.name):
         return 0.0
     requested = tier or model.params.get("service_tier")
