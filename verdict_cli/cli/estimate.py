@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -16,6 +16,7 @@ from verdict_cli.cli.options import AllowHost, AsJson, Config, Limit, OptionalDa
 from verdict_cli.errors import UsageError
 from verdict_cli.llm.model_families import is_free
 from verdict_cli.llm.providers.price_book import price_source
+from verdict_cli.run.batches.wave_estimate import WaveEstimate, estimate_waves
 from verdict_cli.run.estimate import DryRun, Line, total
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
@@ -78,6 +79,7 @@ def estimate(
     models = [total([line for line in units if line.model == name], "", name) for name in names]
     sum_line = total(units, "total", "")
     prices = price_source()
+    waves = estimate_waves(plan, units)
     if as_json:
         print_json(
             {
@@ -86,6 +88,7 @@ def estimate(
                 "models": [{"model": line.model, **_counts(line)} for line in models],
                 "units": [{"unit": line.unit, "model": line.model, **_counts(line)} for line in units],
                 "pilot": None if found is None else _pilot_document(found),
+                "batches": None if waves is None else asdict(waves),
                 "prices": prices,
                 "assumptions": dry.assumptions() if found is None else (),
             }
@@ -94,6 +97,8 @@ def estimate(
     print_report(f"{facts.rows:,} rows\n\n{_table([*units, *models, sum_line])}\n")
     for sentence in dry.assumptions() if found is None else _pilot_sentences(found, sum_line.cost_usd):
         print_report(f"- {sentence}\n")
+    if waves is not None:
+        print_report(f"- {_batch_sentence(waves)}\n")
     if any(not is_free(name) for name in names):
         print_report(f"- {prices}\n")
 
@@ -141,6 +146,17 @@ def _pilot_sentences(pilot: PilotEstimate, cost: float | None) -> list[str]:
         *([interval] if pilot.low is not None else []),
         "every line is carried over from the pilot's rows: calls, retries and tokens as they were charged",
     ]
+
+
+def _batch_sentence(waves: WaveEstimate) -> str:
+    from verdict_cli.report.formatting import money
+
+    number = f"{waves.waves} wave{'' if waves.waves == 1 else 's'}"
+    files = f"{waves.files} file{'' if waves.files == 1 else 's'}"
+    return (
+        f"as batches (--batch): {money(waves.cost_usd)}, {number} of {files} if every request is answered, "
+        f"{waves.worst_h:g} hours at worst"
+    )
 
 
 def _counts(line: Line) -> dict[str, Any]:

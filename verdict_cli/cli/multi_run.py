@@ -37,7 +37,8 @@ def execute_or_exit(session: Session, stop: Stop, how: RowOptions) -> RunResult:
     if flying:
         tell_batches(flying, result.directory.display_name)
     if facts.status == "waiting":
-        print_error(f"waiting for batches: {resume_hint()}")
+        if any(batch.provider != "file" for batch in flying):
+            print_error(f"waiting for batches: {resume_hint()}")
         raise typer.Exit(5)
     if facts.status == "interrupted":
         print_error(
@@ -52,6 +53,9 @@ def execute_or_exit(session: Session, stop: Stop, how: RowOptions) -> RunResult:
 def tell_batches(flying: Sequence[BatchFacts], name: str) -> None:
     """Say that batches continue at their provider without this process."""
     requests = sum(batch.requests for batch in flying)
+    if all(batch.provider == "file" for batch in flying):
+        print_error(f"{requests:,} requests are in {', '.join(batch.id for batch in flying)}")
+        return
     number = f"{len(flying)} batch{'es' if len(flying) > 1 else ''}"
     print_error(
         f"{number} with {requests:,} requests in flight; `verdict batch cancel {shlex.quote(name)}` cancels them"

@@ -9,8 +9,10 @@ import threading
 import time
 import zlib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
@@ -124,14 +126,82 @@ class BatchServer:
 
 def reply_to(body: dict[str, Any]) -> dict[str, Any]:
     """A chat completion whose score follows from the messages."""
-    messages = json.dumps(body["messages"], sort_keys=True)
+    messages = json.dumps(body.get("messages") or body["contents"], sort_keys=True)
     score = 1 + zlib.crc32(messages.encode()) % 5
     content = json.dumps({"explanation": f"because {score}", "score": score})
     message: dict[str, Any] = {"role": "assistant", "content": content}
     if body.get("tools"):
         message = {"content": None, "tool_calls": [{"function": {"name": "reply", "arguments": content}}]}
     usage = {"prompt_tokens": len(messages) // 4, "completion_tokens": 20}
-    return {"model": body["model"], "choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
+    return {"model": body.get("model"), "choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
+
+
+def rows_of(state: BatchServer, batch: ServedBatch) -> list[dict[str, Any]]:
+    """The results of a batch, those with errors last."""
+    return [json.loads(line) for name in batch.files if name for line in state.files[name].splitlines()]
+
+
+def anthropic_batch(state: BatchServer, batch: ServedBatch) -> dict[str, Any]:
+    state.settle(batch)
+    status = "in_progress" if batch.status == "in_progress" else "ended"
+    made = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(batch.made))
+    return {
+        "id": batch.id,
+        "processing_status": status,
+        "created_at": made,
+        "request_counts": {"processing": len(batch.lines)},
+    }
+
+
+def anthropic_results(state: BatchServer, batch: ServedBatch) -> bytes:
+    rows = []
+    for row in rows_of(state, batch):
+        if row["response"] is None:
+            result: dict[str, Any] = {"type": "expired"}
+        elif row["response"]["status_code"] != 200:
+            result = {"type": "errored", "error": {"type": "error", "error": {"type": "api_error", "message": "no"}}}
+        else:
+            chat = row["response"]["body"]
+            usage = {"input_tokens": chat["usage"]["prompt_tokens"], "output_tokens": 20}
+            content = [{"type": "text", "text": chat["choices"][0]["message"]["content"]}]
+            message = {
+                "type": "message",
+                "model": chat["model"],
+                "content": content,
+                "stop_reason": "end_turn",
+                "usage": usage,
+            }
+            result = {"type": "succeeded", "message": message}
+        rows.append(json.dumps({"custom_id": row["custom_id"], "result": result}) + "\n")
+    return "".join(rows).encode()
+
+
+def mistral_job(state: BatchServer, batch: ServedBatch) -> dict[str, Any]:
+    state.settle(batch)
+    done = batch.status != "in_progress"
+    files = {"output_file": batch.files[0] or None, "error_file": batch.files[1] or None}
+    about = {"created_at": int(batch.made), "metadata": {"verdict": batch.tag}, "total_requests": len(batch.lines)}
+    return {"id": batch.id, "status": "SUCCESS" if done else "RUNNING", "errors": [], **files, **about}
+
+
+def gemini_batch(state: BatchServer, batch: ServedBatch) -> dict[str, Any]:
+    state.settle(batch)
+    about: dict[str, Any] = {"displayName": batch.tag, "state": "BATCH_STATE_RUNNING"}
+    if batch.status != "in_progress":
+        name = f"files/{batch.id.partition('/')[2]}-results"
+        rows = []
+        for row in rows_of(state, batch):
+            if row["response"] is None or row["response"]["status_code"] != 200:
+                rows.append({"key": row["custom_id"], "error": {"code": 14, "message": "no"}})
+                continue
+            chat = row["response"]["body"]
+            parts = [{"text": chat["choices"][0]["message"]["content"]}]
+            usage = {"promptTokenCount": chat["usage"]["prompt_tokens"], "candidatesTokenCount": 20}
+            candidate = {"content": {"parts": parts}, "finishReason": "STOP"}
+            rows.append({"key": row["custom_id"], "response": {"candidates": [candidate], "usageMetadata": usage}})
+        state.files[name] = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        about |= {"state": "BATCH_STATE_SUCCEEDED", "output": {"responsesFile": name}}
+    return {"name": batch.id, "metadata": about, "done": batch.status != "in_progress"}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -143,10 +213,12 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
 
-    def answer(self, data: Any, status: int = 200) -> None:
+    def answer(self, data: Any, status: int = 200, headers: Mapping[str, str] = MappingProxyType({})) -> None:
         body = data if isinstance(data, bytes) else json.dumps(data).encode()
         self.send_response(status)
         self.send_header("content-length", str(len(body)))
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
@@ -173,13 +245,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.state,
         )
         with state.lock:
-            if path.endswith("/files"):
+            if path == "/v1/files":
                 found = re.search(rb'name="file".*?\r\n\r\n(.*?)\r\n--', body, re.S)
                 assert found is not None
                 name = f"file-{len(state.files)}"
                 state.files[name] = found[1]
                 return self.answer({"id": name})
-            data = json.loads(body or b"{}")
+            data = json.loads(body or b"{}") if path != "/upload/here" else {}
             if path.endswith("/chat/completions"):
                 state.live += 1
                 return self.answer(reply_to(data))
@@ -187,6 +259,27 @@ class _Handler(BaseHTTPRequestHandler):
                 lines = [json.loads(line) for line in state.files[data["input_file_id"]].splitlines()]
                 made = ServedBatch(f"batch-{len(state.created)}", lines, data["metadata"]["verdict"])
                 return self.create(made, state.shown)
+            if path == "/v1/messages/batches":
+                made = ServedBatch(f"msgbatch-{len(state.created)}", data["requests"])
+                return self.create(made, lambda batch: anthropic_batch(state, batch))
+            if path == "/v1/batch/jobs":
+                text = state.files[data["input_files"][0]]
+                lines = [json.loads(line) for line in text.splitlines()]
+                for line in lines:
+                    line["body"]["model"] = data["model"]
+                made = ServedBatch(f"job-{len(state.created)}", lines, data["metadata"]["verdict"])
+                return self.create(made, lambda batch: mistral_job(state, batch))
+            if path == "/upload/v1beta/files":
+                return self.answer({}, headers={"x-goog-upload-url": f"{state.url}/upload/here"})
+            if path == "/upload/here":
+                name = f"files/f{len(state.files)}"
+                state.files[name] = body
+                return self.answer({"file": {"name": name}})
+            if path.endswith(":batchGenerateContent"):
+                about = data["batch"]
+                lines = [json.loads(line) for line in state.files[about["inputConfig"]["fileName"]].splitlines()]
+                made = ServedBatch(f"batches/b{len(state.created)}", lines, about["displayName"])
+                return self.create(made, lambda batch: gemini_batch(state, batch))
             if path.endswith("/cancel"):
                 batch = next(each for each in state.created if each.id == path.split("/")[-2])
                 state.cancel(batch)
@@ -203,6 +296,24 @@ class _Handler(BaseHTTPRequestHandler):
                 chosen = chosen[next((i + 1 for i, each in enumerate(chosen) if each.id == after), 0) :]
                 return self.answer({"data": [state.shown(each) for each in chosen[:2]], "has_more": len(chosen) > 2})
             if found := re.fullmatch(r"/v1/files/([^/]+)/content", parsed.path):
+                return self.answer(state.files[found[1]])
+            by_id = {each.id: each for each in state.created}
+            if parsed.path == "/v1/messages/batches":
+                shown = [anthropic_batch(state, each) for each in reversed(state.created)]
+                return self.answer({"data": shown, "has_more": False})
+            if found := re.fullmatch(r"/v1/messages/batches/([^/]+)(/results)?", parsed.path):
+                if found[2]:
+                    return self.answer(anthropic_results(state, by_id[found[1]]))
+                return self.answer(anthropic_batch(state, by_id[found[1]]))
+            if parsed.path == "/v1/batch/jobs":
+                return self.answer({"data": [mistral_job(state, each) for each in state.created]})
+            if found := re.fullmatch(r"/v1/batch/jobs/([^/]+)", parsed.path):
+                return self.answer(mistral_job(state, by_id[found[1]]))
+            if parsed.path == "/v1beta/batches":
+                return self.answer({"operations": [gemini_batch(state, each) for each in state.created]})
+            if found := re.fullmatch(r"/v1beta/(batches/[^/]+)", parsed.path):
+                return self.answer(gemini_batch(state, by_id[found[1]]))
+            if found := re.fullmatch(r"/download/v1beta/(files/[^/:]+):download", parsed.path):
                 return self.answer(state.files[found[1]])
             if found := re.fullmatch(r"/v1/batches/([^/]+)", parsed.path):
                 return self.answer(state.shown(next(each for each in state.created if each.id == found[1])))

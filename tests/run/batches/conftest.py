@@ -17,6 +17,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchBenc
     monkeypatch.setattr(flights, "FIRST_POLL_S", 0.02)
     monkeypatch.setattr(flights, "MOST_POLL_S", 0.05)
     monkeypatch.setattr(submit, "ARRIVAL_S", 0.0)
+    monkeypatch.setattr(submit, "_DELAY_S", 0.01)
     monkeypatch.setenv("OPENAI_API_KEY", "")
     with BatchServer() as server:
         yield BatchBench(tmp_path, server)

@@ -46,6 +46,13 @@ def open_batch_api(model: Model) -> BatchApi:
     return adapter
 
 
+def most_requests(model: Model) -> int:
+    """How many requests one batch of the model may have."""
+    module, _, name = _ADAPTERS[provider_of(model.name)].partition(":")
+    limit: int = getattr(import_module(module), name).max_requests
+    return min(limit, batch_settings(model).max_requests or limit)
+
+
 def batch_settings(model: Model) -> BatchSettings:
     """How the model's calls are collected into batches."""
     return model.batch if isinstance(model.batch, BatchSettings) else BatchSettings()

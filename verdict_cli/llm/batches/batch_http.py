@@ -46,9 +46,11 @@ class BatchHttp:
         request = self._request("POST", url, CALL_S, headers)
         return await self._json(request if body is None else request.body_json(body), url)
 
-    async def post_stream(self, url: str, parts: AsyncIterator[bytes]) -> Any:
-        """As `post`, with a JSON body that is sent in parts."""
-        request = self._request("POST", url, TRANSFER_S, {"Content-Type": "application/json"})
+    async def post_stream(self, url: str, parts: AsyncIterator[bytes], size: int) -> Any:
+        """As `post`, with a JSON body of that size that is sent in parts."""
+        request = self._request(
+            "POST", url, TRANSFER_S, {"Content-Type": "application/json", "Content-Length": str(size)}
+        )
         return await self._json(request.body_stream(parts), url)
 
     async def post_form(self, url: str, file: Path, fields: Mapping[str, str]) -> Any:
@@ -61,7 +63,7 @@ class BatchHttp:
 
     async def upload_resumable(self, url: str, file: Path, about: Any, kind: str) -> Any:
         """Google's resumable upload: announce the file, then send it to the address that the reply names."""
-        size = _size(file)
+        size = file_size(file)
         announced = {
             "X-Goog-Upload-Protocol": "resumable",
             "X-Goog-Upload-Command": "start",
@@ -152,5 +154,6 @@ async def file_chunks(file: Path) -> AsyncIterator[bytes]:
             yield part
 
 
-def _size(file: Path) -> int:
+def file_size(file: Path) -> int:
+    """The size of a file in bytes."""
     return file.stat().st_size

@@ -173,7 +173,17 @@ class BatchLedger:
 
     def end(self, batch: SentBatch, status: str, **more: Any) -> None:
         """Note the end of a batch whose results are in the journal, and remove its files."""
-        self._write({"event": "ended", "batch": batch.number, "status": status, "at": _now(), **more})
+        self._write(
+            {
+                "event": "ended",
+                "batch": batch.number,
+                "status": status,
+                "at": _now(),
+                "cost_usd": 0.0,
+                "saved_usd": 0.0,
+                **more,
+            }
+        )
         path = self.request_file(batch.number)
         for file in (path, key_path(path), result_path(path)):
             file.unlink(missing_ok=True)

@@ -39,8 +39,7 @@ class OpenAIBatches(HttpBatchApi):
 
     def line(self, custom_id: str, request: Request, mode: JsonMode) -> tuple[bytes, str]:
         body, sent = self.body(request, mode)
-        start = f'{{"custom_id":"{custom_id}","method":"POST","url":"{self._target}","body":'
-        return b"%b%b}\n" % (start.encode(), body), sent
+        return openai_line(custom_id, self._target, body), sent
 
     async def upload(self, file: Path) -> str:
         made = await self.http.post_form(self._url("/files"), file, {"purpose": "batch"})
@@ -75,13 +74,7 @@ class OpenAIBatches(HttpBatchApi):
             await self.http.download(self._url(f"/files/{file}/content"), to)
 
     def read(self, line: Any) -> ResultLine:
-        custom_id = line["custom_id"]
-        error, response = line.get("error"), line.get("response")
-        if isinstance(response, dict) and response.get("status_code"):
-            return ResultLine(custom_id, int(response["status_code"]), response.get("body"))
-        if isinstance(error, dict) and error.get("code") in _UNPAID:
-            return ResultLine(custom_id, unpaid=str(error.get("message") or error["code"]))
-        return ResultLine(custom_id, 500, {"error": error})
+        return openai_result(line)
 
     def _url(self, path: str) -> str:
         return sibling_url(self.endpoint.url, self._tail_of_url, path)
@@ -132,3 +125,19 @@ def created_id(value: Any) -> str:
 def with_query(url: str, query: str) -> str:
     """The URL with another part of its query."""
     return f"{url}{'&' if urlsplit(url).query else '?'}{query}"
+
+
+def openai_line(custom_id: str, target: str, body: bytes) -> bytes:
+    """A line of a request file."""
+    return b'{"custom_id":"%b","method":"POST","url":"%b","body":%b}\n' % (custom_id.encode(), target.encode(), body)
+
+
+def openai_result(line: Any) -> ResultLine:
+    """The outcome in a decoded line of results or errors. Raises ValueError for a line that is not one."""
+    custom_id = line["custom_id"]
+    error, response = line.get("error"), line.get("response")
+    if isinstance(response, dict) and response.get("status_code"):
+        return ResultLine(custom_id, int(response["status_code"]), response.get("body"))
+    if isinstance(error, dict) and error.get("code") in _UNPAID:
+        return ResultLine(custom_id, unpaid=str(error.get("message") or error["code"]))
+    return ResultLine(custom_id, 500, {"error": error})

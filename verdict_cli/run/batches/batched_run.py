@@ -6,11 +6,17 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
+from verdict_cli.llm.batches import open_batch_api
+from verdict_cli.llm.batches.batch_api import BatchApi
 from verdict_cli.llm.batches.batch_ledger import BatchLedger
+from verdict_cli.llm.batches.file_batches import FileBatches
 from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal
 from verdict_cli.messages import Row
+from verdict_cli.model import Model
 from verdict_cli.run.attempts import Context, EntrySlots
 from verdict_cli.run.batches.batch_calls import BatchCalls, WaveJournal
 from verdict_cli.run.batches.batch_options import sends_batches
@@ -68,10 +74,12 @@ class BatchedRun:
             calls.ask, seed=job.start.seed, forget=chain.forget, again=calls.again, slots=EntrySlots(job.concurrency)
         )
         collector = Collector(ledger, recorded, journal.flush, client.store)
+        target = job.batches.export
         flights = Flights(
             ledger,
             collector,
             budget,
+            open_api=open_batch_api if target is None else partial(_open_file, target),
             on_change=lambda: job.directory.write_facts(replace(job.start, batches=ledger.facts)),
             warn=job.warn,
         )
@@ -118,6 +126,10 @@ async def run_waves(
     if batched.outcome.interrupted:
         halt.continue_after_stop()
     return batched
+
+
+def _open_file(target: Path, model: Model) -> BatchApi:
+    return FileBatches(model, target)
 
 
 def _rows(job: RunJob) -> Iterable[Row]:

@@ -73,6 +73,11 @@ class Collector:
             await api.results(state, results)
         return await self.file(batch, results, api, state.status, state.problem or state.status)
 
+    def matches(self, batch: SentBatch, results: Path, api: BatchApi) -> bool:
+        """Whether any line of a file is a result of the batch."""
+        names = {key.custom_id for key in read_keys(self.ledger.request_file(batch.number))}
+        return any(line.custom_id in names for line in result_lines(results, api, ()))
+
     async def file(self, batch: SentBatch, results: Path, api: BatchApi, status: str, why: str) -> CollectedBatch:
         """Read result lines from a file. Requests without one were not answered, because of ``why``."""
         model = batch.model

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from time import monotonic, time
 
-from verdict_cli.errors import Refused, Retryable
+from verdict_cli.errors import Refused, Retryable, UsageError
 from verdict_cli.llm.batches import batch_settings, open_batch_api
 from verdict_cli.llm.batches.batch_api import BatchApi, BatchState
 from verdict_cli.llm.batches.batch_ledger import SPLIT, BatchLedger, SentBatch
+from verdict_cli.llm.batches.file_batches import FILE
 from verdict_cli.llm.batches.parking import short_id
 from verdict_cli.llm.batches.request_file import RequestFile, read_keys, reopened
 from verdict_cli.model import EndpointKey, Model
@@ -35,12 +36,13 @@ class Flights:
         collector: Collector,
         budget: WaveBudget,
         *,
+        open_api: Callable[[Model], BatchApi] = open_batch_api,
         on_change: Callable[[], None] = lambda: None,
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.ledger = ledger
         self._collector, self._budget, self._on_change, self._warn = collector, budget, on_change, warn
-        self._apis: dict[EndpointKey, BatchApi] = {}
+        self._open_api, self._apis = open_api, dict[EndpointKey, BatchApi]()
         self._submitter = Submitter(ledger, self.api)
         self._states: dict[int, BatchState] = {}
         self._queue: list[tuple[Model, RequestFile]] = []
@@ -65,7 +67,7 @@ class Flights:
         """The interface of a model's provider."""
         api = self._apis.get(model.endpoint_key)
         if api is None:
-            api = self._apis[model.endpoint_key] = open_batch_api(model)
+            api = self._apis[model.endpoint_key] = self._open_api(model)
         return api
 
     async def close(self) -> None:
@@ -78,6 +80,9 @@ class Flights:
     async def resume(self) -> None:
         """Take over what an earlier process left: send or find intended batches, collect those that have ended."""
         self.ledger.remove_unsent()
+        for batch in self.ledger.in_flight:
+            if batch.provider != self.api(batch.model).provider:
+                raise _elsewhere(batch)
         for batch in self.ledger.batches.values():
             if batch.ended:
                 self._budget.learn(batch.model, batch.counts)
@@ -215,6 +220,17 @@ class Flights:
         if batch.number not in self._too_late and time() - batch.intended >= batch_settings(batch.model).wait_s:
             self._too_late.add(batch.number)
             await api.cancel(batch.id)
+
+
+def _elsewhere(batch: SentBatch) -> UsageError:
+    """The error of a run that has a batch at another place than where it would now send one."""
+    if batch.provider == FILE:
+        message = f"{batch.requests:,} requests were exported to {batch.id or 'a file'}, and their results are missing"
+        hint = "verdict batch import RUN RESULTS; or `verdict batch cancel RUN`, and the requests are sent again"
+    else:
+        message = f"a batch of {batch.requests:,} requests is in flight at {batch.provider}"
+        hint = "collect it by the command that sent it, or give it up: verdict batch cancel RUN"
+    return UsageError(message, hint=hint)
 
 
 async def sleep_unless(event: asyncio.Event, seconds: float) -> bool:

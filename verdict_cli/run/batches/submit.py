@@ -25,6 +25,8 @@ QUEUE_LIMIT = re.compile(
 ARRIVAL_S = 1.0
 """How long after its intent a batch may still appear in the provider's list: the killed process's request may be on its way."""
 _TRIES = 6
+_DELAY_S = 0.5
+"""The wait after the first failure; it doubles."""
 
 
 class QueueFullError(Exception):
@@ -51,8 +53,8 @@ class Submitter:
                     raise QueueFullError(error.message) from None
                 if not isinstance(error, Retryable):
                     raise _refusal(error, batch) from None
-                await asyncio.sleep(min(30.0, error.retry_after_s or 0.5 * 2**attempt))
-                found = await _patiently(lambda: self._look_for(batch, api))
+                await asyncio.sleep(min(30.0, error.retry_after_s or _DELAY_S * 2**attempt))
+                found = await _patiently(lambda: self.look_for(batch, api))
                 if found is None and attempt == _TRIES - 1:
                     raise _unreachable(error, batch) from None
                 if found is None:
@@ -71,14 +73,14 @@ class Submitter:
         wait_s = batch.intended + ARRIVAL_S - time()
         if 0 < wait_s <= ARRIVAL_S:
             await asyncio.sleep(wait_s)
-        found = await _patiently(lambda: self._look_for(batch, api)) if batch.file_id or not api.uploads else None
+        found = await _patiently(lambda: self.look_for(batch, api)) if batch.file_id or not api.uploads else None
         if found is None:
             await self.send(batch)
         else:
             self._ledger.sent(batch, found.id, found.status)
 
-    async def _look_for(self, batch: SentBatch, api: BatchApi) -> BatchState | None:
-        """The batch at the provider: the one with its tag; without tags, the one whose results have its custom ids."""
+    async def look_for(self, batch: SentBatch, api: BatchApi) -> BatchState | None:
+        """The intended batch at the provider: the one with its tag; without tags, the one whose results have its custom ids."""
         taken = {each.id for each in self._ledger.batches.values()}
         candidates = []
         async for state in api.recent(batch.intended):
@@ -96,7 +98,7 @@ class Submitter:
 
     async def _has_results_of(self, state: BatchState, names: set[str], batch: SentBatch, api: BatchApi) -> bool:
         """Whether a batch's results are those of the requests. It is waited for: before its end nothing of it can be seen."""
-        delay_s = 1.0
+        delay_s = 2 * _DELAY_S
         while not state.ended:
             await asyncio.sleep(delay_s)
             delay_s = min(60.0, 2 * delay_s)
@@ -121,7 +123,7 @@ async def _patiently(call: Callable[[], Awaitable[T]]) -> T:
         except Retryable as error:
             if attempt == _TRIES - 1:
                 raise Refused(error.message, hint="the same command resumes the run", kind="unreachable") from None
-            await asyncio.sleep(min(30.0, error.retry_after_s or 0.5 * 2**attempt))
+            await asyncio.sleep(min(30.0, error.retry_after_s or _DELAY_S * 2**attempt))
     raise AssertionError("unreachable")
 
 
