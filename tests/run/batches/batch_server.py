@@ -9,7 +9,7 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
@@ -41,6 +41,7 @@ class BatchServer:
     queue: int = 10**9
     rejects_schema: bool = False
     hangs: bool = False
+    on_create: Callable[[], None] = lambda: None
     paid: Counter[str] = field(default_factory=Counter)
     live: int = 0
     polls: int = 0
@@ -128,7 +129,9 @@ def reply_to(body: dict[str, Any]) -> dict[str, Any]:
     """A chat completion whose score follows from the messages."""
     messages = json.dumps(body.get("messages") or body["contents"], sort_keys=True)
     score = 1 + zlib.crc32(messages.encode()) % 5
-    content = json.dumps({"explanation": f"because {score}", "score": score})
+    form = body.get("response_format") or {}
+    names = form["json_schema"]["schema"]["properties"] if "json_schema" in form else ("explanation", "score")
+    content = json.dumps({name: score if name == "score" else f"because {score}" for name in names})
     message: dict[str, Any] = {"role": "assistant", "content": content}
     if body.get("tools"):
         message = {"content": None, "tool_calls": [{"function": {"name": "reply", "arguments": content}}]}
@@ -231,6 +234,7 @@ class _Handler(BaseHTTPRequestHandler):
             )
         state.created.append(batch)
         state.prompts += [json.dumps(line) for line in batch.lines]
+        state.on_create()
         if state.lost:
             state.lost -= 1
             self.close_connection = True

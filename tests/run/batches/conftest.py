@@ -20,4 +20,5 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchBenc
     monkeypatch.setattr(submit, "_DELAY_S", 0.01)
     monkeypatch.setenv("OPENAI_API_KEY", "")
     with BatchServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
         yield BatchBench(tmp_path, server)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -62,7 +65,7 @@ class KilledError(BaseException):
     """The process was killed here."""
 
 
-@pytest.mark.parametrize(("step", "after"), [*((step, True) for step in range(1, 9)), (3, False), (4, False)])
+@pytest.mark.parametrize(("step", "after"), [*((step, True) for step in (1, 2, 3, 4, 6)), (3, False)])
 def test_a_run_killed_at_any_note_in_its_ledger_pays_once(
     bench: BatchBench, monkeypatch: pytest.MonkeyPatch, step: int, after: bool
 ) -> None:
@@ -174,3 +177,61 @@ def test_a_batch_that_takes_too_long_is_cancelled_and_its_requests_are_sent_agai
     assert facts.status == "finished"
     assert [batch.status for batch in facts.batches] == ["cancelled", "completed", "completed"]
     assert bench.server.sizes == [6, 6, 6]
+
+
+def test_a_process_killed_before_its_batch_is_acknowledged_pays_once(bench: BatchBench) -> None:
+    bench.options(4)
+    command = [sys.executable, "-m", "verdict_cli", "run", "pipeline.yaml", "4.jsonl", "--batch", "--out", "out", "-q"]
+    running: list[subprocess.Popen[bytes]] = []
+
+    def kill() -> None:
+        running[-1].kill()
+
+    bench.server.on_create = kill
+    bench.server.latency_s = 0.3
+    codes = []
+    while len(codes) < 3:
+        running.append(
+            subprocess.Popen(command, cwd=bench.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        )
+        codes.append(running[-1].wait())
+    # Both waves were created by a process that did not live to read the answer.
+    assert codes == [-signal.SIGKILL, -signal.SIGKILL, 0]
+    assert bench.server.sizes == [12, 12]
+    assert len(bench.server.paid) == 24
+    assert set(bench.server.paid.values()) == {1}
+    bench.run(4, out="live", batches=BatchOptions())
+    assert bench.tables() == bench.tables("live")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        """
+- {each: "[1, 2, 3]", as: n, unit: JudgeUnit, name: check, prompt: 'Rate {n} of {source.text}'}
+- {unit: MeanPoolUnit, field: score}
+""",
+        """
+- {unit: JudgeUnit, name: first, prompt: 'Rate {source.text}'}
+- {when: previous.first.score > 2, unit: JudgeUnit, name: second, prompt: 'Rate again {source.text}'}
+""",
+        """
+- {unit: JudgeUnit, name: first, prompt: 'Rate {source.text}', escalate: {when: output.score < 4, to: gpt-4o-mini}}
+""",
+        """
+- layer: [{unit: JudgeUnit, name: vote, scale: {type: discrete, range: [1, 5]}, prompt: 'Rate {source.text}'}]
+  repeat: 5
+  until: {confidence: 0.9}
+- {unit: ModePoolUnit, name: pool, field: score}
+""",
+    ],
+    ids=["each", "when", "escalate", "until"],
+)
+def test_graphs_that_follow_the_row_become_further_waves(bench: BatchBench, steps: str) -> None:
+    facts = bench.run(8, steps)
+    assert (facts.status, facts.done, facts.failed) == ("finished", 8, 0)
+    assert set(bench.server.paid.values()) == {1}
+    assert bench.server.live == 0
+    ordinary = bench.run(8, steps, out="live", batches=BatchOptions())
+    assert bench.tables() == bench.tables("live")
+    assert (facts.calls, facts.saved) == (ordinary.calls, ordinary.saved)
