@@ -29,6 +29,7 @@ EXITS = {
     2: "usage, configuration or data error",
     3: "finished, but some rows failed",
     4: "the provider refused (key, permission, unknown model), its endpoint does not answer, or Ray's workers die",
+    5: "waiting for batches; the same command collects them",
     70: "internal error in verdict (please report it); the message names a file to attach",
     130: "interrupted",
     141: "the reader of standard output was closed",

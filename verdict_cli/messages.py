@@ -241,10 +241,27 @@ class Result(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
+class BatchFacts:
+    """One batch of a run; ``ended`` is "" while it is in flight, ``saved_usd`` how much less it cost than ordinary calls."""
+
+    id: str
+    provider: str
+    model: str
+    requests: int
+    status: str
+    submitted: str = ""
+    ended: str = ""
+    wave: int = 1
+    answered: int = 0
+    cost_usd: float | None = None
+    saved_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunFacts:
     """The facts of a run: the content of ``run.json``.
 
-    ``status`` is ``running``, ``finished`` or ``interrupted``. ``rows`` counts the dataset's selected rows,
+    ``status`` is ``running``, ``finished``, ``interrupted`` or ``waiting`` (for batches). ``rows`` counts the dataset's selected rows,
     ``done`` those with a result, ``failed`` those whose result is a failure, counted by kind in ``failures``.
     ``cost_usd`` is None if any call's price is unknown. ``floors`` names the built-in baseline models
     that answered, so that no reader takes their metrics for those of an LLM judge. ``nodes`` is node -> fingerprint,
@@ -293,6 +310,7 @@ class RunFacts:
     cached_tokens: int = 0
     cache_saved_usd: float | None = 0.0
     digests: Mapping[str, str] = field(default_factory=dict)
+    batches: tuple[BatchFacts, ...] = ()
 
 
 Ask = Callable[[Request], Awaitable[Reply]]

@@ -26,6 +26,7 @@ GROUPS = {
         "run": "Judge every row of a dataset and report the metrics.",
         "view": "Show runs in a browser.",
         "compare": "Compare two runs row by row.",
+        "batch": "Show, cancel or collect the batches of a run.",
         "gate": "Re-evaluate a run's gates and regenerate the report.",
     },
     "Check a pipeline (no model is called)": {

@@ -17,8 +17,8 @@ from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.options import AllowHost, Config
 from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.messages import Result, cost_of
+from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.judge_session import JudgeSession
-from verdict_cli.run.local import loop_factory
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.outcome import given, outcome
 from verdict_cli.run.result_columns import call_row

@@ -15,8 +15,8 @@ from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.options import AllowHost, AsJson, Concurrency, Config
 from verdict_cli.cli.progress import show_progress
 from verdict_cli.errors import UsageError
+from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.judge_session import JudgeSession
-from verdict_cli.run.local import loop_factory
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.outcome import reward_of
 from verdict_cli.studies.rank.candidate_columns import (

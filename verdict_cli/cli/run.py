@@ -14,11 +14,23 @@ import typer
 from verdict_cli.cli.console import print_message
 from verdict_cli.cli.gate import Undecided
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import Config, IntervalLevel, Sign, TraceContent, TraceOption, Untrusted, Yes
+from verdict_cli.cli.options import (
+    BatchFallback,
+    BatchFlag,
+    Config,
+    Detach,
+    IntervalLevel,
+    Sign,
+    TraceContent,
+    TraceOption,
+    Untrusted,
+    Yes,
+)
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from verdict_cli.report.report import Report
+    from verdict_cli.run.batches.batch_options import BatchOptions
     from verdict_cli.run.session import Session
     from verdict_cli.stats.gates import Inconclusive
 
@@ -88,6 +100,9 @@ def run(
             help="With --engine ray: the cluster, e.g. auto or ray-head:6379. [default: a local Ray]",
         ),
     ] = None,
+    batch: BatchFlag = False,
+    batch_fallback: BatchFallback = False,
+    detach: Detach = False,
     yes: Yes = False,
     untrusted: Untrusted = False,
     sign: Sign = None,
@@ -102,6 +117,8 @@ def run(
     """
     if untrusted:
         _confine(config, data, how, out, engine=engine, trace=trace, sign=sign)
+    from verdict_cli.run.batches.batch_options import BatchOptions
+
     report = judged_dataset(
         config,
         data,
@@ -116,6 +133,7 @@ def run(
         inconclusive=inconclusive.value,
         engine=engine,
         ray_address=ray_address,
+        batches=BatchOptions(batch, batch_fallback, detach),
         yes=yes,
         sign=sign,
     )
@@ -168,6 +186,7 @@ def judged_dataset(
     inconclusive: Inconclusive = "fail",
     engine: Engine = Engine.LOCAL,
     ray_address: str | None = None,
+    batches: BatchOptions | None = None,
     yes: bool = False,
     sign: Path | None = None,
 ) -> Report:
@@ -192,6 +211,7 @@ def judged_dataset(
     from verdict_cli.cli.spending import tell_cost
     from verdict_cli.cli.trace_option import trace_to_otel
     from verdict_cli.report.write_report import preload_report
+    from verdict_cli.run.batches.batch_options import BatchOptions
     from verdict_cli.run.job import Stop
     from verdict_cli.run.session import open_run
     from verdict_cli.run.signature import signing_key
@@ -218,6 +238,7 @@ def judged_dataset(
             update=update,
             engine=engine.value,
             ray_address=ray_address,
+            batches=batches or BatchOptions(),
             spans=spans,
             preload=partial(preload_report, plan),
         )

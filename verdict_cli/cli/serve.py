@@ -14,7 +14,7 @@ from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.options import Concurrency, Config, TraceContent, TraceOption
 from verdict_cli.cli.trace_option import trace_to_otel
 from verdict_cli.errors import UsageError
-from verdict_cli.run.local import loop_factory
+from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.preflight import load_recording
 

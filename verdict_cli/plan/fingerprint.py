@@ -31,6 +31,7 @@ _CONNECTION = {
     "cache",
     "prompt_cache",
     "base_model",
+    "batch",
 }
 """How a model is reached, not what it is asked."""
 _COMPARED_BY_MEANING = {

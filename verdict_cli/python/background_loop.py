@@ -14,8 +14,8 @@ from verdict_cli.errors import UsageError
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.plan.node import Plan
+from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.judge_session import JudgeSession
-from verdict_cli.run.local import loop_factory
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.preflight import open_cache
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, ReplyError, RowError, VerdictError
 from verdict_cli.language.expressions.turns import Turn
+from verdict_cli.llm.batches.parking import ParkedError
 from verdict_cli.messages import Call, Entry, Failure, Row, Stage
 from verdict_cli.plan.levels import EachGroup, field_lists, present
 from verdict_cli.plan.node import Node
@@ -30,10 +31,11 @@ T = TypeVar("T")
 
 async def run_entries(count: int, run: Callable[[int], Awaitable[T]], slots: EntrySlots) -> list[T]:
     """What ``run`` gives for each entry, in order. After an error that stops the run, no further entry is started; those
-    that are running are waited for, since their calls are paid for."""
+    that are running are waited for, since their calls are paid for. Entries that wait for a batch hold back no other."""
     found: list[Any] = [None] * count
     places: Iterator[int] = iter(range(count))
     errors: list[VerdictError] = []
+    parked: list[ParkedError] = []
     workers: list[asyncio.Task[None]] = []
     started = 0
 
@@ -47,6 +49,8 @@ async def run_entries(count: int, run: Callable[[int], Awaitable[T]], slots: Ent
                     workers.append(asyncio.create_task(work(holds_slot=True)))
                 try:
                     found[place] = await run(place)
+                except ParkedError as waiting:
+                    parked.append(waiting)
                 except VerdictError as error:
                     errors.append(error)
                 if errors:
@@ -64,8 +68,8 @@ async def run_entries(count: int, run: Callable[[int], Awaitable[T]], slots: Ent
             worker.cancel()
         if workers:
             await asyncio.gather(*workers, return_exceptions=True)
-    if errors:
-        raise errors[0]
+    if errors or parked:
+        raise [*errors, *parked][0]
     return found
 
 

@@ -15,6 +15,7 @@ from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Output, Row, RunFacts
 from verdict_cli.plan.node import Plan
+from verdict_cli.run.batches.batch_options import BatchOptions
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.result_columns import CALL_COLUMNS, declared_columns, result_columns
 from verdict_cli.run.run_directory import RunDirectory
@@ -48,6 +49,7 @@ class RunOptions:
     fresh: bool = False
     retry_failed: bool = False
     update: bool = False
+    batches: BatchOptions = field(default_factory=BatchOptions)
     engine: Literal["local", "ray"] = "local"
     ray_address: str | None = None
     spans: Spans = field(default_factory=Spans)
@@ -142,6 +144,7 @@ class Halt:
     """Whether a run is to stop, in the running event loop: by `Stop`, or by an error."""
 
     def __init__(self, stop: Stop) -> None:
+        self._stop = stop
         self.event = stop.bind()
         self.is_set = self.event.is_set
         self.set = self.event.set
@@ -152,6 +155,11 @@ class Halt:
         if self.error is None and not isinstance(error, HaltedError):
             self.error = error
         self.set()
+
+    def continue_after_stop(self) -> None:
+        """Continue after a request to stop that has ended all waiting: what is done is still to be written."""
+        self._stop.requested = False
+        self.event.clear()
 
     async def wait_for(self, tasks: set[asyncio.Task[None]]) -> bool:
         """Wait for the tasks; once the run is to stop, for `GRACE_S` at most. True when none was cut short."""

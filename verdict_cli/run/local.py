@@ -9,12 +9,14 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from verdict_cli.errors import VerdictError
+from verdict_cli.llm.batches.parking import ParkedError
 from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal
 from verdict_cli.messages import Ask, Output, Request, Row, RunFacts
-from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.run.attempts import Context, EntrySlots
+from verdict_cli.run.batches.batched_run import BatchedRun, run_waves
+from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.job import Halt, Partition, PartitionResult, RunJob, Stop
-from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.model_client import ModelClient, has_alternative
 from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.run.ray.partition import recover_partitions
 from verdict_cli.run.result_columns import CALL_COLUMNS, ResultRows, declared_columns, result_columns
@@ -92,27 +94,6 @@ async def _with_client(
         await client.close()
 
 
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's event loop, which is faster; asyncio's own where uvloop does not run (Windows)."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
-
-
-def _has_alternative(plan: Plan) -> Callable[[Request], bool]:
-    """Whether a request's rejection loses no row: another model is called next, or the unit may fail."""
-    last_models = {
-        (node.id, models[-1].name)
-        for node in plan.nodes
-        if isinstance(node.work, LLMNode) and not node.skips
-        for models in (*node.stages, node.work.follow_up)
-        if models
-    }
-    return lambda request: (request.node, request.model.name) not in last_models
-
-
 class _LocalRunner:
     """A partition of the rows through the plan."""
 
@@ -131,6 +112,7 @@ class _LocalRunner:
         self.begun = 0
         self.yielded = 0.0
         self.pinned: dict[int, Output | None] = {}
+        self.batched: BatchedRun | None = None
 
     async def go(self) -> None:
         """Open the journal and the tables, work, and close them whatever happened."""
@@ -142,6 +124,7 @@ class _LocalRunner:
             job.warn(f"{folder.journal}: {damaged:,} {lines} damaged; what is lost with them is called again")
         try:
             await self.claim()
+            self.batched = await run_waves(self.job, self.journal, self.client, self.halt, self.stats, self.show)
             with ExitStack() as stack:
                 columns = result_columns(job.plan, job.data.columns)
                 declared = declared_columns(job.plan)
@@ -153,6 +136,8 @@ class _LocalRunner:
                 self.writer.write_rest()
                 for table in (results, calls):
                     table.end()
+            if self.batched is not None and self.batched.outcome.error is not None:
+                self.halt.fail(self.batched.outcome.error)
             self.conclude()
         finally:
             self.stop.release()
@@ -170,11 +155,13 @@ class _LocalRunner:
         return self.stats.done == self.part.count and self.halt.error is None
 
     def _middleware(self) -> Ask:
+        if self.batched is not None:
+            return self.batched.calls.ask
         journal = JournalOptions(
             self.journal,
             resumed=len(self.journal) > 0,
             as_recorded=self.job.retry_failed,
-            is_spared=_has_alternative(self.job.plan),
+            is_spared=has_alternative(self.job.plan),
             on_append=self.writer.notify,
             updated=self.job.update,
         )
@@ -187,6 +174,8 @@ class _LocalRunner:
 
     async def _work(self, ask: Ask) -> None:
         again = self._again if self.client.recorded or len(self.journal) else None
+        if self.batched is not None:
+            again = self.batched.calls.again
         context = Context(
             ask,
             seed=self.job.start.seed,
@@ -238,6 +227,9 @@ class _LocalRunner:
             chosen = context if self.failed is None else await self.failed.context(None, context)
             context.pinned, calls = await run_pinned(self.job.plan, chosen)
             self.pinned = context.pinned
+        except ParkedError:
+            self.halt.set()
+            return
         except VerdictError as error:
             self.halt.fail(error)
             return
@@ -258,8 +250,10 @@ class _LocalRunner:
                     return
                 self.begun += 1
                 chosen = context if self.failed is None else await self.failed.context(row, context)
-                result = await run_traced_row(self.job.plan, row, chosen, self.job.spans)
-                writer.add(place, result)
+                try:
+                    writer.add(place, await run_traced_row(self.job.plan, row, chosen, self.job.spans))
+                except ParkedError:
+                    writer.skip(place)
                 if monotonic() - self.yielded > BREATH_S:
                     await asyncio.sleep(0)
                     self.yielded = monotonic()
@@ -296,4 +290,5 @@ class _FullRun(_LocalRunner):
         """Write `run.json`."""
         if self.complete and (error := changed_dataset(self.job, self.judged)):
             self.halt.fail(error)
-        self.facts = finish_run(self.job, self.stats, complete=self.complete)
+        waves = None if self.batched is None else self.batched.outcome
+        self.facts = finish_run(self.job, self.stats, complete=self.complete, waves=waves)

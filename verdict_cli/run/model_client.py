@@ -13,7 +13,8 @@ from verdict_cli.llm.middleware.rate_limit import RateLimiters, rate_limited
 from verdict_cli.llm.providers import Providers, TokenCallback
 from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.llm.tracing import Spans
-from verdict_cli.messages import Ask
+from verdict_cli.messages import Ask, Request
+from verdict_cli.plan.node import LLMNode, Plan
 
 
 @dataclass
@@ -69,3 +70,15 @@ class ModelClient:
     async def close(self) -> None:
         """Close connections. The store is closed by whoever opened it."""
         await self.providers.close()
+
+
+def has_alternative(plan: Plan) -> Callable[[Request], bool]:
+    """Whether a request's rejection loses no row: another model is called next, or the unit may fail."""
+    last_models = {
+        (node.id, models[-1].name)
+        for node in plan.nodes
+        if isinstance(node.work, LLMNode) and not node.skips
+        for models in (*node.stages, node.work.follow_up)
+        if models
+    }
+    return lambda request: (request.node, request.model.name) not in last_models

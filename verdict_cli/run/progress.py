@@ -13,6 +13,16 @@ from verdict_cli.messages import Call, Result, RunFacts, Stage
 
 
 @dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """The batches in flight: the last wave, their number, their requests, and how many of these are answered."""
+
+    wave: int
+    batches: int
+    requests: int
+    answered: int
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far a run is. ``rate`` is rows a second, ``left_s`` is None as long as no row is done; ``units`` counts, by
     unit, the calls that neither the journal nor the cache answered."""
@@ -30,6 +40,7 @@ class Progress:
     left_s: float | None
     cached: int = 0
     units: Mapping[str, Flow] = field(default_factory=dict)
+    batches: BatchProgress | None = None
 
 
 _SUMS = (

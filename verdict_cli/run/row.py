@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from verdict_cli.errors import PinnedError, ProviderError, ReplyError, RowError, VerdictError
+from verdict_cli.llm.batches.parking import ParkedError, fatal_error
 from verdict_cli.messages import Call, Failure, Output, Result, Row, Stage
 from verdict_cli.plan.levels import EachGroup, Level
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
@@ -24,7 +25,7 @@ PINNED_ROW = Row(-1, "pinned", {}, "pinned")
 
 
 def run_row(plan: Plan, row: Row, context: Context) -> Coroutine[Any, Any, Result]:
-    """The row's result. A failure is a value of it; what is raised (Refused, BudgetError) stops the run.
+    """The row's result. A failure is a value of it; what is raised stops the run, but for ParkedError (it waits for a batch).
 
     Every unit that does not depend on a failed one is still run, so that the result does not depend on the order of
     replies. The failure is that of the first failed unit in order of definition.
@@ -38,8 +39,7 @@ async def run_pinned(plan: Plan, context: Context) -> tuple[dict[int, Output | N
         return {}, ()
     runner = RowRunner(plan, PINNED_ROW, context, {}, plan.pinned_level)
     result = await runner.run()
-    if result.failure is not None:
-        failure = result.failure
+    if (failure := result.failure) is not None:
         raise PinnedError(
             f"the pinned unit {failure.node!r} failed ({failure.kind}): {failure.message}",
             hint="every row shares its result, so no row was run",
@@ -98,6 +98,7 @@ class RowRunner:
         Where one of several calls stops the run, the others are waited for: they are paid for.
         """
         running: set[asyncio.Task[None]] = set()
+        parked: list[ParkedError] = []
         awaited = self.level.awaited
         may_skip = bool(self.plan.conditions)
         try:
@@ -116,9 +117,8 @@ class RowRunner:
                         running.add(asyncio.create_task(self._ask(index)))
                 if running:
                     done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                    errors = [error for task in done if (error := task.exception()) is not None]
-                    if errors:
-                        raise errors[0]
+                    if (fatal := fatal_error(done, parked)) is not None:
+                        raise fatal
         except VerdictError:
             await asyncio.gather(*running, return_exceptions=True)
             raise
@@ -127,6 +127,8 @@ class RowRunner:
                 task.cancel()
             if running:
                 await asyncio.gather(*running, return_exceptions=True)
+        if parked:
+            raise parked[0]
         return self._result()
 
     def _is_run(self, index: int) -> bool:

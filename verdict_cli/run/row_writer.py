@@ -39,7 +39,7 @@ class RowWriter:
         """Set when a row was written, which makes room for another one."""
         self._journal, self._rows, self._results, self._calls = journal, rows, results, calls
         self._completed: list[tuple[int, Result]] = []
-        self._waiting: dict[int, Result] = {}
+        self._waiting: dict[int, Result | None] = {}
         self._arrived = asyncio.Event()
         self._arrivals = 0
 
@@ -48,6 +48,11 @@ class RowWriter:
         self._completed.append((place, result))
         self._arrivals += 1  # as in `notify`, without its call for each row
         self._arrived.set()
+
+    def skip(self, place: int) -> None:
+        """Leave out a row that has no result yet."""
+        self._waiting[place] = None
+        self._write_in_turn()
 
     def add_call(self, call: Call) -> None:
         """Count and write a call that belongs to no row's result."""
@@ -94,12 +99,17 @@ class RowWriter:
 
     def _write_in_order(self, place: int, result: Result) -> None:
         self._waiting[place] = result
+        self._write_in_turn()
+
+    def _write_in_turn(self) -> None:
         while self.next_row in self._waiting:
             self._write(self._waiting.pop(self.next_row))
             self.next_row += 1
         self.room.set()
 
-    def _write(self, result: Result) -> None:
+    def _write(self, result: Result | None) -> None:
+        if result is None:
+            return
         self._results.add(*self._rows.row(result))
         for call in result.calls:
             self._calls.add(*call_row(call))

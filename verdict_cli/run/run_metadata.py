@@ -13,6 +13,7 @@ from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.providers.recording import CALLS
 from verdict_cli.messages import Row, RunFacts
 from verdict_cli.plan.node import Plan
+from verdict_cli.run.batches.wave_halt import WaveOutcome
 from verdict_cli.run.job import RunJob, RunOptions
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.run_directory import RunDirectory
@@ -33,14 +34,17 @@ def start_run(job: RunJob) -> None:
     job.directory.write_spec(job.plan)
 
 
-def finish_run(job: RunJob, stats: RunStats, *, complete: bool) -> RunFacts:
+def finish_run(job: RunJob, stats: RunStats, *, complete: bool, waves: WaveOutcome | None = None) -> RunFacts:
     """The facts of the run as it ended, which are then in `run.json`.
 
-    Baseline models are named in them only where they answered, not a recording.
+    Baseline models are named in them only where they answered, not a recording. ``waves``: how those of its batches ended.
     """
     recorded = job.recording is not None
     floors = () if recorded else tuple(sorted(name for name in stats.models if name.startswith("baseline/")))
-    facts = stats.facts(job.start, "finished" if complete else "interrupted", floors=floors)
+    waits = waves is not None and waves.waiting
+    facts = stats.facts(job.start, "finished" if complete else "waiting" if waits else "interrupted", floors=floors)
+    if waves is not None:
+        facts = replace(facts, batches=waves.batches)
     job.directory.deliver(job.directory.results.name, job.directory.calls.name)
     job.directory.write_facts(facts)
     return facts

@@ -15,9 +15,11 @@ from verdict_cli.errors import JournalError, UsageError
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.messages import RunFacts
 from verdict_cli.plan.node import Plan
+from verdict_cli.run.batches.batch_options import check_batches, sends_batches
+from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.job import RunJob, RunOptions, Stop
 from verdict_cli.run.load_run import RunResult
-from verdict_cli.run.local import loop_factory, run_locally, run_within
+from verdict_cli.run.local import run_locally, run_within
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.run_directory import RunDiff, RunDirectory
@@ -40,6 +42,7 @@ def open_run(options: RunOptions) -> Session:
         from verdict_cli.run.ray.ray_engine import check_ray
 
         check_ray(options.plan, directory)
+    check_batched_run(options, remote=directory.remote is not None)
     with ExitStack() as stack:
         stack.enter_context(directory.lock())
         earlier, difference = None, None
@@ -47,6 +50,30 @@ def open_run(options: RunOptions) -> Session:
             _check_identifiable(options.plan, directory)
             earlier, difference = directory.earlier_run(options.plan, facts, update=options.update)
         return Session(options, directory, resumed_facts(facts, earlier), earlier, difference, stack.pop_all())
+
+
+def check_batched_run(options: RunOptions, *, remote: bool) -> None:
+    """UsageError for a run that is to send batches and cannot."""
+    chosen = options.batches
+    if options.recording is not None and chosen.every_model:
+        raise UsageError("--batch sends calls, and --replay makes none", hint="give one of them")
+    if options.recording is not None or not sends_batches(options.plan, chosen):
+        return
+    check_batches(options.plan, chosen)
+    if options.engine == "ray":
+        raise UsageError(
+            "batches are not sent by Ray's workers", hint="run it with --engine local: a batch needs no cluster"
+        )
+    if remote:
+        raise UsageError(
+            "a run that sends batches needs its directory on a disk",
+            hint="choose a path for --out: what was sent is noted there before it is sent",
+        )
+    if options.retry_failed:
+        raise UsageError(
+            "--retry-failed makes ordinary calls, and this run sends batches",
+            hint="leave --batch out, or set `batch: false` on the model: --set model.batch=false",
+        )
 
 
 def _check_identifiable(plan: Plan, directory: RunDirectory) -> None:

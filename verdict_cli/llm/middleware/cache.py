@@ -36,10 +36,10 @@ def cached(ask: Ask, store: CacheStore) -> tuple[Ask, Callable[[Request], None]]
         while (pending := in_flight.get(key)) is not None:
             shared = await asyncio.shield(pending)
             if shared is not None:
-                return _free(shared)
+                return free_reply(shared)
         stored = store.get(key)
         if stored is not None:
-            return _free(stored)
+            return free_reply(stored)
         return await ask_and_store(request, key)
 
     async def ask_and_store(request: Request, key: bytes) -> Reply:
@@ -50,7 +50,7 @@ def cached(ask: Ask, store: CacheStore) -> tuple[Ask, Callable[[Request], None]]
         finally:
             del in_flight[key]
             future.set_result(reply)
-        if _is_storable(reply, request):
+        if is_storable(reply, request.top_logprobs):
             store.put(key, request.model.name, reply)
         return reply
 
@@ -63,12 +63,14 @@ def cached(ask: Ask, store: CacheStore) -> tuple[Ask, Callable[[Request], None]]
     return ask_cached, forget
 
 
-def _free(reply: Reply) -> Reply:
+def free_reply(reply: Reply) -> Reply:
+    """The reply as another equal request gets it: it costs nothing."""
     return replace(reply, cached=True, recalled=False, cost_usd=0.0, latency_s=0.0, allowance=None)
 
 
-def _is_storable(reply: Reply, request: Request) -> bool:
-    return reply.finish_reason != "length" and (not request.top_logprobs or bool(reply.logprobs))
+def is_storable(reply: Reply, top_logprobs: int) -> bool:
+    """Whether the reply, for which so many log-probabilities were requested, may be shared."""
+    return reply.finish_reason != "length" and (not top_logprobs or bool(reply.logprobs))
 
 
 VERSION = 1

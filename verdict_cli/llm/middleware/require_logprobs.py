@@ -24,12 +24,12 @@ def require_logprobs(ask: Ask) -> Ask:
     async def ask_in_turn(request: Request, proof: _Proof) -> Reply:
         async with proof.turn:
             if proof.missing:
-                raise _missing_logprobs(request, None)
+                raise missing_logprobs(request, None)
             if not proof.found:
                 reply = await ask(request)
                 if not reply.logprobs:
                     proof.missing = True
-                    raise _missing_logprobs(request, reply)
+                    raise missing_logprobs(request, reply)
                 proof.found = True
                 return reply
         return await ask(request)
@@ -46,7 +46,8 @@ class _Proof:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-def _missing_logprobs(request: Request, reply: Reply | None) -> Refused:
+def missing_logprobs(request: Request, reply: Reply | None) -> Refused:
+    """The error of a model that returned none although they were requested."""
     name = request.model.name
     return Refused(
         f"model {name} returned no log-probabilities, although they were requested",

@@ -84,6 +84,13 @@ class JsonModeFallback:
         return target not in self._proven or _NAMES_THE_MODE.search(error.message) is not None
 
 
+def lesser_mode(mode: JsonMode, error: Rejected) -> JsonMode | None:
+    """The mode to use after a rejection; None where the rejection does not name the mode, or there is no lesser one."""
+    if error.failure != "rejected" or error.status not in _REJECTING_STATUSES:
+        return None
+    return _NEXT.get(mode) if _NAMES_THE_MODE.search(error.message) else None
+
+
 class TopLogprobsLimit:
     """Lowers the number of alternatives that are requested at each position to what an endpoint takes, and remembers it."""
 

@@ -63,7 +63,8 @@ def cost_usd(model: Model, usage: Usage | None, tier: str | None = None) -> floa
         read, write = model.cost.input_per_million / 1e6, model.cost.output_per_million / 1e6
         per_cached = model.cost.cached_per_million
         own = Rates(read, write, read if per_cached is None else per_cached / 1e6, read)
-        return own.cost(usage)
+        share = BATCH_SHARE if tier == "batch" else 1.0
+        return share * own.cost(usage)
     if is_free(model.name):
         return 0.0
     requested = tier or model.params.get("service_tier")

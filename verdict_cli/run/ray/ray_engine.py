@@ -14,8 +14,9 @@ from typing import Any
 from verdict_cli.errors import UsageError, VerdictError, WorkerError
 from verdict_cli.messages import Output, Row, RunFacts
 from verdict_cli.plan.node import Plan
+from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.job import GRACE_S, Partition, RunJob, Stop, join_partitions
-from verdict_cli.run.local import TICK_S, loop_factory
+from verdict_cli.run.local import TICK_S
 from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.run.ray.coordinator import Coordinator
 from verdict_cli.run.ray.partition import (

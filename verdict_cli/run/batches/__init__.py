@@ -1,0 +1,1 @@
+"""A run whose calls are sent through providers' batch interfaces, in waves."""

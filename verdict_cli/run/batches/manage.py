@@ -1,0 +1,174 @@
+"""Look at, cancel, collect and import the batches of a run's directory, without its pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from verdict_cli.errors import ProviderError, Refused, UsageError
+from verdict_cli.llm.batches import open_batch_api
+from verdict_cli.llm.batches.batch_api import BatchApi, BatchState
+from verdict_cli.llm.batches.batch_ledger import LOST, BatchLedger, SentBatch
+from verdict_cli.llm.batches.file_batches import FILE, FileBatches
+from verdict_cli.run.batches.batch_calls import WaveJournal
+from verdict_cli.run.batches.collect import CollectedBatch, Collector
+from verdict_cli.run.batches.submit import Submitter
+from verdict_cli.run.event_loop import loop_factory
+from verdict_cli.run.run_directory import RunDirectory
+
+T = TypeVar("T")
+CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class LiveBatch:
+    """A batch of the ledger, and what its provider says of it now: None where it was not asked, ``error`` where it failed."""
+
+    batch: SentBatch
+    state: BatchState | None = None
+    error: str = ""
+
+
+class RunBatches:
+    """The batches of one run's directory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.directory = RunDirectory(folder)
+        if self.directory.facts() is None:
+            raise UsageError(f"{folder} is not the directory of a run", hint="name the directory that --out named")
+        self.ledger = BatchLedger.read(folder)
+
+    def look(self) -> list[LiveBatch]:
+        """Every batch, those in flight as their provider describes them now."""
+
+        async def one(batch: SentBatch, api: BatchApi) -> LiveBatch:
+            try:
+                return LiveBatch(batch, await api.get(batch.id))
+            except ProviderError as error:
+                return LiveBatch(batch, error=error.message)
+
+        found = _run(self._each(one))
+        return [found.get(batch.number, LiveBatch(batch)) for batch in self.ledger.batches.values()]
+
+    def cancel(self) -> tuple[int, list[str]]:
+        """Cancel every batch in flight: how many, and the messages of those that could not be.
+
+        What a provider had answered before is collected by the next run. A batch that was never acknowledged is looked for
+        first, for which no run may be writing to the directory.
+        """
+        errors: list[str] = []
+
+        async def one(batch: SentBatch, api: BatchApi) -> bool:
+            try:
+                await api.cancel(batch.id)
+            except ProviderError as error:
+                errors.append(f"{batch.id}: {error.message}")
+                return False
+            return True
+
+        count = 0
+        if any(not batch.id or batch.provider == FILE for batch in self.ledger.in_flight):
+            journal = self.directory.open_journal({})
+            try:
+                count += _run(self._settle_unsent())
+            finally:
+                journal.close()
+        count += sum(_run(self._each(one)).values())
+        self._note()
+        return count, errors
+
+    def fetch(self) -> list[CollectedBatch]:
+        """Collect the batches that have ended into the journal. JournalError while a run is writing to it."""
+        journal = self.directory.open_journal({})
+        try:
+            collector = Collector(self.ledger, WaveJournal(journal, {}), journal.flush)
+
+            async def one(batch: SentBatch, api: BatchApi) -> CollectedBatch | None:
+                state = await api.get(batch.id)
+                return await collector.ended(batch, state, api) if state.ended else None
+
+            found = [each for each in _run(self._each(one)).values() if each is not None]
+        finally:
+            journal.close()
+        self._note()
+        return found
+
+    def import_results(self, results: Path) -> list[CollectedBatch]:
+        """Read the results of exported requests into the journal. UsageError where they belong to none."""
+        waiting = [batch for batch in self.ledger.in_flight if batch.provider == FILE]
+        if not waiting:
+            raise UsageError(f"{self.directory.path} waits for no results", hint="verdict batch export writes requests")
+        journal = self.directory.open_journal({})
+        try:
+            collector = Collector(self.ledger, WaveJournal(journal, {}), journal.flush)
+            found = _run(self._import(collector, waiting, results))
+        finally:
+            journal.close()
+        self._note()
+        if not found:
+            raise UsageError(
+                f"{results} has no result of the requests that {self.directory.path} exported",
+                hint="it takes one JSON object a line, with the `custom_id` of a request and its `response`",
+            )
+        return found
+
+    async def _import(self, collector: Collector, waiting: list[SentBatch], results: Path) -> list[CollectedBatch]:
+        found = []
+        for batch in waiting:
+            api = FileBatches(batch.model)
+            if collector.matches(batch, results, api):
+                found.append(
+                    await collector.file(batch, results, api, "imported", f"{results.name} has no result of it")
+                )
+        return found
+
+    async def _settle_unsent(self) -> int:
+        """Give up exported files; find the ids of batches whose creation was not acknowledged, or give them up."""
+        count = 0
+        for batch in self.ledger.in_flight:
+            if batch.provider == FILE:
+                self.ledger.end(batch, CANCELLED)
+                count += 1
+            elif not batch.id:
+                api = open_batch_api(batch.model)
+                try:
+                    found = await Submitter(self.ledger, lambda _, api=api: api).look_for(batch, api)  # type: ignore[misc]
+                finally:
+                    await api.close()
+                if found is None:
+                    self.ledger.end(batch, LOST)
+                else:
+                    self.ledger.sent(batch, found.id, found.status)
+        return count
+
+    async def _each(self, work: Callable[[SentBatch, BatchApi], Coroutine[Any, Any, T]]) -> dict[int, T]:
+        """What ``work`` gives for each batch in flight at a provider, by its number."""
+        found: dict[int, T] = {}
+        for batch in self.ledger.in_flight:
+            if batch.id and batch.provider != FILE:
+                api = open_batch_api(batch.model)
+                try:
+                    found[batch.number] = await work(batch, api)
+                finally:
+                    await api.close()
+        return found
+
+    def _note(self) -> None:
+        """Bring `run.json` up to date."""
+        facts = self.directory.facts()
+        if facts is not None:
+            self.directory.write_facts(replace(facts, batches=self.ledger.facts))
+
+
+def first_refusal(collected: list[CollectedBatch]) -> Refused | None:
+    """The first error that stops the run."""
+    return next((each.refusal for each in collected if isinstance(each.refusal, Refused)), None)
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    import asyncio
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(work)

@@ -1,0 +1,15 @@
+"""The event loop of a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's event loop, which is faster; asyncio's own where uvloop does not run (Windows)."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
