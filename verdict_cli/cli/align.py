@@ -70,7 +70,7 @@ def align(
     from verdict_cli.report.renderers.terminal import render_terminal
     from verdict_cli.run.job import Stop
     from verdict_cli.run.run_directory import RunDirectory
-    from verdict_cli.studies.align.align_document import align_document, conclusion
+    from verdict_cli.studies.align.align_document import align_conclusion, align_document
     from verdict_cli.studies.study_files import write_study
 
     search = _begin(config, labelled, unit, target, metric, cluster, note, out, how)
@@ -80,7 +80,7 @@ def align(
     document = align_document(search.plan.name, found, search.facts)
     write_study(RunDirectory(search.folder), "align", document)
     if found.better:
-        search.write_aligned(found, conclusion(found))
+        search.write_aligned(found, align_conclusion(found))
     if as_json:
         print_json(document.data())
         return

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from verdict_cli.run.job import Stop
     from verdict_cli.run.load_run import RunResult
     from verdict_cli.studies.align.align_document import Alignment
-    from verdict_cli.studies.align.candidates import Candidate, JudgedRow
+    from verdict_cli.studies.align.candidates import JudgedRow, PromptCandidate
     from verdict_cli.studies.align.selection import HalvingRound, PartName
 
 
@@ -51,10 +51,10 @@ class AlignSearch:
         """Make candidates, select, and compare the winner with the pipeline as it was on the sealed rows."""
         from verdict_cli.stats.compare import compare_runs
         from verdict_cli.studies.align.align_document import Alignment
-        from verdict_cli.studies.align.candidates import Candidate, few_shot
+        from verdict_cli.studies.align.candidates import PromptCandidate, few_shot
         from verdict_cli.studies.align.selection import successive_halving
 
-        candidates = [Candidate("as it was", "the pipeline as it was")]
+        candidates = [PromptCandidate("as it was", "the pipeline as it was")]
         judged = self._judged(candidates[0])
         candidates += self._valid(few_shot(self.path, judged, self.target, self.cluster))
         held: list[HalvingRound] = []
@@ -108,10 +108,10 @@ class AlignSearch:
         path = self.folder / "aligned.yaml"
         path.write_text(head + as_yaml(dict(plan.resolved)), encoding="utf-8")
 
-    def _plan(self, candidate: Candidate) -> Plan:
+    def _plan(self, candidate: PromptCandidate) -> Plan:
         return replace(self.how, settings=[*(self.how.settings or ()), *candidate.settings]).built(self.config).plan
 
-    def _valid(self, made: Sequence[Candidate]) -> list[Candidate]:
+    def _valid(self, made: Sequence[PromptCandidate]) -> list[PromptCandidate]:
         """The candidates that can be run and still ask about the same columns; why the others were dropped is noted."""
         from verdict_cli.plan.compile_examples import named_columns
         from verdict_cli.plan.node import LLMNode
@@ -137,16 +137,21 @@ class AlignSearch:
         return kept
 
     def _proposed(
-        self, proposer: str, count: int, base: Candidate, judged: Sequence[JudgedRow], number: int
-    ) -> list[Candidate]:
+        self, proposer: str, count: int, base: PromptCandidate, judged: Sequence[JudgedRow], number: int
+    ) -> list[PromptCandidate]:
         """The candidates that the proposer writes in a round, from the mistakes of the best candidate so far."""
         from verdict_cli.plan.resolve import as_yaml
         from verdict_cli.storage.tables.reader import read_table
-        from verdict_cli.studies.align.candidates import batches, proposal_pipeline, proposed, reflection_request
+        from verdict_cli.studies.align.candidates import (
+            proposal_batches,
+            proposal_pipeline,
+            proposed,
+            reflection_request,
+        )
 
         own = next((text for text in base.settings if text.startswith(f"{self.path}.prompt=")), None)
         prompt = json.loads(own.partition("=")[2]) if own is not None else self.prompt
-        drawn = batches(judged, count, self.how.seed + number)
+        drawn = proposal_batches(judged, count, self.how.seed + number)
         if not drawn:
             return []
         folder = self.folder / "proposals" / f"round-{number + 1}"
@@ -161,7 +166,7 @@ class AlignSearch:
         (result,) = self._execute(
             [(how.plan(config, warn=False), config, folder / "requests.jsonl", folder / "run", None)], how
         )
-        made: list[Candidate] = []
+        made: list[PromptCandidate] = []
         rest = tuple(text for text in base.settings if text != own)
         for batch in read_table(result.directory.results, ["id", "status", "output.guidelines", "output.prompt"]):
             for at, status in enumerate(batch["status"]):
@@ -176,7 +181,7 @@ class AlignSearch:
                 ]
         return self._valid(made)
 
-    def _judged(self, candidate: Candidate) -> list[JudgedRow]:
+    def _judged(self, candidate: PromptCandidate) -> list[JudgedRow]:
         """What a candidate says of the fit rows."""
         from verdict_cli.language.expressions.expression import compile_expression
         from verdict_cli.stats.columns.saved_rows import saved_rows
@@ -213,7 +218,7 @@ class AlignSearch:
             )
         return found
 
-    def _scoring(self, candidates: Sequence[Candidate]) -> Callable[[Sequence[int], int], list[Any]]:
+    def _scoring(self, candidates: Sequence[PromptCandidate]) -> Callable[[Sequence[int], int], list[Any]]:
         import numpy as np
 
         from verdict_cli.stats.evaluation_results import scored_rows
@@ -229,7 +234,7 @@ class AlignSearch:
 
         return score
 
-    def _runs(self, candidates: Sequence[Candidate], part: PartName, rows: int) -> list[RunResult]:
+    def _runs(self, candidates: Sequence[PromptCandidate], part: PartName, rows: int) -> list[RunResult]:
         """The candidates' runs over the first rows of a part."""
         jobs = []
         for candidate in candidates:

@@ -10,7 +10,7 @@ from verdict_cli.language.examples import MOST_EXAMPLES, Examples
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.fields.types import RecordType
-from verdict_cli.language.prompts.few_shot import Example, ExamplePool, shown_value
+from verdict_cli.language.prompts.few_shot import ExamplePool, LabelledExample, shown_value
 from verdict_cli.language.prompts.prompt import CompiledPrompt
 from verdict_cli.language.units.base import LLMUnit
 from verdict_cli.plan.compile_context import CompileContext
@@ -151,7 +151,7 @@ def _example(
     expressions: Mapping[str, Expression],
     response: RecordType,
     field: str,
-) -> list[Example] | None:
+) -> list[LabelledExample] | None:
     """The example of a row, none without a label; None, and reported, for a row that cannot be one."""
     lacks = next((name for name in columns if name not in row), None)
     if lacks is not None:
@@ -173,7 +173,7 @@ def _example(
         context.problem("bad-examples", f"example {number}: the label {error.message}", hint, "examples")
         return None
     reasons = values.get("explanation")
-    example = Example(
+    example = LabelledExample(
         tuple(shown_value(row.get(name)) for name in columns),
         shown_value(answer),
         "" if reasons is None else str(reasons),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from verdict_cli.language.expressions.expression import compile_expression
-from verdict_cli.language.prompts.few_shot import Example, ExamplePool, prefixed
+from verdict_cli.language.prompts.few_shot import ExamplePool, LabelledExample, prefixed
 from verdict_cli.messages import Message
 
 
@@ -19,7 +19,7 @@ def pool(examples, k=4, choose="balanced", **more):
 
 
 def labelled(*pairs, wrong=()):
-    return [Example((text,), label, wrong=place in wrong) for place, (text, label) in enumerate(pairs)]
+    return [LabelledExample((text,), label, wrong=place in wrong) for place, (text, label) in enumerate(pairs)]
 
 
 def test_balanced_takes_the_labels_in_turn():
@@ -60,7 +60,7 @@ def test_the_nearest_are_those_of_tf_idf_with_the_nearest_last():
     st.integers(1, 6),
 )
 def test_a_row_never_sees_itself_or_its_cluster(rows, text, cluster, choose, k):
-    examples = [Example((each,), label, cluster=group) for each, label, group in rows]
+    examples = [LabelledExample((each,), label, cluster=group) for each, label, group in rows]
     by_cluster = compile_expression("source.group", ("source",))
     chosen = pool(examples, k=k, choose=choose, cluster=by_cluster).chosen({"text": text, "group": cluster})
     assert all(each.values != (text,) and each.cluster != cluster for each in chosen)

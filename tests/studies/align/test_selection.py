@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from verdict_cli.studies.align.selection import SHARES, is_better, split_rows, successive_halving
+from verdict_cli.studies.align.selection import PART_SHARES, is_better, split_rows, successive_halving
 
 SHARED = Path(os.environ.get("VERDICT_SHARED", "../shared")) / "data" / "realmistake"
 
@@ -46,7 +46,7 @@ def test_every_row_is_in_one_part_and_no_cluster_in_two(clusters, seed):
 
 def test_the_parts_have_their_shares():
     parts = split_rows(np.arange(1000), 3)
-    assert {name: len(rows) / 1000 for name, rows in parts.items()} == pytest.approx(SHARES, abs=0.002)
+    assert {name: len(rows) / 1000 for name, rows in parts.items()} == pytest.approx(PART_SHARES, abs=0.002)
 
 
 def test_more_rows_are_judged_by_fewer_candidates_and_ties_stay_with_the_first():
@@ -102,7 +102,7 @@ def test_the_best_of_recorded_prompts_is_found_or_one_within_the_bound():
         scores = np.array([[prompts[prompt][key] for key in ids] for prompt in sorted(prompts)])
         means = scores.mean(axis=1)
         best, _ = search(scores, np.arange(len(ids)), 7)
-        rows = int(SHARES["select"] * len(ids))
+        rows = int(PART_SHARES["select"] * len(ids))
         bound = 2 * np.sqrt(np.log(2 * len(scores) / 0.05) / (2 * rows))
         assert means.max() - means[best] <= bound
         regrets.append(means.max() - means[best])

@@ -25,7 +25,7 @@ HEADING = "Examples, with the right answers:"
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class LabelledExample:
     """A labelled row: the values of its shown columns, the right answer as it is written, its cluster, and whether a judge got it
     wrong."""
 
@@ -40,7 +40,7 @@ class Example:
 class ExamplePool:
     """The examples of a unit. ``columns`` are the shown ones, ``field`` names the answer, ``cluster`` gives that of a row."""
 
-    examples: tuple[Example, ...]
+    examples: tuple[LabelledExample, ...]
     columns: tuple[str, ...]
     field: str
     k: int
@@ -49,11 +49,11 @@ class ExamplePool:
     cluster: Expression | None = None
     delimited: bool = False
 
-    def chosen(self, source: Mapping[str, Any]) -> tuple[Example, ...]:
+    def chosen(self, source: Mapping[str, Any]) -> tuple[LabelledExample, ...]:
         """The examples of a row, at most ``k``, in the order in which they are shown. RowError where its cluster cannot be computed."""
         own = self._values(source)
         cluster = self.cluster({"source": source}) if self.cluster is not None else None
-        found: list[Example] = []
+        found: list[LabelledExample] = []
         for index in self._nearest(own) if self.choose == "nearest" else self._fixed_order:
             example = self.examples[index]
             if example.values == own or (cluster is not None and example.cluster == cluster):

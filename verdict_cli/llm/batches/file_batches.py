@@ -16,7 +16,7 @@ from verdict_cli.llm.providers.wire_protocol import WireProtocol
 from verdict_cli.messages import Request
 from verdict_cli.model import Model
 
-FILE = "file"
+FILE_PROVIDER = "file"
 """The name of this provider in the ledger."""
 _EXPORTED = "exported"
 
@@ -32,7 +32,7 @@ def export_problem(model: Model) -> str | None:
 class FileBatches:
     """Writes each batch to ``target``; a second one of the same wave gets a number. Nothing is sent."""
 
-    provider = FILE
+    provider = FILE_PROVIDER
     max_requests = 10**9
     max_bytes = 10**12
     has_tags = True

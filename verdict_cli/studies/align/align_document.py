@@ -10,7 +10,7 @@ from verdict_cli.report import formatting
 from verdict_cli.report.document import Note, Part, ReportDocument, Section, Table
 from verdict_cli.report.report import metric_json
 from verdict_cli.stats.paired import Difference
-from verdict_cli.studies.align.candidates import Candidate
+from verdict_cli.studies.align.candidates import PromptCandidate
 from verdict_cli.studies.align.selection import HalvingRound, is_better
 
 
@@ -22,7 +22,7 @@ class Alignment:
     unit: str
     metric: str
     parts: Mapping[str, int]
-    candidates: Sequence[Candidate]
+    candidates: Sequence[PromptCandidate]
     rounds: Sequence[HalvingRound]
     winner: int
     sealed: Difference | None
@@ -35,7 +35,7 @@ class Alignment:
         return self.winner != 0 and self.sealed is not None and is_better(self.sealed.change.value, self.sealed.p)
 
 
-def conclusion(found: Alignment) -> str:
+def align_conclusion(found: Alignment) -> str:
     """The result in one sentence."""
     if found.winner == 0:
         return f"nothing that was tried is better than the pipeline as it was, on {found.parts['select']:,} rows"
@@ -54,7 +54,7 @@ def conclusion(found: Alignment) -> str:
 
 def align_document(title: str, found: Alignment, facts: Mapping[str, Any]) -> ReportDocument:
     """The document of an alignment; `facts` are its files and options, as its JSON has them."""
-    parts: list[Part] = [Note(conclusion(found))]
+    parts: list[Part] = [Note(align_conclusion(found))]
     counted = ", ".join(f"{count:,} {name}" for name, count in found.parts.items())
     parts.append(
         Note(
@@ -73,7 +73,7 @@ def align_document(title: str, found: Alignment, facts: Mapping[str, Any]) -> Re
         title,
         [Section("", parts, listed=False, essential=True)],
         "Verdict align",
-        conclusion(found),
+        align_conclusion(found),
         "in align.html",
         data=lambda: align_json(found, facts),
     )
@@ -85,7 +85,7 @@ def align_json(found: Alignment, facts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **facts,
         "better": found.better,
-        "conclusion": conclusion(found),
+        "conclusion": align_conclusion(found),
         "unit": found.unit,
         "metric": found.metric,
         "parts": dict(found.parts),

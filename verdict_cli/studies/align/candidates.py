@@ -23,7 +23,7 @@ JUDGED = "judged"
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PromptCandidate:
     """A changed unit: its name, what it comes from, and the settings (`--set`) that make it."""
 
     name: str
@@ -43,7 +43,7 @@ class JudgedRow:
     note: str = ""
 
 
-def few_shot(path: str, rows: Sequence[JudgedRow], target: str, cluster: str | None) -> list[Candidate]:
+def few_shot(path: str, rows: Sequence[JudgedRow], target: str, cluster: str | None) -> list[PromptCandidate]:
     """The unit at this path with examples from the rows, chosen in several ways."""
     examples = [{**row.source, JUDGED: row.judged} for row in rows]
     shared = {"rows": examples, "target": target} | ({"cluster": cluster} if cluster is not None else {})
@@ -55,12 +55,12 @@ def few_shot(path: str, rows: Sequence[JudgedRow], target: str, cluster: str | N
         if choose == "errors":
             key["prediction"] = f"source.{JUDGED}"
         made.append(
-            Candidate(f"examples {choose} {k}", f"{k} {choose} examples", (f"{path}.examples={json.dumps(key)}",))
+            PromptCandidate(f"examples {choose} {k}", f"{k} {choose} examples", (f"{path}.examples={json.dumps(key)}",))
         )
     return made
 
 
-def batches(rows: Sequence[JudgedRow], count: int, seed: int) -> list[list[JudgedRow]]:
+def proposal_batches(rows: Sequence[JudgedRow], count: int, seed: int) -> list[list[JudgedRow]]:
     """Different rows for each of `count` proposals; none where the judge made no mistake."""
     wrong = [row for row in rows if not row.correct]
     right = [row for row in rows if row.correct]
@@ -106,15 +106,15 @@ def proposal_pipeline(model: str) -> dict[str, Any]:
     return {"verdict": 1, "name": "align-proposals", "model": model, "pipeline": [unit]}
 
 
-def proposed(path: str, prompt: str, proposal: Mapping[str, Any], name: str) -> list[Candidate]:
+def proposed(path: str, prompt: str, proposal: Mapping[str, Any], name: str) -> list[PromptCandidate]:
     """The candidates of one proposal: its guidelines behind the prompt, and its own prompt."""
     made = []
     guidelines, rewritten = str(proposal.get("guidelines") or "").strip(), str(proposal.get("prompt") or "").strip()
     if guidelines:
         text = f"{prompt.rstrip()}\n\nGuidelines:\n{literal(guidelines)}"
-        made.append(Candidate(f"guidelines {name}", "guidelines of the proposer", (_prompt_setting(path, text),)))
+        made.append(PromptCandidate(f"guidelines {name}", "guidelines of the proposer", (_prompt_setting(path, text),)))
     if rewritten and rewritten != prompt.strip():
-        made.append(Candidate(f"rewrite {name}", "a prompt of the proposer", (_prompt_setting(path, rewritten),)))
+        made.append(PromptCandidate(f"rewrite {name}", "a prompt of the proposer", (_prompt_setting(path, rewritten),)))
     return made
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from verdict_cli.stats.columns.column import Floats, Ints
 
 PartName = Literal["fit", "select", "test"]
-SHARES: dict[PartName, float] = {"fit": 0.35, "select": 0.3, "test": 0.35}
+PART_SHARES: dict[PartName, float] = {"fit": 0.35, "select": 0.3, "test": 0.35}
 """How the rows are divided: the test needs the power to tell a better judge, the others enough of each label."""
 LEAST_ROWS_AT_FIRST = 16
 """The rows on which all candidates are compared first, where there are so many."""
@@ -40,9 +40,9 @@ def split_rows(clusters: Ints, seed: int) -> dict[PartName, Ints]:
     """The rows of each part, in a random order. Shape of `clusters`: (rows,), equal for rows that must stay together."""
     rng = np.random.default_rng(seed)
     ids, sizes = np.unique(clusters, return_counts=True)
-    parts: dict[PartName, list[int]] = {name: [] for name in SHARES}
+    parts: dict[PartName, list[int]] = {name: [] for name in PART_SHARES}
     for place in rng.permutation(len(ids)):
-        short = {name: SHARES[name] - len(rows) / len(clusters) for name, rows in parts.items()}
+        short = {name: PART_SHARES[name] - len(rows) / len(clusters) for name, rows in parts.items()}
         part = max(short, key=lambda name: short[name])
         parts[part] += np.flatnonzero(clusters == ids[place]).tolist()
         assert sizes[place] > 0
