@@ -78,13 +78,17 @@ class LoopbackServer:
     async def answer(self, path: str) -> tuple[str, Mapping[str, str], object]:
         raise NotImplementedError
 
+    async def answer_to(self, path: str, body: bytes) -> tuple[str, Mapping[str, str], object]:
+        """As `answer`, for servers that read the request's body."""
+        return await self.answer(path)
+
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 lines = head.lower().split(b"\r\n")
                 length = next(line for line in lines if line.startswith(b"content-length:"))
-                await reader.readexactly(int(length.partition(b":")[2]))
-                status, headers, body = await self.answer(head.split(b" ", 2)[1].decode())
+                sent = await reader.readexactly(int(length.partition(b":")[2]))
+                status, headers, body = await self.answer_to(head.split(b" ", 2)[1].decode(), sent)
                 if reader.at_eof():
                     return
                 self.sent.append(monotonic())

@@ -26,12 +26,13 @@ _NEIGHBOURS = 50
 
 def with_row_tags(nodes: Sequence[Node], columns: tuple[str, ...] | None) -> tuple[Node, ...]:
     """The nodes, with prompts whose tags (`delimit`) are made from these columns of the row (None: all of them)."""
-    return tuple(
-        replace(node, work=replace(node.work, prompt=replace(node.work.prompt, columns=columns)))
-        if isinstance(node.work, LLMNode) and node.work.prompt.delimited
-        else node
-        for node in nodes
-    )
+
+    def tagged(node: Node) -> Node:
+        if not isinstance(node.work, LLMNode) or not node.work.prompt.delimited:
+            return node
+        return replace(node, work=replace(node.work, prompt=node.work.prompt.with_columns(columns)))
+
+    return tuple(map(tagged, nodes))
 
 
 def takes_marks(model: Model) -> bool:

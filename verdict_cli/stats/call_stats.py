@@ -64,7 +64,8 @@ class _UnitTotals:
         seconds = np.concatenate(self.seconds)
         median, p95 = np.quantile(seconds, [0.5, 0.95]).tolist() if len(seconds) else (None, None)
         cost_usd = None if self.unpriced else self.cost_usd
-        return UnitCalls(self.calls, self.failed, *self.tokens, cost_usd, median, p95)
+        prompt, completion, cached = self.tokens
+        return UnitCalls(self.calls, self.failed, prompt, completion, cached, cost_usd, median, p95)
 
 
 def by_unit(calls: Path) -> dict[str, UnitCalls]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -57,6 +57,10 @@ class JinjaTemplate:
     def shows_images(self) -> bool:
         """False: the output of a Jinja2 template is text."""
         return False
+
+    def with_columns(self, columns: tuple[str, ...] | None) -> JinjaTemplate:
+        """The prompt, with tags made from these columns."""
+        return replace(self, columns=columns)
 
     def render(self, values: Mapping[str, Any]) -> Rendered:
         """The messages for these values. A marker in a loop starts a section at each turn."""

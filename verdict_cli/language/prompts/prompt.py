@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
@@ -77,7 +77,7 @@ class Rendered(NamedTuple):
 
 class CompiledPrompt(Protocol):
     """A compiled prompt; `paths` are the paths in it, as written; `delimited` whether texts in it are; `bare` are
-    (as written, name) of the literal braces around a bare name. A delimited prompt has `columns`, which the plan sets."""
+    (as written, name) of the literal braces around a bare name."""
 
     @property
     def paths(self) -> tuple[ExpressionPath, ...]: ...
@@ -95,6 +95,9 @@ class CompiledPrompt(Protocol):
     @property
     def shows_images(self) -> bool:
         """Whether the prompt has an image."""
+
+    def with_columns(self, columns: tuple[str, ...] | None) -> CompiledPrompt:
+        """The prompt, with tags made from these columns of the row (None: all of them)."""
 
     def render(self, values: Mapping[str, Any]) -> Rendered:
         """The messages for these values; RowError when a value is missing or does not fit."""
@@ -127,6 +130,10 @@ class PlaceholderPrompt:
     def shows_images(self) -> bool:
         """Whether the prompt has an image."""
         return any(slot.image for slot in self.slots)
+
+    def with_columns(self, columns: tuple[str, ...] | None) -> PlaceholderPrompt:
+        """The prompt, with tags made from these columns."""
+        return replace(self, columns=columns)
 
     def render(self, values: Mapping[str, Any]) -> Rendered:
         """The messages for these values."""

@@ -165,7 +165,7 @@ def _parsed(line: bytes) -> Any:
 def reply_fields(reply: Reply) -> dict[str, Any]:
     """The reply as JSON values. `read_reply` restores all but its ``allowance``."""
     logprobs, usage = reply.logprobs, reply.usage
-    fields = {
+    fields: dict[str, Any] = {
         "text": reply.text,
         "finish": reply.finish_reason,
         "logprobs": None
