@@ -72,19 +72,6 @@ class Alternative(Struct, frozen=True):
     logprob: float
 
 
-ROUNDING = 0.01
-"""How far above 0 a log-probability may be: servers compute them in low precision."""
-
-
-def is_logprob(value: float) -> bool:
-    """Whether it is the logarithm of a probability: not NaN, and not above 0 beyond rounding."""
-    return value <= ROUNDING
-
-
-MOST_TOKENS = 10**12
-"""The most tokens of one call that are believed; a provider that reports more is wrong."""
-
-
 class Usage(Struct, frozen=True):
     """Tokens that one call was charged for.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -21,6 +22,7 @@ from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.model_warnings import capability_warnings, context_warnings
 from verdict_cli.run.pilot_estimate import PilotEstimate, pilot_positions, run_pilot
+from verdict_cli.run.prompt_sharing import PromptSharing, SharedPart
 from verdict_cli.storage.datasets.read import stream_rows
 
 Options = TypeVar("Options", bound=PipelineOptions)
@@ -78,6 +80,7 @@ def estimate(
     models = [total([line for line in units if line.model == name], "", name) for name in names]
     sum_line = total(units, "total", "")
     prices = price_source()
+    shared = None if found is not None else dry.sharing.part(units)
     if as_json:
         print_json(
             {
@@ -86,6 +89,7 @@ def estimate(
                 "models": [{"model": line.model, **_counts(line)} for line in models],
                 "units": [{"unit": line.unit, "model": line.model, **_counts(line)} for line in units],
                 "pilot": None if found is None else _pilot_document(found),
+                "prompt_cache": None if shared is None else _cache_document(shared, dry.sharing, units),
                 "prices": prices,
                 "assumptions": dry.assumptions() if found is None else (),
             }
@@ -94,6 +98,8 @@ def estimate(
     print_report(f"{facts.rows:,} rows\n\n{_table([*units, *models, sum_line])}\n")
     for sentence in dry.assumptions() if found is None else _pilot_sentences(found, sum_line.cost_usd):
         print_report(f"- {sentence}\n")
+    if shared is not None and shared.cached_tokens:
+        print_report(f"- {_cache_sentence(shared, sum_line.cost_usd)}\n")
     if any(not is_free(name) for name in names):
         print_report(f"- {prices}\n")
 
@@ -141,6 +147,29 @@ def _pilot_sentences(pilot: PilotEstimate, cost: float | None) -> list[str]:
         *([interval] if pilot.low is not None else []),
         "every line is carried over from the pilot's rows: calls, retries and tokens as they were charged",
     ]
+
+
+def _cache_document(shared: SharedPart, sharing: PromptSharing, units: Sequence[Line]) -> dict[str, Any]:
+    return {
+        "cached_tokens": shared.cached_tokens,
+        "share": shared.share,
+        "cost_usd": shared.cost_usd,
+        "units": [
+            {"unit": line.unit, "model": line.model, "share": sharing.part([line]).share}
+            for line in units
+            if line.prompt_tokens
+        ],
+    }
+
+
+def _cache_sentence(shared: SharedPart, cost: float | None) -> str:
+    """The share of the prompts that the provider's cache may serve, and the price with it."""
+    from verdict_cli.report.formatting import money
+
+    told = f"{shared.share:.0%} of the prompt tokens begin like those of an earlier call"
+    if cost is None or shared.cost_usd is None:
+        return f"{told}, which the provider's prompt cache may serve"
+    return f"{told}: with the provider's prompt cache, the cost is {money(shared.cost_usd)} instead of {money(cost)}"
 
 
 def _counts(line: Line) -> dict[str, Any]:

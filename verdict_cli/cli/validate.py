@@ -38,6 +38,7 @@ def validate(
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     hosts: list[str] = []
+    hints: list[Problem] = []
     try:
         built = options.built(config)
         warnings = (*built.warnings, *_model_warnings(built.plan))
@@ -48,12 +49,14 @@ def validate(
             from verdict_cli.cli.open_dataset import open_dataset
             from verdict_cli.run.model_warnings import context_warnings, sampled_dry_run
             from verdict_cli.run.preflight import preflight
+            from verdict_cli.run.prompt_sharing import order_hints
 
             with tempfile.TemporaryDirectory() as spool_to:
                 dataset = open_dataset(built.plan, data, Path(spool_to))
                 facts, data_warnings = preflight(built.plan, dataset)
-                longest = sampled_dry_run(built.plan, dataset, facts).longest
-            warnings += (*data_warnings, *context_warnings(built.plan, longest))
+                dry = sampled_dry_run(built.plan, dataset, facts)
+            warnings += (*data_warnings, *context_warnings(built.plan, dry.longest))
+            hints = order_hints(built.plan, dry.sharing.sample)
     except SpecError as error:
         problems = error.problems
     except DataError as error:
@@ -64,12 +67,15 @@ def validate(
                 "ok": not problems,
                 "errors": [problem.as_json() for problem in problems],
                 "warnings": [warning.as_json() for warning in warnings],
+                **({"hints": [hint.as_json() for hint in hints]} if hints else {}),
                 "hosts": hosts,
             }
         )
     else:
         for warning in warnings:
             print_error(f"warning: {warning}")
+        for hint in hints:
+            print_error(f"hint: {hint}")
         for problem in problems:
             print_error(str(problem))
         if not problems:

@@ -17,7 +17,7 @@ from verdict_cli.llm.providers.wire_protocol import IdentityCache
 from verdict_cli.messages import Message, Request
 from verdict_cli.model import Model
 
-BYTES_A_TOKEN = 4
+TOKEN_BYTES = 4
 """UTF-8 bytes a token, about the same for Latin, Cyrillic and Chinese."""
 USUAL_MINIMUM = 1024
 """The fewest tokens that OpenAI, Azure and most others cache (https://platform.openai.com/docs/guides/prompt-caching)."""
@@ -93,6 +93,17 @@ def written(messages: Sequence[Message]) -> bytes:
     return "".join(parts).encode(errors="surrogatepass")
 
 
+def marked_bytes(request: Request) -> int:
+    """The length of what precedes the request's last mark; 0 without one."""
+    if not request.marks:
+        return 0
+    place, at = request.marks[-1]
+    if place < 0:
+        return len(written(request.messages))
+    last = request.messages[place]
+    return len(written((*request.messages[:place], Message(last.role, last.content[:at]))))
+
+
 def _kind(request: Request) -> _Kind | None:
     model = request.model
     least = cacheable_minimum(model)
@@ -104,7 +115,7 @@ def _kind(request: Request) -> _Kind | None:
         "params": model.params,
         "schema": request.json_schema,
     }
-    return _Kind(least * BYTES_A_TOKEN, _digest(orjson.dumps(precedes, default=repr, option=orjson.OPT_NON_STR_KEYS)))
+    return _Kind(least * TOKEN_BYTES, _digest(orjson.dumps(precedes, default=repr, option=orjson.OPT_NON_STR_KEYS)))
 
 
 def _digest(content: bytes) -> bytes:

@@ -8,27 +8,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import orjson
-from msgspec import structs
-
 from verdict_cli.errors import PinnedError
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.llm.model_families import is_free
-from verdict_cli.llm.providers.baseline import lexical_reply
-from verdict_cli.llm.providers.baseline_answers import fill
 from verdict_cli.llm.providers.price_book import cost_usd
-from verdict_cli.llm.providers.token_counts import LATIN, by_script, prompt_tokens, text_counter, thinking_tokens
+from verdict_cli.llm.providers.token_counts import by_script, prompt_tokens, text_counter, thinking_tokens
 from verdict_cli.messages import Reply, Request, Row, Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.run.attempts import Context, draw
 from verdict_cli.run.entry_counts import entry_assumptions, follows_units, runs_of_nodes
+from verdict_cli.run.made_up_replies import TEXT_TOKENS, made_up_reply
 from verdict_cli.run.preflight import models_of
+from verdict_cli.run.prompt_sharing import PromptSharing
 from verdict_cli.run.row import run_pinned, run_row
 from verdict_cli.run.stopping_rule import first_batch
 
-TEXT_TOKENS = 100
-"""The assumed length of every text that a model writes."""
 ASSUMPTIONS = (
     f"every text that a model writes is taken as {TEXT_TOKENS} tokens, in its reply and in the prompts that show it",
     "every call is answered by its first model at the first attempt, and none from the cache",
@@ -85,6 +80,7 @@ class DryRun:
         self.seed = seed
         self.kept: list[_KeptRow] = []
         self.longest: dict[UnitModel, int] = {}
+        self.sharing = PromptSharing()
         self._positions = frozenset(keep)
         self._real = real
         self._counters: dict[str, tuple[Callable[[str], int], str]] = {}
@@ -172,14 +168,16 @@ class DryRun:
                 self.kept.append(_KeptRow(row, self._current))
 
     async def _ask(self, request: Request) -> Reply:
-        reply = _made_up_reply(request)
+        reply = made_up_reply(request)
         if request.attempt == 0:
             model = request.model
             if model.name not in self._counters:
                 self._counters[model.name] = text_counter(model.known_name, real=self._real)
             prompt = prompt_tokens(request, self._counters[model.name][0])
             key = (request.node, model.name)
-            self._rendered.setdefault(key, _Rendered()).add(model, Usage(prompt, _length(model, reply)))
+            usage = Usage(prompt, _length(model, reply))
+            self._rendered.setdefault(key, _Rendered()).add(model, usage)
+            self.sharing.add(request, prompt, usage.completion_tokens)
             self._current[key] = self._current.get(key, 0) + prompt
             self.longest[key] = max(prompt, self.longest.get(key, 0))
         return reply
@@ -273,27 +271,3 @@ def _sum(one: int | None, other: int | None) -> int | None:
 def _length(model: Model, reply: Reply) -> int:
     tokens = max(1, by_script(reply.text)) + thinking_tokens(model)
     return tokens if model.max_tokens is None else min(tokens, model.max_tokens)
-
-
-_TEXT = ("word " * TEXT_TOKENS)[: round(TEXT_TOKENS * LATIN)].strip()
-
-
-class _Middle:
-    """Answers in the middle of each scale, with sentences of the assumed length."""
-
-    def level(self) -> float:
-        return 0.5
-
-    def position_on(self, count: int) -> float:
-        return (count - 1) / 2
-
-    def sentence(self) -> str:
-        return _TEXT
-
-
-def _made_up_reply(request: Request) -> Reply:
-    """A reply that every extractor can read."""
-    reply = lexical_reply(request)
-    if request.json_schema is not None:
-        return structs.replace(reply, text=orjson.dumps(fill(request.json_schema, _Middle())).decode())
-    return reply if reply.logprobs else structs.replace(reply, text=f"{_TEXT}\n{reply.text}")

@@ -18,10 +18,17 @@ from verdict_cli.language.extractors.token_value import (
     spelled,
 )
 from verdict_cli.language.scales import Scale
-from verdict_cli.messages import Alternative, Reply, is_logprob
+from verdict_cli.messages import Alternative, Reply
 
 UNCLEAR_REPLY = 0.01
 """The share of the scale's probability that may be on tokens that begin several values. More would bias the result."""
+_ROUNDING = 0.01
+"""How far above 0 a log-probability may be: servers compute them in low precision."""
+
+
+def is_logprob(value: float) -> bool:
+    """Whether it is the logarithm of a probability: not NaN, and not above 0 beyond rounding."""
+    return value <= _ROUNDING
 
 
 def distribution(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from verdict_cli.llm.prompt_prefix import BYTES_A_TOKEN, cacheable_minimum
+from verdict_cli.llm.prompt_prefix import TOKEN_BYTES, cacheable_minimum
 from verdict_cli.llm.providers.wire_protocol import protocol_parts
 from verdict_cli.messages import Message, Request
 
@@ -37,7 +37,7 @@ def cache_marks(request: Request) -> Mapping[int, list[int]]:
         for _, at in (mark for mark in marks if mark[0] == place):
             end = len(message.content) if at < 0 else min(at, len(message.content))
             size = preceding + len(message.content[:end].encode(errors="surrogatepass"))
-            if size >= least * BYTES_A_TOKEN:
+            if size >= least * TOKEN_BYTES:
                 found.setdefault(SYSTEM if is_system else turn, []).append(start + end)
         preceding += len(message.content.encode(errors="surrogatepass"))
         if is_system:

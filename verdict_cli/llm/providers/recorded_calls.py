@@ -14,8 +14,9 @@ from typing import Any, Protocol
 import orjson
 
 from verdict_cli.errors import DataError, Problem
+from verdict_cli.llm.providers.usage import MOST_TOKENS
 from verdict_cli.llm.providers.wire_values import loads, read_logprobs
-from verdict_cli.messages import MOST_TOKENS, Alternative, Usage
+from verdict_cli.messages import Alternative, Usage
 
 _NAMES = ("row", "id", "unit", "call", "attempt")
 _OUTCOME = ("reply", "failure")

@@ -9,12 +9,14 @@ from typing import Any, TypeGuard
 
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.retry_hints import HeaderLookup
-from verdict_cli.messages import MOST_TOKENS, Reply, Request, Usage
+from verdict_cli.messages import Reply, Request, Usage
 from verdict_cli.model import Model
 
 _KEY = re.compile(rb'"usage"\s*:\s*(?=\{)')
 _MAX_USAGE = 10_000
 _MAX_TRIES = 3
+MOST_TOKENS = 10**12
+"""The most tokens of one call that are believed; a provider that reports more is wrong."""
 
 
 def paid_reply(raw_usage: Any, request: Request, latency_s: float, sent: str) -> Reply | None:
