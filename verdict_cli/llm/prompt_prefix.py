@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
+from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -24,7 +24,7 @@ USUAL_MINIMUM = 1024
 _MINIMA = ((re.compile(r"gemini-2\.5"), 2048), (re.compile(r"gemini-([3-9]|\d\d)"), 4096))
 """What the price data lack: implicit caching of Gemini (https://ai.google.dev/gemini-api/docs/caching, October 2026)."""
 SMALLEST_MINIMUM = 512
-"""The smallest minimum of any model in the price data, in tokens. Fewer characters than that are never looked at."""
+"""The smallest minimum of any model in the price data, in tokens. Only the length of a shorter prompt is looked at."""
 _BLOCK = 1024
 """Bytes between two places at which prefixes are compared; in long prompts a sixteenth of what precedes."""
 
@@ -66,15 +66,18 @@ class PromptPrefixes:
 
         Providers put the JSON schema and the tools before the messages, so prompts with different ones share nothing.
         """
-        if sum(len(message.content) for message in request.messages) < SMALLEST_MINIMUM:
+        most = 0
+        for message in request.messages:
+            most += (1 if message.content.isascii() else 4) * len(message.content)
+        if most < SMALLEST_MINIMUM * TOKEN_BYTES:
             return []
         kind = self._kinds.get((request.model, request.json_schema), None, partial(_kind, request))
-        if kind is None:
+        if kind is None or most < kind.least:
             return []
         text = written(request.messages)
         if len(text) < kind.least:
             return []
-        digest = blake2b(kind.seed, digest_size=12)
+        digest = sha256(kind.seed)
         found = []
         start, end = 0, kind.least
         while end <= len(text):
@@ -119,4 +122,4 @@ def _kind(request: Request) -> _Kind | None:
 
 
 def _digest(content: bytes) -> bytes:
-    return blake2b(content, digest_size=12).digest()
+    return sha256(content).digest()

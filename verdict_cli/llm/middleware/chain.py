@@ -17,6 +17,7 @@ from verdict_cli.llm.middleware.dead_endpoint import dead_endpoint
 from verdict_cli.llm.middleware.hedge import Hedging
 from verdict_cli.llm.middleware.journal_replay import CallJournal, replay_journal
 from verdict_cli.llm.middleware.prefix_leader import PrefixLeaders
+from verdict_cli.llm.middleware.repeated_calls import made_together
 from verdict_cli.llm.middleware.require_logprobs import require_logprobs
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.tracing import Spans
@@ -87,7 +88,7 @@ def build_chain(
     if not recorded:
         another = limit(check_budget(sent, spending, stop.is_set, lambda error: _stop_unless_spent(stop, error)))
         ask = hedging.around(ask, another)
-        ask = leaders.around(require_logprobs(ask))
+        ask = made_together(leaders.around(require_logprobs(ask)))
         if store is not None:
             ask, forget = cached(ask, store)
         ask = _unless_local(ask_local, ask)
