@@ -160,3 +160,21 @@ def test_parts_that_are_not_text_are_named_and_never_printed() -> None:
 def test_what_is_no_conversation_is_an_error_that_names_the_message(messages: Any, error: str) -> None:
     with pytest.raises(ConversationError, match=error):
         read_conversation(messages)
+
+
+ODD = st.sampled_from([None, True, 3, "x", [], [None], {}, {"url": 3}, {"name": None}, {"parts": 3}])
+KEYS = st.sampled_from(
+    ["type", "text", "content", "source", "image_url", "inlineData", "functionCall", "functionResponse", "fileData", "function", "name"]
+)  # fmt: skip
+KINDS = st.sampled_from(["text", "image", "image_url", "input_image", "tool_use", "tool_result", "blob", "uri", "file"])
+
+
+@given(
+    st.lists(st.dictionaries(KEYS, ODD | KINDS, max_size=4), max_size=3),
+    st.none() | st.lists(st.dictionaries(KEYS, ODD)),
+)
+def test_parts_of_any_shape_are_read_or_a_conversation_error(parts: list[dict[str, Any]], calls: Any) -> None:
+    try:
+        transcript([{"role": "user", "content": parts, **({"tool_calls": calls} if calls else {})}])
+    except ConversationError as error:
+        assert str(error).startswith("[0]")

@@ -57,6 +57,8 @@ def read_conversation(value: Any) -> list[MessageData]:
                 messages.append(read)
         except ConversationError as error:
             raise ConversationError(f"[{place}]: {error}") from None
+        except (AttributeError, TypeError, LookupError):
+            raise ConversationError(f"[{place}]: {message!r:.80} has a part of an unknown form") from None
     return messages
 
 

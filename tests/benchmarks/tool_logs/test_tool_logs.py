@@ -21,7 +21,9 @@ def rows_of(log_format: str, name: str) -> dict[Any, dict[str, Any]]:
     return {row["id"]: row for row in read_logs(log_format, [LOGS / name])}
 
 
-@pytest.mark.parametrize("name", ["inspect-0.3.285.eval", "inspect-0.3.285.json.gz"])
+@pytest.mark.parametrize(
+    "name", ["inspect-0.3.285.eval", "inspect-0.3.285.json.gz", "inspect-0.3.50.eval", "inspect-0.3.50.json.gz"]
+)
 def test_an_inspect_log_has_its_samples_messages_and_scores(name: str) -> None:
     rows = rows_of("inspect", name)
     assert {identity: row["scores"] for identity, row in rows.items()} == {

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import DataError
+from verdict_cli.storage.datasets import separated
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import scan, stream_rows
 
@@ -34,6 +35,22 @@ def test_commas_win_where_the_header_has_them(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     path.write_text("a;x,b;y\n1,2\n", encoding="utf-8")
     assert rows(path) == [(0, {"a;x": "1", "b;y": "2"})]
+
+
+@pytest.mark.parametrize("text", ["a;b\n1;2\n", '"a\nz",b\n1;2,3\n', "\na;b\n1;2\n", "a;b\n", ""])
+def test_a_file_is_opened_once_for_its_delimiter_header_and_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    opened = []
+    original = separated.open_bytes
+    monkeypatch.setattr(separated, "open_bytes", lambda path: opened.append(path) or original(path))
+    path = tmp_path / "d.csv"
+    path.write_text(text, encoding="utf-8")
+    headers: list[tuple[str, ...]] = []
+    found = [record for _, record in separated.csv_records(path, headers.append)]
+    assert len(opened) == 1
+    assert len(found) == text.count("1;2")
+    assert len(headers) == bool(text)
 
 
 def test_a_delimiter_that_the_pipeline_names_is_used(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ A row has `id`, `input`, `output`, `messages` where there is a conversation, `ta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,17 @@ def conversation_or_text(value: Any) -> tuple[Any, Any]:
 def not_in_format(path: Path, message: str, hint: str = "", line: int = 0) -> DataError:
     """A file, or a place in it, that is not what the format says."""
     return DataError(Problem("bad-log", message, hint, str(path), line))
+
+
+@contextmanager
+def known_shape(path: Path, place: str) -> Iterator[None]:
+    """Turn what goes wrong with a value of another kind than the format has into a DataError that names the place."""
+    try:
+        yield
+    except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RecursionError) as error:
+        raise not_in_format(
+            path, f"{place}: a value in it is not of the kind that the format has there: {error!s:.100}"
+        ) from None
 
 
 def required(path: Path, place: str, mapping: Any, key: str, kind: type | tuple[type, ...]) -> Any:

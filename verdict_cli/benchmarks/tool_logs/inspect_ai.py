@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.benchmarks.tool_logs import LogRow, conversation_or_text, log_row, not_in_format, required
+from verdict_cli.benchmarks.tool_logs import LogRow, conversation_or_text, known_shape, log_row, not_in_format, required
 from verdict_cli.benchmarks.tool_logs.json_stream import items_at
 
 LARGEST_SAMPLE = 1 << 30
@@ -35,7 +35,8 @@ def inspect_samples(path: Path) -> Iterator[LogRow]:
     (model,) = [item for _, item in items_at(path, "eval")]
     name = required(path, "eval", model, "model", str)
     for index, sample in items_at(path, "samples"):
-        yield _row(path, f"samples[{index}]", sample, name)
+        with known_shape(path, f"samples[{index}]"):
+            yield _row(path, f"samples[{index}]", sample, name)
 
 
 def _archive(path: Path) -> Iterator[LogRow]:
@@ -47,7 +48,9 @@ def _archive(path: Path) -> Iterator[LogRow]:
         model = required(path, f"{head}: eval", _member(path, archive, head).get("eval"), "model", str)
         for info in archive.infolist():
             if info.filename.startswith("samples/") and info.filename.endswith(".json"):
-                yield _row(path, info.filename, _member(path, archive, info.filename), model)
+                sample = _member(path, archive, info.filename)
+                with known_shape(path, info.filename):
+                    yield _row(path, info.filename, sample, model)
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> dict[str, Any]:

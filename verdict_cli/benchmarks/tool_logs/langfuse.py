@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from verdict_cli.benchmarks.tool_logs import LogRow, conversation_or_text, log_row, required
+from verdict_cli.benchmarks.tool_logs import LogRow, conversation_or_text, known_shape, log_row, required
 from verdict_cli.benchmarks.tool_logs.json_stream import log_objects
 from verdict_cli.language.conversation import looks_like_conversation
 
@@ -16,30 +16,36 @@ from verdict_cli.language.conversation import looks_like_conversation
 def langfuse_traces(path: Path) -> Iterator[LogRow]:
     """The traces. Raises DataError for a file that has none, and a trace without an id."""
     for place, trace in log_objects(path, "data", "traces"):
-        asked, text = _conversation(trace.get("input"))
-        replied, output = _conversation(trace.get("output"))
-        scores = trace.get("scores") or {}
-        generations = [each for each in trace.get("observations") or [] if isinstance(each, dict) and each.get("model")]
-        if asked is not None and replied is None and output is not None:
-            replied = [
-                {"role": "assistant", "content": output if isinstance(output, str) else orjson.dumps(output).decode()}
+        with known_shape(path, place):
+            asked, text = _conversation(trace.get("input"))
+            replied, output = _conversation(trace.get("output"))
+            scores = trace.get("scores") or {}
+            generations = [
+                each for each in trace.get("observations") or [] if isinstance(each, dict) and each.get("model")
             ]
-        yield log_row(
-            path,
-            place,
-            identity=required(path, place, trace, "id", str),
-            input=text,
-            output=output,
-            messages=[*asked, *(replied or ())] if asked is not None else replied,
-            target=trace.get("expectedOutput"),
-            scores=_scores(scores),
-            model=trace.get("model") or (generations[-1]["model"] if generations else None),
-            metadata={
-                **_mapping(trace.get("metadata")),
-                **{key: trace[key] for key in ("name", "sessionId", "userId", "tags") if trace.get(key)},
-            },
-            trace_id=trace["id"],
-        )
+            if asked is not None and replied is None and output is not None:
+                replied = [
+                    {
+                        "role": "assistant",
+                        "content": output if isinstance(output, str) else orjson.dumps(output).decode(),
+                    }
+                ]
+            yield log_row(
+                path,
+                place,
+                identity=required(path, place, trace, "id", str),
+                input=text,
+                output=output,
+                messages=[*asked, *(replied or ())] if asked is not None else replied,
+                target=trace.get("expectedOutput"),
+                scores=_scores(scores),
+                model=trace.get("model") or (generations[-1]["model"] if generations else None),
+                metadata={
+                    **_mapping(trace.get("metadata")),
+                    **{key: trace[key] for key in ("name", "sessionId", "userId", "tags") if trace.get(key)},
+                },
+                trace_id=trace["id"],
+            )
 
 
 def _conversation(value: Any) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from verdict_cli.benchmarks.tool_logs import LogRow, conversation_or_text, log_row, not_in_format, required
+from verdict_cli.benchmarks.tool_logs import LogRow, conversation_or_text, known_shape, log_row, not_in_format, required
 from verdict_cli.benchmarks.tool_logs.json_stream import log_objects
 
 _KNOWN = {
@@ -33,27 +33,30 @@ def lm_eval_samples(path: Path) -> Iterator[LogRow]:
     Raises DataError for a line without a document or responses."""
     task = _TASK.match(path.name)
     for place, sample in log_objects(path, "samples"):
-        identity = required(path, place, sample, "doc_id", int)
-        responses = (
-            required(path, place, sample, "filtered_resps", list) if "filtered_resps" in sample else sample.get("resps")
-        )
-        if not isinstance(responses, list):
-            raise not_in_format(path, f"{place}: it has no responses", "run lm_eval with --log_samples")
-        asked, text = conversation_or_text(_parsed(_first_argument(sample.get("arguments"))))
-        output = _output(responses)
-        flt = sample.get("filter")
-        names = sample.get("metrics") or sample.keys() - _KNOWN
-        yield log_row(
-            path,
-            place,
-            identity=identity if flt in (None, "none") else f"{identity}/{flt}",
-            input=text,
-            output=output,
-            messages=[*asked, {"role": "assistant", "content": str(output)}] if asked else None,
-            target=sample.get("target"),
-            scores={name: sample[name] for name in sorted(names) if name in sample},
-            metadata={"doc": sample.get("doc"), **({"task": task[1]} if task else {})},
-        )
+        with known_shape(path, place):
+            identity = required(path, place, sample, "doc_id", int)
+            responses = (
+                required(path, place, sample, "filtered_resps", list)
+                if "filtered_resps" in sample
+                else sample.get("resps")
+            )
+            if not isinstance(responses, list):
+                raise not_in_format(path, f"{place}: it has no responses", "run lm_eval with --log_samples")
+            asked, text = conversation_or_text(_parsed(_first_argument(sample.get("arguments"))))
+            output = _output(responses)
+            flt = sample.get("filter")
+            names = sample.get("metrics") or sample.keys() - _KNOWN
+            yield log_row(
+                path,
+                place,
+                identity=identity if flt in (None, "none") else f"{identity}/{flt}",
+                input=text,
+                output=output,
+                messages=[*asked, {"role": "assistant", "content": str(output)}] if asked else None,
+                target=sample.get("target"),
+                scores={name: sample[name] for name in sorted(names) if name in sample},
+                metadata={"doc": sample.get("doc"), **({"task": task[1]} if task else {})},
+            )
 
 
 def _first_argument(arguments: Any) -> Any:

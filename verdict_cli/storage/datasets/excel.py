@@ -11,21 +11,17 @@ from typing import Any
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.storage.datasets.files import unreadable
-from verdict_cli.storage.datasets.json_files import JsonRecord
+from verdict_cli.storage.datasets.json_files import HeaderCheck, JsonRecord
 from verdict_cli.storage.datasets.separated import header_problem
 
 
-def excel_header(path: Path) -> tuple[str, ...]:
-    """The column names in the first row; none for an empty sheet."""
-    with _rows(path) as rows:
-        return _header(path, rows)
-
-
-def excel_records(path: Path) -> Iterator[JsonRecord]:
+def excel_records(path: Path, check: HeaderCheck) -> Iterator[JsonRecord]:
     """The rows that are not empty, each with its number in the sheet. Dates become ISO text, empty cells null; formulas have
     the value that was last computed."""
     with _rows(path) as rows:
         names = _header(path, rows)
+        if names:
+            check(names)
         for number, cells in rows:
             values = [_value(cell) for cell in cells]
             if any(value is not None for value in values[len(names) :]):

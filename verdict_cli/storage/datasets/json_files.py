@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +17,9 @@ from verdict_cli.storage.datasets.files import LONGEST_LINE, bounded_lines, open
 
 JsonRecord = tuple[int, dict[str, Any] | Problem]
 """A record's position in its file (line, or for a JSON array the 0-based item), and its values or its problem."""
+
+HeaderCheck = Callable[[tuple[str, ...]], None]
+"""Receives the column names of a file before its rows are read, and may raise."""
 
 
 def jsonl_records(path: Path) -> Iterator[JsonRecord]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.storage.datasets.files import unreadable
-from verdict_cli.storage.datasets.json_files import JsonRecord
+from verdict_cli.storage.datasets.json_files import HeaderCheck, JsonRecord
 from verdict_cli.storage.tables.column_types import ColumnKind, array, decode_json_text, is_json
 
 _BATCH = 1000
@@ -45,8 +45,10 @@ def kinds(path: Path) -> dict[str, ColumnKind | None]:
         }
 
 
-def parquet_records(path: Path) -> Iterator[JsonRecord]:
+def parquet_records(path: Path, check: HeaderCheck) -> Iterator[JsonRecord]:
     """The rows with their numbers, from 1. Dates and times become ISO text, decimals floats, bytes UTF-8 text."""
+    if columns := header(path):
+        check(columns)
     number = 0
     for batch in batches(path, None, _BATCH):
         names = tuple(batch)

@@ -30,18 +30,18 @@ from verdict_cli.storage.datasets.files import compression_of, format_of, unread
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    records: Callable[[Path], Iterator[json_files.JsonRecord]]
-    header: Callable[[Path], tuple[str, ...]] | None = None
+    records: Callable[..., Iterator[json_files.JsonRecord]]
+    has_header: bool = False
     line_of: Callable[[Path, int], int] | None = None
 
 
 _FORMATS: Mapping[str | None, _Format] = {
     "jsonl": _Format(json_files.jsonl_records),
     "json": _Format(json_files.json_array_records, line_of=json_files.line_of),
-    "csv": _Format(separated.csv_records, separated.csv_header),
-    "tsv": _Format(separated.tsv_records, separated.tsv_header),
-    "parquet": _Format(parquet.parquet_records, parquet.header),
-    "xlsx": _Format(excel.excel_records, excel.excel_header),
+    "csv": _Format(separated.csv_records, has_header=True),
+    "tsv": _Format(separated.tsv_records, has_header=True),
+    "parquet": _Format(parquet.parquet_records, has_header=True),
+    "xlsx": _Format(excel.excel_records, has_header=True),
 }
 
 EVERYTHING = Selection()
@@ -110,10 +110,7 @@ def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING) -> Iterator
 def _format(dataset: Dataset, path: Path) -> _Format:
     if dataset.delimiter is None or format_of(path) != "csv":
         return _FORMATS[format_of(path)]
-    return _Format(
-        partial(separated.csv_records, delimiter=dataset.delimiter),
-        partial(separated.csv_header, delimiter=dataset.delimiter),
-    )
+    return _Format(partial(separated.csv_records, delimiter=dataset.delimiter), has_header=True)
 
 
 def _records(dataset: Dataset) -> Iterator[tuple[Any, Mapping[str, Any] | Problem | None]]:
@@ -121,11 +118,10 @@ def _records(dataset: Dataset) -> Iterator[tuple[Any, Mapping[str, Any] | Proble
     needed = frozenset(required_columns(dataset).values())
     for path in dataset.files:
         source = _format(dataset, path)
-        if source.header and (names := source.header(path)):
-            absent = missing_required(dataset, names)
-            if absent:
-                raise DataError(absent.at(str(path), 1, 0, ""))
-        for position, record in source.records(path):
+        records = (
+            source.records(path, partial(_check_header, dataset, path)) if source.has_header else source.records(path)
+        )
+        for position, record in records:
             item = record if isinstance(record, Problem) else _source(dataset, needed, record)
             if isinstance(item, Problem):
                 line = source.line_of(path, position) if source.line_of else position
@@ -133,6 +129,12 @@ def _records(dataset: Dataset) -> Iterator[tuple[Any, Mapping[str, Any] | Proble
                 if not dataset.skip_bad_rows:
                     raise DataError(item)
             yield record, item
+
+
+def _check_header(dataset: Dataset, path: Path, names: tuple[str, ...]) -> None:
+    absent = missing_required(dataset, names)
+    if absent:
+        raise DataError(absent.at(str(path), 1, 0, ""))
 
 
 def _source(dataset: Dataset, needed: frozenset[str], values: dict[str, Any]) -> Mapping[str, Any] | Problem | None:

@@ -5,40 +5,45 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.storage.datasets import files
 from verdict_cli.storage.datasets.files import SPREADSHEET, bounded_lines, open_bytes
-from verdict_cli.storage.datasets.json_files import JsonRecord, not_utf8
+from verdict_cli.storage.datasets.json_files import HeaderCheck, JsonRecord, not_utf8
 
 
-def csv_header(path: Path, delimiter: str = "") -> tuple[str, ...]:
-    """The column names of a CSV file; none for an empty file. Without a delimiter, it is the one of the header."""
-    return _header(path, delimiter or _delimiter(path))
+def csv_records(path: Path, check: HeaderCheck, delimiter: str = "") -> Iterator[JsonRecord]:
+    """The rows of a CSV file, each with the line on which it starts. Without a delimiter, it is the one of the header."""
+    with open_bytes(path) as stream:
+        lines = _Lines(path, stream)
+        first = next(iter(lines), "")
+        mark = delimiter or _delimiter(first)
+        rows = _cells(lines, chain([first] if first else [], lines), mark)
+        names = _header(path, rows)
+        if names:
+            check(names)
+        for line, cells in rows:
+            if isinstance(cells, Problem):
+                yield line, cells
+            elif len(cells) == len(names):
+                yield line, dict(zip(names, cells, strict=True))
+            else:
+                message = f"the row has {len(cells)} cells, the header has {len(names)}"
+                hint = f"quote cells that hold a {_MARKS.get(mark, mark)} or a line break"
+                yield line, Problem("cell-count", message, hint)
 
 
-def csv_records(path: Path, delimiter: str = "") -> Iterator[JsonRecord]:
-    """The rows of a CSV file, each with the line on which it starts."""
-    return _records(path, delimiter or _delimiter(path))
-
-
-def tsv_header(path: Path) -> tuple[str, ...]:
-    """The column names of a TSV file; none for an empty file."""
-    return _header(path, "\t")
-
-
-def tsv_records(path: Path) -> Iterator[JsonRecord]:
+def tsv_records(path: Path, check: HeaderCheck) -> Iterator[JsonRecord]:
     """The rows of a TSV file, each with the line on which it starts."""
-    return _records(path, "\t")
+    return csv_records(path, check, "\t")
 
 
-def _delimiter(path: Path) -> str:
+def _delimiter(first: str) -> str:
     """A comma, unless the header has none outside quotes, and has semicolons, tabs or bars: spreadsheet programs write them
     where the comma is the decimal sign."""
-    with open_bytes(path) as stream:
-        first = next(iter(_Lines(path, stream)), "")
     counts = {mark: len(next(csv.reader([first], delimiter=mark), [])) for mark in ",;\t|"}
     return "," if counts[","] > 1 else max(counts, key=counts.__getitem__)
 
@@ -69,15 +74,15 @@ _ZIPPED = "PK\x03\x04"
 """The first letters of a zip archive, which spreadsheets are."""
 
 
-def _header(path: Path, delimiter: str) -> tuple[str, ...]:
-    with open_bytes(path) as stream:
-        for line, cells in _cells(path, stream, delimiter):
-            if isinstance(cells, Problem):
-                raise DataError(cells.at(str(path), line, 0, ""))
-            problem = header_problem(cells)
-            if problem:
-                raise DataError(problem.at(str(path), line, 0, ""))
-            return tuple(cells)
+def _header(path: Path, rows: Iterator[tuple[int, list[str] | Problem]]) -> tuple[str, ...]:
+    """The names in the first of the rows, which is taken; none for an empty file."""
+    for line, cells in rows:
+        if isinstance(cells, Problem):
+            raise DataError(cells.at(str(path), line, 0, ""))
+        problem = header_problem(cells)
+        if problem:
+            raise DataError(problem.at(str(path), line, 0, ""))
+        return tuple(cells)
     return ()
 
 
@@ -94,27 +99,10 @@ def header_problem(names: list[str]) -> Problem | None:
     return None
 
 
-def _records(path: Path, delimiter: str) -> Iterator[JsonRecord]:
-    names = _header(path, delimiter)
-    with open_bytes(path) as stream:
-        rows = _cells(path, stream, delimiter)
-        next(rows, None)
-        for line, cells in rows:
-            if isinstance(cells, Problem):
-                yield line, cells
-            elif len(cells) == len(names):
-                yield line, dict(zip(names, cells, strict=True))
-            else:
-                message = f"the row has {len(cells)} cells, the header has {len(names)}"
-                hint = f"quote cells that hold a {_MARKS.get(delimiter, delimiter)} or a line break"
-                yield line, Problem("cell-count", message, hint)
-
-
-def _cells(path: Path, stream: IO[bytes], delimiter: str) -> Iterator[tuple[int, list[str] | Problem]]:
+def _cells(lines: _Lines, texts: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str] | Problem]]:
     """Each row that is not blank: its first line, and its cells or why they cannot be told."""
     csv.field_size_limit(files.LONGEST_LINE)
-    lines = _Lines(path, stream)
-    reader = csv.reader(iter(lines), delimiter=delimiter, strict=True)
+    reader = csv.reader(texts, delimiter=delimiter, strict=True)
     while True:
         start = reader.line_num + 1
         try:
