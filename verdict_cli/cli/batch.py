@@ -117,7 +117,9 @@ _WAITING = 5
 @app.command("import")
 def batch_import(
     run: RunFolder,
-    results: Annotated[Path, typer.Argument(metavar="RESULTS", exists=True, help="The results, one a line.")],
+    results: Annotated[
+        Path, typer.Argument(metavar="RESULTS", exists=True, dir_okay=False, help="The results, one a line.")
+    ],
 ) -> None:
     """Read the results of exported requests into a run.
 

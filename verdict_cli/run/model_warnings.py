@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from verdict_cli.errors import Problem, Refused
+from verdict_cli.llm.batches import batch_problem
 from verdict_cli.llm.providers.model_checks import context_window, doubts, retirement_date
 from verdict_cli.model import Model
 from verdict_cli.plan.node import Plan
@@ -51,6 +52,11 @@ def capability_warnings(plan: Plan) -> list[Problem]:
             message = error.message.removeprefix(f"{node.id}: ")
             problems.setdefault(
                 message, Problem("model-cannot-answer", message, "a run is refused until this is fixed")
+            )
+        if model.batch is not False and (why := batch_problem(model)) is not None:
+            message = f"calls of model {model.name} cannot be sent as batches: {why}"
+            problems.setdefault(
+                message, Problem("model-cannot-answer", message, "remove `batch` from it; a run is refused until then")
             )
         for doubt in doubts(model, top_logprobs):
             problems.setdefault(

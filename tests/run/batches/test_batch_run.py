@@ -5,6 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
+import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +15,11 @@ from batch_bench import BatchBench
 
 from verdict_cli.errors import BudgetError, UsageError
 from verdict_cli.llm.batches.batch_ledger import BatchLedger
+from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.run.batches.batch_options import BatchOptions
+from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.run.session import open_run
+from verdict_cli.storage.datasets.read import scan
 
 
 def test_a_run_needs_as_many_waves_as_its_graph_is_deep_and_gives_the_tables_of_ordinary_calls(
@@ -235,3 +242,50 @@ def test_graphs_that_follow_the_row_become_further_waves(bench: BatchBench, step
     ordinary = bench.run(8, steps, out="live", batches=BatchOptions())
     assert bench.tables() == bench.tables("live")
     assert (facts.calls, facts.saved) == (ordinary.calls, ordinary.saved)
+
+
+def test_ctrl_c_leaves_batches_in_flight_and_says_so(bench: BatchBench) -> None:
+    bench.options(4)
+    command = [sys.executable, "-m", "verdict_cli", "run", "pipeline.yaml", "4.jsonl", "--batch", "--out", "out", "-q"]
+    created = threading.Event()
+    bench.server.on_create, bench.server.hangs = created.set, True
+    process = subprocess.Popen(command, cwd=bench.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert created.wait(20)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert process.returncode == 130
+    assert b"1 batch with 12 requests in flight" in said
+    facts = RunDirectory(bench.folder / "out").facts()
+    assert facts is not None
+    assert [batch.ended for batch in facts.batches] == [""]
+    bench.server.hangs = False
+    assert subprocess.run(command, cwd=bench.folder, stdout=subprocess.DEVNULL, check=False).returncode == 0
+    assert bench.server.sizes == [12, 12]
+
+
+def test_a_finished_run_s_replies_are_shared_by_the_cache(bench: BatchBench) -> None:
+    store = CacheStore.open(bench.folder / "cache.sqlite3")
+    try:
+        for out, sizes in (("one", [12, 12]), ("two", [12, 12])):
+            with open_run(bench.options(4, out=out)) as session:
+                facts = session.execute(store=store).facts
+            assert bench.server.sizes == sizes
+    finally:
+        store.close()
+    assert (facts.status, facts.cached, facts.cost_usd) == ("finished", 24, 0.0)
+
+
+def test_equal_rows_are_asked_once(bench: BatchBench) -> None:
+    store = CacheStore.open(bench.folder / "cache.sqlite3")
+    options = bench.options(4)
+    for file in options.dataset.files:
+        file.write_text('{"text": "the same"}\n' * 4)
+    options = replace(options, data=scan(options.dataset))
+    try:
+        with open_run(options) as session:
+            facts = session.execute(store=store).facts
+    finally:
+        store.close()
+    assert (facts.done, facts.failed, facts.cached) == (4, 0, 18)
+    assert bench.server.sizes == [3, 3]

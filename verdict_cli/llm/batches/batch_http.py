@@ -15,6 +15,7 @@ from pyreqwest.response import Response
 
 from verdict_cli.errors import Retryable
 from verdict_cli.language.model_address import parse_address
+from verdict_cli.llm.batches.request_file import disk_errors
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.llm.providers.http_errors import error_body, error_detail, error_of
 from verdict_cli.llm.providers.retry_hints import retry_hint
@@ -86,7 +87,8 @@ class BatchHttp:
                 await self._content(response, url)
             with to.open("ab") as file:
                 while (part := await self._chunk(response)) is not None:
-                    file.write(part)
+                    with disk_errors(to):
+                        file.write(part)
 
     def _request(
         self, method: str, url: str, timeout_s: float, headers: Mapping[str, str] | None = None

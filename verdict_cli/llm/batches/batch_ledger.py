@@ -16,8 +16,8 @@ from uuid import uuid4
 
 import orjson
 
-from verdict_cli.errors import JournalError, OutputError
-from verdict_cli.llm.batches.request_file import RequestFile, key_path
+from verdict_cli.errors import JournalError
+from verdict_cli.llm.batches.request_file import RequestFile, disk_errors, key_path
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.messages import BatchFacts
 from verdict_cli.model import Model
@@ -239,7 +239,7 @@ class BatchLedger:
         """Append a line and bring it to the disk."""
         path = self.folder / LEDGER
         line = orjson.dumps(event) + b"\n"
-        try:
+        with disk_errors(path):
             new = not path.exists()
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
             try:
@@ -250,8 +250,6 @@ class BatchLedger:
                 os.close(descriptor)
             if new:
                 sync_folder(self.folder)
-        except OSError as error:
-            raise OutputError(f"{path} cannot be written: {error.strerror or error}", hint="free some space") from error
         self._apply(event)
 
 

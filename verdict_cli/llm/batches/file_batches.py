@@ -9,6 +9,7 @@ from typing import Any
 
 from verdict_cli.llm.batches.batch_api import BatchState, ResultLine
 from verdict_cli.llm.batches.openai_batches import openai_line, openai_result
+from verdict_cli.llm.batches.request_file import disk_errors
 from verdict_cli.llm.model_families import family, is_local
 from verdict_cli.llm.providers.chat_completions import RequestBodies
 from verdict_cli.llm.providers.json_mode import JsonMode
@@ -16,8 +17,8 @@ from verdict_cli.llm.providers.wire_protocol import WireProtocol
 from verdict_cli.messages import Request
 from verdict_cli.model import Model
 
-FILE_PROVIDER = "file"
-"""The name of this provider in the ledger."""
+TO_FILE = "file"
+"""The name of this provider in the ledger: requests that were exported."""
 _EXPORTED = "exported"
 
 
@@ -32,7 +33,7 @@ def export_problem(model: Model) -> str | None:
 class FileBatches:
     """Writes each batch to ``target``; a second one of the same wave gets a number. Nothing is sent."""
 
-    provider = FILE_PROVIDER
+    provider = TO_FILE
     max_requests = 10**9
     max_bytes = 10**12
     has_tags = True
@@ -58,7 +59,8 @@ class FileBatches:
         target = self._target
         if self._written > 1:
             target = target.with_name(f"{target.stem}-{self._written}{target.suffix}")
-        shutil.copyfile(file, target)
+        with disk_errors(target):
+            shutil.copyfile(file, target)
         return BatchState(str(target), _EXPORTED, ended=False)
 
     async def get(self, batch_id: str) -> BatchState:

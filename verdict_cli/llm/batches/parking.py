@@ -113,7 +113,6 @@ class CallParker:
         """Remove what was written and not sent: the calls are parked again."""
         for files in self._files.values():
             for file in files:
-                file.close()
                 if file.path.name.startswith(_PREFIX):
                     file.discard()
 

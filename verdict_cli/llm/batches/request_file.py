@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,6 +13,7 @@ import orjson
 from msgspec import Struct, convert
 from msgspec.structs import astuple
 
+from verdict_cli.errors import OutputError
 from verdict_cli.storage.journal.entry import CallKey
 
 
@@ -48,17 +50,19 @@ class RequestFile:
     """A request file that is written, and then sent. ``tokens`` are the prompt's, as estimated."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.path = path
         self.count = self.size = self.tokens = 0
         self._digest = hashlib.sha256()
-        self._lines, self._keys = _create(path), _create(key_path(path))
+        with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lines, self._keys = _create(path), _create(key_path(path))
 
     def add(self, line: bytes, key: RequestKey) -> None:
         """Append a request."""
-        self._lines.write(line)
+        with disk_errors(self.path):
+            self._lines.write(line)
+            self._keys.write(orjson.dumps(astuple(key)) + b"\n")
         self._digest.update(line)
-        self._keys.write(orjson.dumps(astuple(key)) + b"\n")
         self.count += 1
         self.size += len(line)
         self.tokens += key.tokens
@@ -69,22 +73,26 @@ class RequestFile:
 
     def close(self) -> None:
         """Bring both files to the disk."""
-        for file in (self._lines, self._keys):
-            if not file.closed:
-                file.flush()
-                os.fsync(file.fileno())
-                file.close()
+        with disk_errors(self.path):
+            for file in (self._lines, self._keys):
+                if not file.closed:
+                    file.flush()
+                    os.fsync(file.fileno())
+                    file.close()
 
     def discard(self) -> None:
         """Remove both files."""
-        self.close()
+        for file in (self._lines, self._keys):
+            with suppress(OSError):  # a full disk, which something else reports
+                file.close()
         self.path.unlink(missing_ok=True)
         key_path(self.path).unlink(missing_ok=True)
 
     def move(self, path: Path) -> None:
         """Give both files, which are closed, their final name."""
-        self.path.rename(path)
-        key_path(self.path).rename(key_path(path))
+        with disk_errors(path):
+            self.path.rename(path)
+            key_path(self.path).rename(key_path(path))
         self.path = path
 
     def split(self, first: int) -> tuple[RequestFile, RequestFile]:
@@ -97,6 +105,18 @@ class RequestFile:
             half.close()
         self.discard()
         return halves
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Raise an OSError of the disk as an OutputError."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"{path} cannot be written: {error.strerror or error}",
+            hint="free some space; the same command resumes the run",
+        ) from error
 
 
 def key_path(path: Path) -> Path:

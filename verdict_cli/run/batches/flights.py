@@ -10,7 +10,7 @@ from verdict_cli.errors import Refused, Retryable, UsageError
 from verdict_cli.llm.batches import batch_settings, open_batch_api
 from verdict_cli.llm.batches.batch_api import BatchApi, BatchState
 from verdict_cli.llm.batches.batch_ledger import SPLIT, BatchLedger, SentBatch
-from verdict_cli.llm.batches.file_batches import FILE_PROVIDER
+from verdict_cli.llm.batches.file_batches import TO_FILE
 from verdict_cli.llm.batches.parking import short_id
 from verdict_cli.llm.batches.request_file import RequestFile, read_keys, reopened
 from verdict_cli.model import EndpointKey, Model
@@ -224,7 +224,7 @@ class Flights:
 
 def _elsewhere(batch: SentBatch) -> UsageError:
     """The error of a run that has a batch at another place than where it would now send one."""
-    if batch.provider == FILE_PROVIDER:
+    if batch.provider == TO_FILE:
         message = f"{batch.requests:,} requests were exported to {batch.id or 'a file'}, and their results are missing"
         hint = "verdict batch import RUN RESULTS; or `verdict batch cancel RUN`, and the requests are sent again"
     else:

@@ -11,7 +11,7 @@ from verdict_cli.errors import ProviderError, Refused, UsageError
 from verdict_cli.llm.batches import open_batch_api
 from verdict_cli.llm.batches.batch_api import BatchApi, BatchState
 from verdict_cli.llm.batches.batch_ledger import LOST, BatchLedger, SentBatch
-from verdict_cli.llm.batches.file_batches import FILE_PROVIDER, FileBatches
+from verdict_cli.llm.batches.file_batches import TO_FILE, FileBatches
 from verdict_cli.run.batches.batch_calls import WaveJournal
 from verdict_cli.run.batches.collect import CollectedBatch, Collector
 from verdict_cli.run.batches.submit import Submitter
@@ -69,7 +69,7 @@ class RunBatches:
             return True
 
         count = 0
-        if any(not batch.id or batch.provider == FILE_PROVIDER for batch in self.ledger.in_flight):
+        if any(not batch.id or batch.provider == TO_FILE for batch in self.ledger.in_flight):
             journal = self.directory.open_journal({})
             try:
                 count += _run(self._settle_unsent())
@@ -97,7 +97,7 @@ class RunBatches:
 
     def import_results(self, results: Path) -> list[CollectedBatch]:
         """Read the results of exported requests into the journal. UsageError where they belong to none."""
-        waiting = [batch for batch in self.ledger.in_flight if batch.provider == FILE_PROVIDER]
+        waiting = [batch for batch in self.ledger.in_flight if batch.provider == TO_FILE]
         if not waiting:
             raise UsageError(f"{self.directory.path} waits for no results", hint="verdict batch export writes requests")
         journal = self.directory.open_journal({})
@@ -128,7 +128,7 @@ class RunBatches:
         """Give up exported files; find the ids of batches whose creation was not acknowledged, or give them up."""
         count = 0
         for batch in self.ledger.in_flight:
-            if batch.provider == FILE_PROVIDER:
+            if batch.provider == TO_FILE:
                 self.ledger.end(batch, CANCELLED)
                 count += 1
             elif not batch.id:
@@ -147,7 +147,7 @@ class RunBatches:
         """What ``work`` gives for each batch in flight at a provider, by its number."""
         found: dict[int, T] = {}
         for batch in self.ledger.in_flight:
-            if batch.id and batch.provider != FILE_PROVIDER:
+            if batch.id and batch.provider != TO_FILE:
                 api = open_batch_api(batch.model)
                 try:
                     found[batch.number] = await work(batch, api)
