@@ -94,7 +94,9 @@ def conclusion(effects: Sequence[Effect]) -> str:
     share = whole.success_beyond_noise
     if share is None or share.value is None:
         return f"{whole.n:,} planted errors; without repeats there is no control"
-    ends = "" if share.low is None or share.high is None else f" [{share.low:.0%}, {share.high:.0%}]"
+    ends = ""
+    if share.low is not None and share.high is not None:
+        ends = f" [{max(0.0, share.low):.0%}, {max(0.0, share.high):.0%}]"
     text = f"the judge noticed {max(0.0, share.value):.0%}{ends} of {whole.n:,} planted errors, more than repeats do"
     if not noticed:
         return f"{text}; no kind significantly"
