@@ -64,7 +64,7 @@ def notice_effect(
         parts = np.full(len(before), np.nan)
         return Effect(name, DEGRADE, len(known), success=share, note=NO_CONTROL), parts
     differences = controlled_differences(start, after, repeats, lowered)
-    p = exchange_test(differences, cluster, np.random.default_rng([abs(seed), 7]))
+    p = exchange_test(differences, cluster, np.random.default_rng([abs(seed), 7]), larger=True)
     noticed = None if p is None else mean_change(differences[:, 0], seed, cluster)
     return Effect(name, DEGRADE, len(known), success=share, success_beyond_noise=noticed, p=p), differences[:, 0]
 
