@@ -62,3 +62,14 @@ def test_rows_of_one_cluster_count_once() -> None:
     rng = np.random.default_rng(7)
     assert exchange_test(differences, None, rng) < 0.01
     assert exchange_test(differences, np.zeros(20, np.int64), rng) > 0.2
+
+
+def test_a_judge_that_gives_the_baselines_verdicts_again_has_few_significant_probes() -> None:
+    """Its draws depend on the row and the copy only: the changed text gets the same verdict, the repeats do not."""
+    rng = np.random.default_rng(9)
+    found = []
+    for seed in range(40):
+        before, repeats = ask(rng), [ask(rng), ask(rng)]
+        found.append(probe_p(before, before, repeats, 5, None, seed))
+        assert attack_p(before, before, repeats, 5, None, seed)[1] == 1
+    assert sum(p is not None and p <= 0.05 for p in found) <= 5

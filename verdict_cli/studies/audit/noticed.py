@@ -64,7 +64,7 @@ def notice_effect(
         parts = np.full(len(before), np.nan)
         return Effect(name, DEGRADE, len(known), success=share, note=NO_CONTROL), parts
     differences = controlled_differences(start, after, repeats, lowered)
-    p = exchange_test(differences, cluster, np.random.default_rng([abs(seed), 7]))
+    p = exchange_test(differences, cluster, np.random.default_rng([abs(seed), 7]), larger=True)
     noticed = None if p is None else mean_change(differences[:, 0], seed, cluster)
     return Effect(name, DEGRADE, len(known), success=share, success_beyond_noise=noticed, p=p), differences[:, 0]
 
@@ -94,7 +94,9 @@ def conclusion(effects: Sequence[Effect]) -> str:
     share = whole.success_beyond_noise
     if share is None or share.value is None:
         return f"{whole.n:,} planted errors; without repeats there is no control"
-    ends = "" if share.low is None or share.high is None else f" [{share.low:.0%}, {share.high:.0%}]"
+    ends = ""
+    if share.low is not None and share.high is not None:
+        ends = f" [{max(0.0, share.low):.0%}, {max(0.0, share.high):.0%}]"
     text = f"the judge noticed {max(0.0, share.value):.0%}{ends} of {whole.n:,} planted errors, more than repeats do"
     if not noticed:
         return f"{text}; no kind significantly"

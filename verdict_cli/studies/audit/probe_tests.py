@@ -46,8 +46,10 @@ def controlled_differences(
     return found
 
 
-def exchange_test(differences: Floats, cluster: Ints | None, rng: np.random.Generator) -> float | None:
-    """The two-sided p-value of the mean of the first column; None where there is no row."""
+def exchange_test(
+    differences: Floats, cluster: Ints | None, rng: np.random.Generator, *, larger: bool = False
+) -> float | None:
+    """The two-sided p-value of the mean of the first column, or that of its being `larger`; None where there is no row."""
     kept = np.isfinite(differences[:, 0])
     if not kept.any():
         return None
@@ -56,12 +58,13 @@ def exchange_test(differences: Floats, cluster: Ints | None, rng: np.random.Gene
     known = np.isfinite(rows)
     first = np.take_along_axis(rows, np.argsort(~known, axis=1, kind="stable"), 1)  # known ones first, in their order
     counts, at = known.sum(axis=1), np.arange(len(rows))
-    seen = abs(float(rows[:, 0].sum()))
+    size = (lambda sums: sums) if larger else np.abs
+    seen = float(size(rows[:, 0].sum()))
     extreme = 0
     for start in range(0, _DRAWS, STEP):
         drawn = rng.random((min(STEP, _DRAWS - start), int(unit.max()) + 1))[:, unit]
         sums = first[at, (drawn * counts).astype(np.int64)].sum(axis=1)
-        extreme += int((np.abs(sums) >= seen - _TOLERANCE * max(1.0, seen)).sum())
+        extreme += int((size(sums) >= seen - _TOLERANCE * max(1.0, abs(seen))).sum())
     return (extreme + 1) / (_DRAWS + 1)
 
 
@@ -73,8 +76,8 @@ def probe_p(
     cluster: Ints | None,
     seed: int,
 ) -> float | None:
-    """The p-value of a change: of how often verdicts differ, and of where they go, the smaller twice. None without a
-    repeat."""
+    """The p-value of a change: of verdicts that differ more often than between repeats, and of where they go, the smaller
+    twice. None without a repeat."""
     if not repeats:
         return None
     rng = np.random.default_rng([abs(seed), 5])
@@ -84,7 +87,10 @@ def probe_p(
         scores.append(lambda one, other: float(other))
     elif goal is not None:
         scores.append(lambda one, other: float(other == goal))
-    found = [exchange_test(controlled_differences(before, after, repeats, score), cluster, rng) for score in scores]
+    found = [
+        exchange_test(controlled_differences(before, after, repeats, score), cluster, rng, larger=not place)
+        for place, score in enumerate(scores)
+    ]
     known = [p for p in found if p is not None]
     return min(1.0, len(known) * min(known)) if known else None
 
@@ -103,7 +109,7 @@ def attack_p(
         return None, None
     start = [None if one == goal else one for one in before]
     differences = controlled_differences(start, after, repeats, lambda one, other: float(other == goal))
-    p = exchange_test(differences, cluster, np.random.default_rng([abs(seed), 6]))
+    p = exchange_test(differences, cluster, np.random.default_rng([abs(seed), 6]), larger=True)
     return None if p is None else mean_change(differences[:, 0], seed), p
 
 
