@@ -24,8 +24,8 @@ def tell_cost(session: Session, *, yes: bool, quiet: bool) -> None:
     from verdict_cli.llm.model_families import is_free
     from verdict_cli.report.formatting import money
     from verdict_cli.run.estimate import total
-    from verdict_cli.run.model_warnings import SAMPLE, capability_warnings, context_warnings, sampled_dry_run
-    from verdict_cli.run.preflight import models_of
+    from verdict_cli.run.model_warnings import capability_warnings, context_warnings, sampled_dry_run
+    from verdict_cli.run.preflight import SAMPLE, models_of
 
     options = session.options
     paid = [model for model in models_of(options.plan) if not is_free(model.name)]
