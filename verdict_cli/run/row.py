@@ -16,6 +16,7 @@ from verdict_cli.run.attempts import Context
 from verdict_cli.run.compute import compute, empty_output, outputs_before, pooled_values
 from verdict_cli.run.entries import entry_failure, fan_out, has_output, is_empty
 from verdict_cli.run.node_run import answer_node, calls_of, escalate_answer, fails_row, stages_of
+from verdict_cli.run.only_unit import run_only_unit
 from verdict_cli.run.stopping_rule import EarlyStopState, is_decided
 
 PINNED_ROW = Row(-1, "pinned", {}, "pinned")
@@ -28,6 +29,8 @@ def run_row(plan: Plan, row: Row, context: Context) -> Coroutine[Any, Any, Resul
     Every unit that does not depend on a failed one is still run, so that the result does not depend on the order of
     replies. The failure is that of the first failed unit in order of definition.
     """
+    if plan.only_unit is not None and not context.traced:
+        return run_only_unit(plan.only_unit, row, context)
     return RowRunner(plan, row, context, context.pinned, plan.level).run()
 
 
@@ -115,9 +118,8 @@ class RowRunner:
                         running.add(asyncio.create_task(self._ask(index)))
                 if running:
                     done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                    errors = [error for task in done if (error := task.exception()) is not None]
-                    if errors:
-                        raise errors[0]
+                    for task in done:
+                        task.result()
         except VerdictError:
             await asyncio.gather(*running, return_exceptions=True)
             raise
@@ -290,10 +292,9 @@ class RowRunner:
         }
         stages |= self.inner_stages
         skipped = tuple(self.plan.nodes[index].id for index in sorted(self.skipped))
-        outputs = tuple(self.outputs)
-        return Result(self.row, outputs, failure, calls, self.saved, stages, abstained, skipped, self.entries)
+        outcome = (failure, calls, self.saved, stages, abstained, skipped, self.entries)
+        return Result(self.row, tuple(self.outputs), *outcome)
 
     def _stages(self, index: int) -> tuple[Stage, ...]:
         answered = None if self.outputs[index] is None else self.stages.get(index, 0)
-        calls = self.calls.get(index, [])
-        return stages_of(self.plan.nodes[index], answered, calls, abstained=index in self.abstained)
+        return stages_of(self.plan.nodes[index], answered, self.calls.get(index, []), abstained=index in self.abstained)

@@ -42,12 +42,12 @@ class RowWriter:
         self._waiting: dict[int, Result] = {}
         self._arrived = asyncio.Event()
         self._arrivals = 0
+        self._woken = False
 
     def add(self, place: int, result: Result) -> None:
         """Take a completed row, whose number in the partition is ``place``."""
         self._completed.append((place, result))
-        self._arrivals += 1  # as in `notify`, without its call for each row
-        self._arrived.set()
+        self.notify()
 
     def add_call(self, call: Call) -> None:
         """Count and write a call that belongs to no row's result."""
@@ -57,7 +57,9 @@ class RowWriter:
     def notify(self) -> None:
         """Note that a reply arrived in the journal."""
         self._arrivals += 1
-        self._arrived.set()
+        if not self._woken:  # cheaper than the event's own check
+            self._woken = True
+            self._arrived.set()
 
     async def write_as_completed(self) -> None:
         """Write rows as they are completed, until cancelled. Raises OutputError when the disk or the store refuses."""
@@ -69,6 +71,7 @@ class RowWriter:
     async def flush(self) -> None:
         """Write the completed rows whose turn it is, once their calls are on disk. One fsync serves all of them."""
         self._arrived.clear()
+        self._woken = False
         completed, self._completed = self._completed, []
         try:
             await self._journal.flush()
@@ -78,6 +81,7 @@ class RowWriter:
         for place, result in completed:
             self.stats.add(result)
             self._write_in_order(place, result)
+        self.room.set()
 
     def write_rest(self) -> None:
         """Write rows that are complete although an earlier one is not: the table of a stopped run has them too."""
@@ -97,7 +101,6 @@ class RowWriter:
         while self.next_row in self._waiting:
             self._write(self._waiting.pop(self.next_row))
             self.next_row += 1
-        self.room.set()
 
     def _write(self, result: Result) -> None:
         self._results.add(*self._rows.row(result))
