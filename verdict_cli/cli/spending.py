@@ -26,8 +26,8 @@ def tell_cost(session: Session, *, yes: bool, quiet: bool) -> None:
     from verdict_cli.run.batches.batch_options import sends_batches
     from verdict_cli.run.batches.wave_estimate import estimate_waves
     from verdict_cli.run.estimate import total
-    from verdict_cli.run.model_warnings import SAMPLE, capability_warnings, context_warnings, sampled_dry_run
-    from verdict_cli.run.preflight import models_of
+    from verdict_cli.run.model_warnings import capability_warnings, context_warnings, sampled_dry_run
+    from verdict_cli.run.preflight import SAMPLE, models_of
 
     options = session.options
     paid = [model for model in models_of(options.plan) if not is_free(model.name)]

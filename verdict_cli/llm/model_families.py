@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 from verdict_cli.language.egress_hosts import OWNERS, key_variable
@@ -81,6 +82,7 @@ _PROVIDERS = (("anthropic", "claude-"), ("openai", "gpt-|o[134](-|$)|chatgpt-"),
 """The providers of well-known names without a prefix, by litellm's rules."""
 
 
+@lru_cache(maxsize=1024)
 def is_local(model_name: str) -> bool:
     """Whether it is a built-in model or a recording: free, never cached or journalled, and called again on resume."""
     return model_name.startswith(_LOCAL_PREFIXES)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from verdict_cli.errors import VerdictError
 from verdict_cli.llm.batches.parking import ParkedError
 from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal
+from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Ask, Output, Request, Row, RunFacts
 from verdict_cli.run.attempts import Context, EntrySlots
 from verdict_cli.run.batches.batched_run import BatchedRun, run_waves
@@ -182,6 +183,7 @@ class _LocalRunner:
             forget=self.forget,
             again=again,
             unit=self.job.spans.unit,
+            traced=type(self.job.spans) is not Spans,
             paid=self.writer.add_call,
             slots=EntrySlots(self.job.concurrency),
         )
@@ -248,13 +250,14 @@ class _LocalRunner:
                 place, row = next(self.reader, (None, None))
                 if place is None or row is None:
                     return
-                self.begun += 1
+                self.begun = begun = self.begun + 1
                 chosen = context if self.failed is None else await self.failed.context(row, context)
                 try:
                     writer.add(place, await run_traced_row(self.job.plan, row, chosen, self.job.spans))
                 except ParkedError:
                     writer.skip(place)
-                if monotonic() - self.yielded > BREATH_S:
+                # Where another row was begun meanwhile, this one waited for a call, and left the loop to others.
+                if self.begun == begun and monotonic() - self.yielded > BREATH_S:
                     await asyncio.sleep(0)
                     self.yielded = monotonic()
         except VerdictError as error:

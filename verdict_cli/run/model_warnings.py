@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from verdict_cli.llm.batches import batch_problem
 from verdict_cli.llm.providers.model_checks import context_window, doubts, retirement_date
 from verdict_cli.model import Model
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.preflight import check_plan_model, models_in_use, models_of
+from verdict_cli.run.preflight import SAMPLE, check_plan_model, models_in_use, models_of
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 from verdict_cli.storage.datasets.read import stream_rows
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 NOTICE_DAYS = 30
 """How long before its retirement a model is warned of."""
-SAMPLE = 200
-"""The most rows from which a run and `validate` estimate: the prompts of all of them would take long to render."""
 
 
 def retirement_warnings(plan: Plan, today: date | None = None) -> list[Problem]:
@@ -83,7 +80,5 @@ def sampled_dry_run(plan: Plan, dataset: Dataset, facts: DatasetFacts, seed: int
     """The prompts of at most 200 random rows, with tokens counted by script."""
     from verdict_cli.run.estimate import DryRun
 
-    selection = facts.selection
-    if selection.sample is None and facts.rows > SAMPLE:
-        selection = replace(selection, sample=SAMPLE, seed=seed, kept=facts.rows)
-    return DryRun(plan, seed, real=False).add(islice(stream_rows(dataset, selection), SAMPLE))
+    rows = facts.drawn or islice(stream_rows(dataset, facts.selection), SAMPLE)
+    return DryRun(plan, seed, real=False).add(rows)

@@ -222,13 +222,19 @@ def preflight(
     ``traced``: the scores go to the spans that the rows judge, whose ids are checked.
     """
     checks = _Checks(plan, dataset.id, traced=traced)
-    facts = scan(dataset, limit=limit, sample=sample, seed=seed, on_row=checks.add)
+    draw = SAMPLE if sample is None else 0
+    on_row = checks.add if checks.looks_at_rows else None
+    facts = scan(dataset, limit=limit, sample=sample, seed=seed, on_row=on_row, draw=draw)
     errors, warnings = checks.problems(sampled=sample is not None)
     if errors:
         raise SpecError(errors)
     if checks.ids is not None and checks.ids.suspects:
         warnings += _repeated(checks.ids, dataset, limit)
     return facts, tuple(warnings)
+
+
+SAMPLE = 200
+"""The most rows from which a run and `validate` estimate: the prompts of all of them would take long to render."""
 
 
 class _Checks:
@@ -251,6 +257,11 @@ class _Checks:
             counted = count_labels(evaluation, predictions)
             if counted is not None:
                 self._labels.append((counted, plan.places[name]))
+
+    @property
+    def looks_at_rows(self) -> bool:
+        """Whether anything of a row is checked beyond that it can be read."""
+        return self.ids is not None or bool(self._braces or self._labels) or self._traced_plan is not None
 
     def add(self, index: int, source: Mapping[str, Any]) -> None:
         """Check a row."""

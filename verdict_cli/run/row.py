@@ -18,6 +18,7 @@ from verdict_cli.run.compute import compute, empty_output, outputs_before, poole
 from verdict_cli.run.entries import entry_failure, fan_out, has_output, is_empty
 from verdict_cli.run.escalation import Answered, escalate_answer, stages_of
 from verdict_cli.run.node_run import answer_node, calls_of, fails_row
+from verdict_cli.run.only_unit import run_only_unit
 from verdict_cli.run.stopping_rule import EarlyStopState, is_audited, is_decided
 
 PINNED_ROW = Row(-1, "pinned", {}, "pinned")
@@ -30,6 +31,8 @@ def run_row(plan: Plan, row: Row, context: Context) -> Coroutine[Any, Any, Resul
     Every unit that does not depend on a failed one is still run, so that the result does not depend on the order of
     replies. The failure is that of the first failed unit in order of definition.
     """
+    if plan.only_unit is not None and not context.traced:
+        return run_only_unit(plan.only_unit, row, context)
     return RowRunner(plan, row, context, context.pinned, plan.level).run()
 
 
@@ -293,8 +296,8 @@ class RowRunner:
         }
         stages |= self.inner_stages
         skipped = tuple(self.plan.nodes[index].id for index in sorted(self.skipped))
-        outputs = tuple(self.outputs)
-        return Result(self.row, outputs, failure, calls, self.saved, stages, abstained, skipped, self.entries)
+        outcome = (failure, calls, self.saved, stages, abstained, skipped, self.entries)
+        return Result(self.row, tuple(self.outputs), *outcome)
 
     def _stages(self, index: int) -> tuple[Stage, ...]:
         answered = None if self.outputs[index] is None else self.stages.get(index, Answered(0))

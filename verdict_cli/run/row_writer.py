@@ -42,12 +42,12 @@ class RowWriter:
         self._waiting: dict[int, Result | None] = {}
         self._arrived = asyncio.Event()
         self._arrivals = 0
+        self._woken = False
 
     def add(self, place: int, result: Result) -> None:
         """Take a completed row, whose number in the partition is ``place``."""
         self._completed.append((place, result))
-        self._arrivals += 1  # as in `notify`, without its call for each row
-        self._arrived.set()
+        self.notify()
 
     def skip(self, place: int) -> None:
         """Leave out a row that has no result yet."""
@@ -62,7 +62,9 @@ class RowWriter:
     def notify(self) -> None:
         """Note that a reply arrived in the journal."""
         self._arrivals += 1
-        self._arrived.set()
+        if not self._woken:  # cheaper than the event's own check
+            self._woken = True
+            self._arrived.set()
 
     async def write_as_completed(self) -> None:
         """Write rows as they are completed, until cancelled. Raises OutputError when the disk or the store refuses."""
@@ -74,6 +76,7 @@ class RowWriter:
     async def flush(self) -> None:
         """Write the completed rows whose turn it is, once their calls are on disk. One fsync serves all of them."""
         self._arrived.clear()
+        self._woken = False
         completed, self._completed = self._completed, []
         try:
             await self._journal.flush()
@@ -83,6 +86,7 @@ class RowWriter:
         for place, result in completed:
             self.stats.add(result)
             self._write_in_order(place, result)
+        self.room.set()
 
     def write_rest(self) -> None:
         """Write rows that are complete although an earlier one is not: the table of a stopped run has them too."""
@@ -105,7 +109,6 @@ class RowWriter:
         while self.next_row in self._waiting:
             self._write(self._waiting.pop(self.next_row))
             self.next_row += 1
-        self.room.set()
 
     def _write(self, result: Result | None) -> None:
         if result is None:

@@ -251,3 +251,25 @@ def test_integers_of_any_size_stay_exact(tmp_path: Path) -> None:
     dataset = Dataset((path,))
     scan(dataset)
     assert [row.source["n"] for row in stream_rows(dataset)] == [2**64 + 1, -(10**40)]
+
+
+@pytest.mark.parametrize("line", ['{"n": 1.5, "m": 18446744073709551617}', '{"n": [18446744073709551617]}'])
+def test_a_large_integer_beside_a_fraction_or_in_a_list_stays_exact(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text(f"{line}\n")
+    assert [row.source for row in stream_rows(Dataset((path,)))] == [json.loads(line)]
+
+
+def test_a_scan_draws_rows_of_the_whole_file_in_their_order(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "d.jsonl", [{"n": n} for n in range(2000)])
+    rows = list(stream_rows(Dataset((path,))))
+    counts = [0] * 4
+    for seed in range(20):
+        drawn = scan(Dataset((path,)), seed=seed, draw=100).drawn
+        assert len(drawn) == len({row.index for row in drawn}) == 100
+        assert list(drawn) == [rows[row.index] for row in sorted(drawn, key=lambda row: row.index)]
+        for row in drawn:
+            counts[row.index // 500] += 1
+    assert all(400 <= count <= 600 for count in counts), counts  # 500 each, with a standard deviation of 19
+    assert scan(Dataset((path,)), draw=5000).drawn == tuple(rows)
+    assert scan(Dataset((path,))).drawn == ()

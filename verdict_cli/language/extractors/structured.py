@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
 
 _LONGEST_OPENING = 60
+_LARGE = float(1 << 63)
+"""orjson makes an integer a float only beyond this."""
 _OPENING = re.compile(r"```[\w-]*\s*")
 _END = re.compile(r"\s*```")
 _THINKING = re.compile(r"\A\s*<(think|thinking|reasoning)>(?:.*?</\1>)?", re.DOTALL)
@@ -51,6 +53,8 @@ def json_object(text: str, *, cut: bool = False) -> dict[str, Any]:
     accepted, because they are not ambiguous. ReplyError when no object can be read, when one is broken, for NaN, for
     duplicate keys, and for prose that was `cut` off.
     """
+    if (plain := _plain_object(text)) is not None:
+        return plain
     thinking = None if text.startswith("{") else _THINKING.match(text) or _UNOPENED.match(text)
     if thinking and thinking.re is _THINKING and not thinking[0].endswith(f"</{thinking[1]}>"):
         raise ReplyError("the reply ends within its reasoning")
@@ -63,6 +67,29 @@ def json_object(text: str, *, cut: bool = False) -> dict[str, Any]:
         if cut:
             raise ReplyError("the reply's JSON has no end") from None
     return _only_object(text)
+
+
+def _plain_object(text: str) -> dict[str, Any] | None:
+    """The object of a text that is nothing else and of which orjson changes nothing; None for any other text.
+
+    Where no text is escaped, a lost duplicate of a key has lost its quotes; a large integer would be a float.
+    """
+    if "\\" in text:
+        return None
+    try:
+        value = orjson.loads(text)
+    except ValueError:
+        return None
+    if type(value) is not dict:
+        return None
+    quotes = 2 * len(value)
+    for part in value.values():
+        kind = type(part)
+        if kind is str:
+            quotes += 2
+        elif kind is dict or kind is list or (kind is float and not -_LARGE < part < _LARGE):
+            return None
+    return value if quotes == text.count('"') else None
 
 
 def repaired(text: str) -> bool:

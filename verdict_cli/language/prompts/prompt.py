@@ -155,7 +155,8 @@ class PlaceholderPrompt:
                     images += ((len(content), text),)
                     continue
                 content += wrap_in_tags(text, mark) if mark else text
-                images += tuple((len(content), url) for url in getattr(text, "images", ()))
+                if type(text) is not str:
+                    images += tuple((len(content), url) for url in getattr(text, "images", ()))
                 if part.paths[0][0] not in ("unit", "index"):
                     inserted.append(str(text))
             messages.append(message(role, content, images))

@@ -91,18 +91,25 @@ def build_chain(
         ask = made_together(leaders.around(require_logprobs(ask)))
         if store is not None:
             ask, forget = cached(ask, store)
-        ask = _unless_local(ask_local, ask)
     if renamed is not None:
         ask, forget = _with_renamed_units(ask, renamed), _with_renamed_units(forget, renamed)
-    ask_models = ask
-    if journal is not None and not recorded:
+        ask_local = _with_renamed_units(ask_local, renamed)
+    ask_models = _unless_local(ask_local, ask)
+    if journal is None or recorded:
+        ask = ask_models
+    else:
         ask = dead_endpoint(circuit_breaker(ask, journal.is_spared), journal.is_spared)
         ask = replay_journal(
-            ask, journal.journal, as_recorded=journal.as_recorded, on_append=journal.on_append, updated=journal.updated
+            ask,
+            journal.journal,
+            as_recorded=journal.as_recorded,
+            on_append=journal.on_append,
+            updated=journal.updated,
+            resumed=journal.resumed,
         )
         if journal.resumed:
             ask = count_recalled_cost(ask, spending)
-        ask = _unless_local(ask_models, ask)
+        ask = _unless_local(ask_local, ask)
     return Chain(ask, ask_models, forget)
 
 

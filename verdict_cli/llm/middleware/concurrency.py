@@ -81,10 +81,8 @@ class LearnedConcurrency:
         self._strikes = self._answers = 0
         self._step = 1
         self._needed = SAME_REFUSALS
-
-    @property
-    def is_known(self) -> bool:
-        return self.slots.capacity < float("inf")
+        self.is_known = False
+        """Whether a limit was learned."""
 
     def accept(self) -> None:
         """Count an answer, once a limit is known."""
@@ -108,7 +106,7 @@ class LearnedConcurrency:
         least, most = min(self._refused_beside), max(self._refused_beside)
         if len(self._refused_beside) < self._needed or least < MIN_CONCURRENCY or least < 0.9 * most - 1:
             return False
-        self._refused_at, self._strikes = most, 0
+        self._refused_at, self._strikes, self.is_known = most, 0, True
         self.slots.resize(most)
         return True
 
@@ -116,4 +114,5 @@ class LearnedConcurrency:
         """It was the rate that was limited: next time, it takes more refusals to believe otherwise."""
         self._needed *= 2
         self._refused_beside = deque(maxlen=self._needed)
+        self.is_known = False
         self.slots.resize(float("inf"))

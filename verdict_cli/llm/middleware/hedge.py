@@ -234,7 +234,7 @@ class Hedging:
         reply without text that has the other's cost: a provider charges for what it has begun."""
 
         def send(request: Request) -> Awaitable[Reply]:
-            attempt = self._attempts.get(id(request))
+            attempt = self._attempts.get(id(request)) if self._attempts else None
             return provider(request) if attempt is None else attempt.race.send(provider, attempt)
 
         return send

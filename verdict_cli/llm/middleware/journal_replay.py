@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from hashlib import blake2b
 from time import perf_counter
 from typing import Protocol
@@ -38,6 +38,7 @@ def replay_journal(
     as_recorded: bool = False,
     on_append: Callable[[], None] = lambda: None,
     updated: bool = False,
+    resumed: bool = True,
 ) -> Ask:
     """``ask``, with each outcome appended to the journal before it is returned or raised.
 
@@ -46,17 +47,21 @@ def replay_journal(
     that a resumed run does not fail with yesterday's outage; and refusals, which are not recorded, because the user fixes
     their cause before resuming. ``as_recorded``: temporary failures are raised like any other. ``on_append`` is called after
     each append. ``updated``: rows may have changed since the journal was written; a call for an entry of `each` is then also
-    found by the entry's content, wherever it is in the row's list now.
+    found by the entry's content, wherever it is in the row's list now. Not ``resumed``: the journal has no calls of an
+    earlier run, so that none is looked for.
     """
 
     def is_last_attempt(request: Request) -> bool:
         return _recalled(journal, replace(request, attempt=request.attempt + 1)) is None
 
-    async def ask_unless_journalled(request: Request) -> Reply:
+    def ask_unless_journalled(request: Request) -> Awaitable[Reply]:
         if is_local(request.model.name):
-            return await ask(request)
+            return ask(request)
+        content = "" if request.row.entry is None else content_digest(request)
+        return ask_unless_recalled(request, content) if resumed else ask_recorded(request, content)
+
+    async def ask_unless_recalled(request: Request, content: str) -> Reply:
         entry = _recalled(journal, request)
-        content = content_digest(request)
         if entry is None and updated and content:
             entry = journal.recall("", request.node, request.call, request.attempt, content=content)
             if entry is not None:
@@ -69,8 +74,9 @@ def replay_journal(
             and not (entry.retryable and recalled is None and not as_recorded and is_last_attempt(request))
         ):
             raise recorded_error(entry.failure, entry.error, recalled)
-        if recalled is not None:
-            return recalled
+        return await ask_recorded(request, content) if recalled is None else recalled
+
+    async def ask_recorded(request: Request, content: str) -> Reply:
         start = perf_counter()
         try:
             reply = await ask(request)
@@ -90,7 +96,7 @@ def replay_journal(
                 request.attempt,
                 reply,
                 latency_s=reply.latency_s,
-                item=request.row.item,
+                item=request.row.item if content else "",
                 content=content,
             )
         )

@@ -147,7 +147,8 @@ class Pacer:
             self._refusals_in_a_row = 0
         if self.concurrency.is_known:
             self.concurrency.accept()
-        self.forget(sent_at)
+        if self._pending:
+            self.forget(sent_at)
 
     def refuse(
         self, sent_at: float, now: float, hint_s: float | None = None, *, others: int = 0, learns: bool = True

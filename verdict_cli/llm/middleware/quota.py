@@ -97,11 +97,8 @@ class ProviderQuota:
         self._latest = 0
         self._overruns = 0
         self._rate_since: float | None = None
-
-    @property
-    def is_known(self) -> bool:
+        self.is_known = False
         """Whether the provider has stated its limits."""
-        return self._latest > 0
 
     @property
     def is_rate(self) -> bool:
@@ -132,7 +129,7 @@ class ProviderQuota:
         """
         if counters.calls < self._latest:
             return
-        self._latest = counters.calls
+        self._latest, self.is_known = counters.calls, True
         calls, tokens = self._calls - counters.calls, self._tokens - counters.tokens
         # Providers write the headers when they accept a call; one that writes them with the reply refuses some.
         at = counters.sent_at if self._overruns < MAX_OVERRUNS else now

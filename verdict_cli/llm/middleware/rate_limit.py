@@ -59,6 +59,7 @@ class RateLimiters:
         self.sleep = sleep
         self._by_model: dict[tuple[str, str | None, str | None, RateLimit | None], ModelLimiter | None] = {}
         self._shared: dict[tuple[str, str, str, RateLimit | None], ModelLimiter] = {}
+        self._last: tuple[Model | None, ModelLimiter | None] = None, None
 
     @property
     def waiting(self) -> int:
@@ -73,9 +74,13 @@ class RateLimiters:
     def get(self, model: Model) -> ModelLimiter | None:
         """The model's limiter, None for a built-in model or a recording. Presets of one model, key and limit share a
         limiter."""
+        last, limiter = self._last
+        if model is last:
+            return limiter
         key = (model.name, model.api_base, model.api_key_env, model.rate_limit)
         if key not in self._by_model:
             self._by_model[key] = self._create(model)
+        self._last = model, self._by_model[key]
         return self._by_model[key]
 
     def _create(self, model: Model) -> ModelLimiter | None:
@@ -99,7 +104,7 @@ class ModelLimiter:
 
     def is_limited(self) -> bool:
         """Whether a call may have to wait for a rate or a quota."""
-        return not self.pacer.is_open or self.quota.is_known or self.pacer.concurrency.is_known
+        return self.quota.is_known or not self.pacer.is_open or self.pacer.concurrency.is_known
 
     def wait_s(self, tokens: int, now: float) -> float:
         """Seconds until a call of so many tokens should check again; 0 if it may be sent now.
@@ -229,9 +234,10 @@ def _learn(
     """Correct the estimate by the reply's usage, and take over its rate-limit headers."""
     if reply is None:
         return
-    used = reply.usage.prompt_tokens + reply.usage.completion_tokens
-    if used:
-        limiter.pacer.settle(tokens, used)
+    if limiter.pacer.tokens is not None:
+        used = reply.usage.prompt_tokens + reply.usage.completion_tokens
+        if used:
+            limiter.pacer.settle(tokens, used)
     if reply.allowance is not None:
         limiter.quota.update(reply.allowance, counters, limiters.clock())
 

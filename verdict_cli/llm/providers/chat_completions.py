@@ -61,7 +61,11 @@ def _settings(request: Request, mode: JsonMode) -> dict[str, Any]:
 
 
 def _messages(request: Request, mode: JsonMode) -> list[dict[str, Any]]:
-    messages = [{"role": message.role, "content": message_content(message)} for message in request.messages]
+    messages: list[dict[str, Any]] = []
+    for message in request.messages:
+        messages.append(
+            {"role": message.role, "content": message_content(message) if message.images else message.content}
+        )
     if mode in ("prompt", "json") and request.json_schema is not None:
         last = request.messages[-1]
         instructed = f"{last.content}{INSTRUCTION}{orjson.dumps(request.json_schema).decode()}"

@@ -186,9 +186,10 @@ def sees_images(model: Model) -> bool | None:
 
 def with_seen_images(messages: tuple[Message, ...], model: Model) -> tuple[Message, ...]:
     """The messages; without their images for a model that is known to take none. A transcript names its images anyway."""
-    if not any(message.images for message in messages) or sees_images(model) is not False:
-        return messages
-    return tuple(replace(message, images=()) for message in messages)
+    for message in messages:
+        if message.images and sees_images(model) is False:
+            return tuple(replace(each, images=()) for each in messages)
+    return messages
 
 
 def _key_header(params: Mapping[str, Any]) -> str | None:

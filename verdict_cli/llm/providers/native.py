@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import perf_counter
 from typing import Any
 
@@ -25,6 +25,7 @@ from verdict_cli.llm.providers.chat_completions import RequestBodies, read_body
 from verdict_cli.llm.providers.endpoint import Endpoint, endpoint, endpoint_problem
 from verdict_cli.llm.providers.http_errors import allowance_of, error_body, error_detail, error_of
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
+from verdict_cli.llm.providers.plain_reply import read_plain_reply
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.retry_hints import retry_hint
 from verdict_cli.llm.providers.secrets import address_secrets, may_contain, model_secrets, redact_text
@@ -84,7 +85,7 @@ class NativeProvider:
         chosen = chosen_mode(request.model)
         if chosen is not None:
             return self._send(request, target, chosen)
-        return self._json_modes.ask(target, "schema", lambda mode: self._send(request, target, mode))
+        return self._json_modes.ask(target, "schema", partial(self._send, request, target))
 
     def _send(self, request: Request, target: _Target, mode: JsonMode) -> Coroutine[Any, Any, Reply]:
         model = request.model
@@ -119,7 +120,8 @@ class NativeProvider:
             lost = Retryable(message, kind="unavailable")
             lost.unreachable = isinstance(error, ConnectError | ConnectTimeoutError)
             raise lost from None
-        allowance = allowance_of(ResponseHeaders(response), is_chat=target.protocol is None)
+        headers = ResponseHeaders(response)
+        allowance = allowance_of(headers, is_chat=target.protocol is None)
         if not 200 <= response.status < 300:
             refusal = _error(response, content, model, target)
             refusal.allowance = allowance
@@ -128,13 +130,17 @@ class NativeProvider:
         if not request.stream and not may_contain(content, hidden):
             hidden = ()
         # A stream's header is sent before its cost is known.
-        stated = None if request.stream or model.cost is not None else header_cost(ResponseHeaders(response))
-        try:
-            reply = read_body(content, request, latency_s, parameters, hidden, target.protocol)
-        except (ProviderError, ReplyError) as error:
-            if stated is not None and error.reply is not None:
-                error.reply = replace(error.reply, cost_usd=stated)
-            raise
+        stated = None if request.stream or model.cost is not None else header_cost(headers)
+        reply = None
+        if target.protocol is None and not (hidden or request.stream):
+            reply = read_plain_reply(content, request, latency_s, parameters)
+        if reply is None:
+            try:
+                reply = read_body(content, request, latency_s, parameters, hidden, target.protocol)
+            except (ProviderError, ReplyError) as error:
+                if stated is not None and error.reply is not None:
+                    error.reply = replace(error.reply, cost_usd=stated)
+                raise
         if stated is not None:
             return replace(reply, allowance=allowance, cost_usd=stated)
         return reply if allowance is None else replace(reply, allowance=allowance)

@@ -22,6 +22,8 @@ from verdict_cli.messages import Usage
 from verdict_cli.model import Model
 
 _FILE = "model_prices_and_context_window_backup.json"
+_SAMPLE = "sample_spec"
+"""The entry that explains the others."""
 _LONG = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 _ENTRY = re.compile(r'^ {4}"([^"]+)": \{', re.MULTILINE)
 _DATE = re.compile(r"[-@](20\d{6}|20\d\d-\d\d-\d\d|\d{4}|latest)$")
@@ -89,9 +91,8 @@ def rates_of(name: str, prompt_tokens: int = 0, tier: str = "") -> Rates | None:
 
     A tier without a price of its own is charged at the ordinary one, batches at half of it.
     """
-    lengths = _tariff(name, tier)
     found = None
-    for above, rates in lengths:
+    for above, rates in _tariff(name, tier):
         if prompt_tokens > above or above == 0:
             found = rates
     return found
@@ -113,7 +114,7 @@ def price_source() -> str:
 
 def model_names() -> list[str]:
     """The names of all models in the file."""
-    return list(_places())
+    return list(_names())
 
 
 @lru_cache(maxsize=1024)
@@ -163,20 +164,24 @@ def _is_of(entry: Mapping[str, Any], owner: str) -> bool:
 
 def _latest_dated(name: str) -> str | None:
     """The newest dated name of a model that the file has only with a date."""
-    dated = [each for each in _places() if each.startswith(name) and _DATE.fullmatch(each[len(name) :])]
+    dated = [each for each in _names() if each.startswith(name) and _DATE.fullmatch(each[len(name) :])]
     return max(dated, default=None)
 
 
 @cache
-def _places() -> dict[str, int]:
-    """Where each model's entry starts in the file's text. ``sample_spec`` explains the others."""
-    return {found[1]: found.end() - 1 for found in _ENTRY.finditer(_text()) if found[1] != "sample_spec"}
+def _names() -> tuple[str, ...]:
+    """The names of all entries of the file's text."""
+    return tuple(found[1] for found in _ENTRY.finditer(_text()) if found[1] != _SAMPLE)
 
 
 def _entry(name: str) -> Mapping[str, Any] | None:
-    # Only the entries asked for are parsed: the whole would take tens of megabytes.
-    place = _places().get(name)
-    return None if place is None else json.JSONDecoder().raw_decode(_text(), place)[0]
+    # Only the entries asked for are parsed: the whole would take tens of megabytes, and a list of all names 20 ms.
+    start = f"\n    {json.dumps(name)}: "
+    place = _text().find(start + "{")
+    if place < 0 or name == _SAMPLE:
+        return None
+    entry: Mapping[str, Any] = json.JSONDecoder().raw_decode(_text(), place + len(start))[0]
+    return entry
 
 
 @lru_cache(maxsize=1)

@@ -8,11 +8,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from verdict_cli.errors import Problem
+
+if TYPE_CHECKING:
+    from verdict_cli.messages import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,8 @@ class DatasetFacts:
     ``rows``: number of selected rows. ``total``: rows read, which ends where ``limit`` is reached.
     ``skipped``: bad rows among them, which were skipped. ``columns``: names in the pipeline, from the first
     good row. ``fingerprint``: 32 hex digits over the files' bytes and everything that selects or changes rows.
-    ``selection`` makes `stream_rows` return the same rows. ``stamps`` are the `file_stamps` before the scan.
+    ``selection`` makes `stream_rows` return the same rows. ``stamps`` are the `file_stamps` before the scan. ``drawn`` are
+    random rows among those that could be selected, in their order, if the scan was to draw some.
     """
 
     rows: int
@@ -70,6 +74,7 @@ class DatasetFacts:
     selection: Selection
     files_fingerprint: str = ""
     stamps: tuple[tuple[int, ...], ...] = ()
+    drawn: tuple[Row, ...] = ()
 
     @property
     def of_files(self) -> str:

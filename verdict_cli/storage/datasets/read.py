@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -45,6 +46,38 @@ _FORMATS: Mapping[str | None, _Format] = {
 }
 
 EVERYTHING = Selection()
+
+
+class RowSample:
+    """At most ``size`` random rows of a stream of unknown length, by reservoir sampling.
+
+    ``next`` is the place of the next row to add. The places between are skipped by Li's algorithm L (1994), so that a row
+    that is not drawn costs one comparison.
+    """
+
+    def __init__(self, size: int, seed: int) -> None:
+        self._size = size
+        self._draw = random.Random(seed)
+        self._rows: list[Row] = []
+        self._share = 1.0
+        self.next = 0 if size else -1
+
+    def add(self, row: Row) -> None:
+        """Take the row at the place ``next``."""
+        if len(self._rows) < self._size:
+            self._rows.append(row)
+        else:
+            self._rows[self._draw.randrange(self._size)] = row
+        self.next += 1
+        if len(self._rows) == self._size:
+            self._share *= math.exp(math.log(1.0 - self._draw.random()) / self._size)
+            self.next += int(math.log(1.0 - self._draw.random()) / math.log1p(-self._share))
+
+    def rows(self) -> tuple[Row, ...]:
+        """The rows drawn so far, in their order."""
+        return tuple(sorted(self._rows, key=lambda row: row.index))
+
+
 _IDS = (str, int)
 
 
@@ -55,22 +88,26 @@ def scan(
     sample: int | None = None,
     seed: int = 0,
     on_row: Callable[[int, Mapping[str, Any]], None] | None = None,
+    draw: int = 0,
 ) -> DatasetFacts:
     """Read every row that the run could select, so that a DataError is raised before any model call.
 
     With ``skip_bad_rows`` bad rows are counted instead. A dataset without rows is a DataError too. ``limit`` and ``sample``
     are at least 1; with both, the sample is of the first ``limit`` rows. ``on_row`` receives the index and the source of
-    each row that could be selected.
+    each row that could be selected; ``draw`` of those rows, drawn at random, are in the result.
     """
     stamps = file_stamps(dataset)
+    drawn = RowSample(draw, seed)
     total = skipped = kept = 0
     columns: tuple[str, ...] = ()
-    for _, source in _records(dataset):
+    for record, source in _records(dataset):
         total += 1
         if isinstance(source, Problem):
             skipped += 1
         elif source is not None:
             columns = columns or tuple(source)
+            if kept == drawn.next:
+                drawn.add(_row(dataset, total - 1, record, source))
             kept += 1
             if on_row is not None:
                 on_row(total - 1, source)
@@ -81,7 +118,7 @@ def scan(
     rows = kept if sample is None else min(sample, kept)
     selection = Selection(limit, sample, seed, kept)
     fingerprint = dataset_fingerprint(dataset, selection)
-    return DatasetFacts(rows, total, skipped, columns, fingerprint, selection, stamps=stamps)
+    return DatasetFacts(rows, total, skipped, columns, fingerprint, selection, stamps=stamps, drawn=drawn.rows())
 
 
 def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING) -> Iterator[Row]:
@@ -116,12 +153,16 @@ def _format(dataset: Dataset, path: Path) -> _Format:
 def _records(dataset: Dataset) -> Iterator[tuple[Any, Mapping[str, Any] | Problem | None]]:
     """Each row's record, and its source: None if ``where`` drops it, a Problem for a bad row to skip."""
     needed = frozenset(required_columns(dataset).values())
+    as_read = not (dataset.columns or dataset.cast or dataset.keep) and dataset.id is None
     for path in dataset.files:
         source = _format(dataset, path)
         records = (
             source.records(path, partial(_check_header, dataset, path)) if source.has_header else source.records(path)
         )
         for position, record in records:
+            if as_read and type(record) is dict and record.keys() >= needed:
+                yield record, record
+                continue
             item = record if isinstance(record, Problem) else _source(dataset, needed, record)
             if isinstance(item, Problem):
                 line = source.line_of(path, position) if source.line_of else position

@@ -50,9 +50,14 @@ class DigestIndex:
 
     def count(self, digest: int) -> int:
         """Count the digest and return how often it was counted before. Do not mix with `put`."""
-        slot = self._slot(digest)
-        before = self._numbers[slot]
-        self._store(slot, digest, before + 1)
+        numbers, mask = self._numbers, len(self._numbers) - 1
+        slot = digest & mask
+        while (before := numbers[slot]) and self._digests[slot] != digest:
+            slot = (slot + 1) & mask
+        if before:
+            numbers[slot] = before + 1
+        else:
+            self._store(slot, digest, 1)
         return before
 
     def get(self, digest: int) -> int | None:

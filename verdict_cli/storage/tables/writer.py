@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import chain, repeat
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -57,7 +58,7 @@ class ParquetTable:
         self._pending: list[_Run] = []
         self._pending_rows = self._pending_bytes = 0
         self._types: list[type] = []  # of the last row; its texts and nested values have the indices below
-        self._texts: list[int] = []
+        self._texts: itemgetter[Any] | None = None
         self._nested: list[int] = []
         self._parts = tuple(path.with_name(f"{path.name}{ending}") for ending in (".part", ".part2"))
         self._generation = 0
@@ -86,7 +87,8 @@ class ParquetTable:
         if types != self._types:
             self._types = types
             self._nested = [at for at, kind in enumerate(types) if issubclass(kind, dict | list | tuple)]
-            self._texts = [at for at, kind in enumerate(types) if issubclass(kind, str)] + self._nested
+            texts = [at for at, kind in enumerate(types) if issubclass(kind, str)] + self._nested
+            self._texts = itemgetter(*texts, *texts[-1:]) if texts else None  # of two or more, so that it gives a tuple
         if self._nested:
             values = list(values)
             for at in self._nested:
@@ -95,7 +97,8 @@ class ParquetTable:
             self._pending.append((names, []))
         self._pending[-1][1].append(values)
         self._pending_rows += 1
-        self._pending_bytes += sum(map(len, map(values.__getitem__, self._texts)))
+        if self._texts is not None:
+            self._pending_bytes += sum(map(len, self._texts(values)))
         if self._pending_rows >= self._piece or self._pending_bytes >= _GROUP_BYTES:
             self._hand_over()
 
