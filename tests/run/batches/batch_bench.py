@@ -26,7 +26,7 @@ STEPS = """
   repeat: 3
 - {unit: MeanPoolUnit, field: score}
 """
-SPARED = {"latency_s", "cost_usd", "calls", "attempt"}
+SPARED = {"service_tier", "latency_s", "cost_usd", "calls", "attempt"}
 """Columns in which a run of batches may differ from one of ordinary calls."""
 
 
