@@ -26,7 +26,6 @@ GROUPS = {
         "run": "Judge every row of a dataset and report the metrics.",
         "view": "Show runs in a browser.",
         "compare": "Compare two runs row by row.",
-        "batch": "Show, cancel or collect the batches of a run.",
         "gate": "Re-evaluate a run's gates and regenerate the report.",
     },
     "Check a pipeline (no model is called)": {
@@ -60,6 +59,7 @@ GROUPS = {
         "reproduce": "Reproduce the paper's tables 1 to 3.",
     },
     "Maintenance": {
+        "batch": "Show, cancel or collect the batches of a run.",
         "report": "Recompute a run's metrics and rewrite its report.",
         "verify": "Check a run's files against its digests.",
         "cache": "Show or clear the cache of model replies.",

@@ -116,10 +116,7 @@ _WAITING = 5
 
 @app.command("import")
 def batch_import(
-    run: RunFolder,
-    results: Annotated[
-        Path, typer.Argument(metavar="RESULTS", exists=True, dir_okay=False, help="The results, one a line.")
-    ],
+    run: RunFolder, results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The results, one a line.")]
 ) -> None:
     """Read the results of exported requests into a run.
 

@@ -97,6 +97,8 @@ class RunBatches:
 
     def import_results(self, results: Path) -> list[CollectedBatch]:
         """Read the results of exported requests into the journal. UsageError where they belong to none."""
+        if not results.is_file():
+            raise UsageError(f"{results} is not a file", hint="name the results of the exported requests")
         waiting = [batch for batch in self.ledger.in_flight if batch.provider == TO_FILE]
         if not waiting:
             raise UsageError(f"{self.directory.path} waits for no results", hint="verdict batch export writes requests")
