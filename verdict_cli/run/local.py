@@ -206,8 +206,8 @@ class _LocalRunner:
             pinned = asyncio.create_task(self._pinned(context))
             if not await self.halt.wait_for({pinned}):
                 return
-            count = min(self.job.concurrency, self.part.count)
-            await self.halt.wait_for({asyncio.create_task(self._worker(context)) for _ in range(count)})
+            workers = range(min(self.job.concurrency, self.part.count))
+            await self.halt.wait_for({asyncio.create_task(self._worker(context)) for _ in workers})
         finally:
             for task in (ticker, writing, preloading):
                 task.cancel()
@@ -260,10 +260,8 @@ class _LocalRunner:
                     return
                 self.begun = begun = self.begun + 1
                 chosen = context if self.failed is None else await self.failed.context(row, context)
-                result = await run_traced_row(self.job.plan, row, chosen, self.job.spans)
-                writer.add(place, result)
-                # Where another row was begun meanwhile, this one waited for a call, and left the loop to others.
-                if self.begun == begun and monotonic() - self.yielded > BREATH_S:
+                writer.add(place, await run_traced_row(self.job.plan, row, chosen, self.job.spans))
+                if self.begun == begun and monotonic() - self.yielded > BREATH_S:  # no other row was begun meanwhile
                     await asyncio.sleep(0)
                     self.yielded = monotonic()
         except VerdictError as error:

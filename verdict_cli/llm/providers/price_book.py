@@ -174,7 +174,8 @@ def _entry(name: str) -> Mapping[str, Any] | None:
     place = _text().find(start + "{")
     if place < 0 or name == _SAMPLE:
         return None
-    return json.JSONDecoder().raw_decode(_text(), place + len(start))[0]
+    entry: Mapping[str, Any] = json.JSONDecoder().raw_decode(_text(), place + len(start))[0]
+    return entry
 
 
 @lru_cache(maxsize=1)
