@@ -195,8 +195,8 @@ class _LocalRunner:
             pinned = asyncio.create_task(self._pinned(context))
             if not await self.halt.wait_for({pinned}):
                 return
-            count = min(self.job.concurrency, self.part.count)
-            await self.halt.wait_for({asyncio.create_task(self._worker(context)) for _ in range(count)})
+            workers = range(min(self.job.concurrency, self.part.count))
+            await self.halt.wait_for({asyncio.create_task(self._worker(context)) for _ in workers})
         finally:
             for task in (ticker, writing, preloading):
                 task.cancel()

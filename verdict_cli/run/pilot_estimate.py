@@ -134,7 +134,7 @@ def _estimate(
         for place, one in enumerate(found):
             residuals[place] += math.nan if one.cost is None else one.cost - slope * rendered[place]
     cost = total(lines, "", "").cost_usd
-    margin = None if cost is None else _margin(residuals, count, level)
+    margin = None if cost is None else margins(residuals, count, level)
     calls = [*session.pinned, *(call for _, result in judged for call in result.calls)]
     failures = [result.failure for _, result in judged if result.failure is not None]
     return PilotEstimate(
@@ -144,8 +144,8 @@ def _estimate(
         calls=sum(call.reply is None or not call.reply.cached for call in calls),
         spent_usd=cost_of(calls),
         lines=tuple(lines),
-        low=None if margin is None or cost is None else max(0.0, cost - margin),
-        high=None if margin is None or cost is None else cost + margin,
+        low=None if margin is None or cost is None else max(0.0, cost - margin[0]),
+        high=None if margin is None or cost is None else cost + margin[1],
         level=level,
         stopped=stopped,
     )
@@ -193,16 +193,41 @@ def _read_price(model: Model) -> float:
     return 0.0 if rates is None else rates.read
 
 
-def _margin(residuals: Sequence[float], count: int, level: float) -> float | None:
-    """Half the width of the interval of the total: Student's t, with the correction for a finite population."""
+def margins(residuals: Sequence[float], count: int, level: float) -> tuple[float, float] | None:
+    """How far the interval of the total of ``count`` rows reaches below and above its estimate, from those of some rows.
+
+    Student's t, with the correction for a finite population. It falls short above where a few rows cost far more than
+    most, as replies of reasoning models do: there the upper end is Cox's for a log-normal mean (Land, 1972; Zhou and Gao,
+    1997) where the logarithms are less skewed than the values, else Johnson's (1978) for a skewed one.
+    """
     rows = len(residuals)
     if rows >= count:
-        return 0.0
+        return 0.0, 0.0
     if rows < 2:
         return None
     from scipy.stats import t
 
-    mean = sum(residuals) / rows
-    variance = sum((residual - mean) ** 2 for residual in residuals) / (rows - 1)
-    error = count * math.sqrt(variance / rows * (1 - rows / count))
-    return float(t.ppf((1 + level) / 2, rows - 1)) * error
+    quantile = float(t.ppf((1 + level) / 2, rows - 1))
+    mean, variance, skewness = _moments(residuals)
+    if not variance:
+        return 0.0, 0.0
+    error = math.sqrt(variance / rows * (1 - rows / count))
+    above = quantile * error
+    if skewness > 0:
+        logs = [math.log(value) for value in residuals] if min(residuals) > 0 else []
+        log_mean, log_variance, log_skewness = _moments(logs) if logs else (0.0, 0.0, math.inf)
+        if abs(log_skewness) < skewness:
+            spread = math.sqrt(log_variance / rows + log_variance**2 / (2 * (rows - 1)))
+            upper = math.exp(log_mean + log_variance / 2 + quantile * spread)
+            above = max(above, (1 - rows / count) * (upper - mean))
+        else:
+            above += error * skewness / (6 * math.sqrt(rows)) * (1 + 2 * quantile**2)
+    return count * quantile * error, count * above
+
+
+def _moments(values: Sequence[float]) -> tuple[float, float, float]:
+    """The mean, the variance and the skewness."""
+    mean = sum(values) / len(values)
+    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    third = sum((value - mean) ** 3 for value in values) / len(values)
+    return mean, variance, third / variance**1.5 if variance > 0 else 0.0
