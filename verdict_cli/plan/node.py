@@ -256,6 +256,8 @@ class Plan:
     conditions: tuple[Condition, ...] = ()
     trace: Expression | None = None
     span: Expression | None = None
+    arenas: Mapping[str, Evaluation] = field(default_factory=dict)
+    """The evaluations that are leaderboards of systems; `evaluations` has the others."""
 
     @cached_property
     def escalating(self) -> tuple[int, ...]:

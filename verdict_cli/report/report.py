@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.metric_registry import find_metric
@@ -16,6 +16,9 @@ from verdict_cli.stats.gates import GateOutcome
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.measure import Measures
 from verdict_cli.stats.token_mass import TokenMass
+
+if TYPE_CHECKING:
+    from verdict_cli.stats.arena.leaderboard import Leaderboard
 
 OWN_SAMPLE = (
     "not comparable: the published values are of the paper's data, this run's of a small sample that comes with verdict"
@@ -72,7 +75,7 @@ class Report:
 
     `flips` is the share of rows on which a judge called in both orders disagrees with itself, by node.
     `promises` is the `confidence` of each layer that stops early, by the pool that combines it. `masses` has each unit whose
-    scores are token probabilities.
+    scores are token probabilities. `arenas` are the leaderboards by evaluation.
     """
 
     run: str
@@ -84,6 +87,7 @@ class Report:
     flips: Mapping[str, MetricValue] = field(default_factory=dict)
     promises: Mapping[str, float] = field(default_factory=dict)
     masses: Mapping[str, TokenMass] = field(default_factory=dict)
+    arenas: Mapping[str, Leaderboard] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -102,6 +106,7 @@ def build_report(
     flips: Mapping[str, MetricValue] | None = None,
     promises: Mapping[str, float] | None = None,
     masses: Mapping[str, TokenMass] | None = None,
+    arenas: Mapping[str, Leaderboard] | None = None,
 ) -> Report:
     """The report of a run; `published` is evaluation -> the table that its `published:` names."""
     comparisons = {
@@ -110,8 +115,9 @@ def build_report(
         if name in measures
     }
     return Report(
-        str(run), facts, measures, tuple(gates), comparisons, tuple(files), flips or {}, promises or {}, masses or {}
-    )
+        str(run), facts, measures, tuple(gates), comparisons, tuple(files), flips or {}, promises or {}, masses or {},
+        arenas or {},
+    )  # fmt: skip
 
 
 def _published_comparison(table: Published, metric: MetricValue | None, facts: RunFacts) -> PublishedComparison:
@@ -152,7 +158,8 @@ def summary_json(report: Report) -> dict[str, Any]:
         "evaluations": {
             evaluation: {name: metric_json(metric) for name, metric in measures.values.items()}
             for evaluation, measures in report.measures.items()
-        },
+        }
+        | {name: {"systems": board.systems_json()} for name, board in report.arenas.items()},
         "gates": [
             {
                 "metric": gate.metric,
@@ -182,7 +189,8 @@ def full_json(report: Report) -> dict[str, Any]:
         "run": report.run,
         "passed": report.passed,
         "facts": _facts_json(report.facts),
-        "evaluations": {name: _measures_json(measures) for name, measures in report.measures.items()},
+        "evaluations": {name: _measures_json(measures) for name, measures in report.measures.items()}
+        | {name: {"figures": {}, **board.as_json()} for name, board in report.arenas.items()},
         "gates": [{**asdict(gate), "passed": gate.passed} for gate in report.gates],
         "published": {
             name: {**asdict(comparison), "standings": [asdict(row) for row in comparison.standings]}

@@ -13,6 +13,7 @@ from verdict_cli.run.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from verdict_cli.report.report import Report
+    from verdict_cli.stats.arena.leaderboard import Leaderboard
     from verdict_cli.stats.gates import Inconclusive
 
 FILES = (
@@ -97,6 +98,7 @@ def write_report(
         flips=flips,
         promises={plan.nodes[early.pool].id: early.promise for early in plan.early},
         masses=token_masses(plan, directory.results, directory.calls),
+        arenas=_leaderboards(run),
     )
     for name in extra:
         export_table(directory.results, directory.path / name, inert=inert)
@@ -109,6 +111,14 @@ def write_report(
     _write(directory, "junit.xml", lambda: render_junit(short), warn)
     write_digests(directory, facts, files)
     return report
+
+
+def _leaderboards(run: RunResult) -> dict[str, Leaderboard]:
+    if not run.plan.arenas:
+        return {}
+    from verdict_cli.stats.arena.leaderboard import leaderboards
+
+    return leaderboards(run.plan.arenas, run.directory.results, seed=run.facts.seed)
 
 
 def _write(directory: RunDirectory, name: str, render: Callable[[], str], warn: Callable[[str], None]) -> None:

@@ -20,7 +20,7 @@ from verdict_cli.errors import UsageError, VerdictError
 from verdict_cli.http.viewer.query import Query, QueryTimeout
 from verdict_cli.http.viewer.run_registry import LARGE, RunRegistry
 from verdict_cli.http.viewer.run_view import PER_PAGE
-from verdict_cli.http.viewer.runs import headline
+from verdict_cli.http.viewer.runs import headline, leaderboards_of
 from verdict_cli.report.compress import encoded
 from verdict_cli.report.renderers.html import PAGE_FOLDER, page_environment
 
@@ -41,7 +41,7 @@ _REPORT_POLICY = (
 
 FOLDER = Path(__file__).parent
 SHARED = ("data.js", "theme.js", "cells.js", "story.js")
-VIEWER_FILES = ("address.js", "list.js", "table.js", "labels.js", "run.js", "compare.js", "view.js")
+VIEWER_FILES = ("address.js", "list.js", "table.js", "labels.js", "leaderboard.js", "run.js", "compare.js", "view.js")
 
 PageHandler = Callable[[Request, RunRegistry], Any]
 
@@ -124,6 +124,7 @@ def _run(request: Request, registry: RunRegistry) -> Any:
     content["report"] = (run.directory.path / "report.html").is_file()
     if run.live:
         return {**content, "live": registry.live(run).state()}
+    content["leaderboards"] = leaderboards_of(run)
     view = registry.view(run)
     ready = False if view.rows > LARGE and not view.shown_once else registry.evaluate(view)
     return {
