@@ -47,6 +47,7 @@ GROUPS = {
         "audit": "Test a judge for bias and prompt-injection robustness.",
         "extract": "Read a run's recorded replies with other extractors.",
         "calibrate": "Fit a judge to the labelled rows of a run.",
+        "watch": "Judge frozen rows again: has the judge drifted?",
     },
     "Benchmarks and data": {
         "bench": "Judge a benchmark, or reproduce published results.",

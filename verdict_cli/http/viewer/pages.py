@@ -21,6 +21,7 @@ from verdict_cli.http.viewer.query import Query, QueryTimeout
 from verdict_cli.http.viewer.run_registry import LARGE, RunRegistry
 from verdict_cli.http.viewer.run_view import PER_PAGE
 from verdict_cli.http.viewer.runs import headline, leaderboards_of
+from verdict_cli.http.viewer.watches import watch_page, watch_states
 from verdict_cli.report.compress import encoded
 from verdict_cli.report.renderers.html import PAGE_FOLDER, page_environment
 
@@ -66,6 +67,7 @@ def viewer_application(registry: RunRegistry) -> Starlette:
         Route("/assets/view.js", _asset(_script(), "text/javascript")),
         Route("/assets/view.css", _asset(_style(), "text/css")),
         Route("/report", _in_thread(_report, registry)),
+        Route("/watch", _in_thread(_watch, registry)),
         Route("/api/runs", _in_thread(_runs, registry)),
         Route("/api/run", _in_thread(_run, registry)),
         Route("/api/rows", _in_thread(_rows, registry)),
@@ -115,6 +117,7 @@ def _runs(request: Request, registry: RunRegistry) -> Any:
         "root": registry.runs.root.name,
         "single": runs[0].name if registry.runs.single and runs else None,
         "runs": [{**_facts(run), "headline": headline(run)} for run in runs],
+        "watches": watch_states(registry.runs.root),
     }
 
 
@@ -224,6 +227,14 @@ def _report(request: Request, registry: RunRegistry) -> Response:
     path = registry.run(request.query_params.get("run", "")).directory.path / "report.html"
     if not path.is_file() or path.is_symlink():
         raise HTTPException(404, "this run has no report.html")
+    headers = {"content-security-policy": _REPORT_POLICY}
+    return FileResponse(path, media_type="text/html; charset=utf-8", headers=headers)
+
+
+def _watch(request: Request, registry: RunRegistry) -> Response:
+    path = watch_page(registry.runs.root, request.query_params.get("history", ""))
+    if path is None:
+        raise HTTPException(404, "no such history")
     headers = {"content-security-policy": _REPORT_POLICY}
     return FileResponse(path, media_type="text/html; charset=utf-8", headers=headers)
 
