@@ -20,7 +20,7 @@ class RunsPage {
       window.location.assign(urlWith({ a, b }, '/compare'));
     });
     const drift = watches.map(({ history, looks, drifted }) => make('p', { class: drifted ? 'notice' : 'lesser' },
-      link(urlWith({ history }, '/watch'), `Watch ${visible(history)}`), `: ${drifted === null ? 'unknown' : drifted ? 'the judge has drifted' : 'no drift'}${looks === null ? '' : `, ${number(looks)} looks`}`));
+      link(urlWith({ history }, '/watch'), `Watch ${visible(history)}`), `: ${drifted === null ? 'unknown' : drifted ? 'the judge has drifted' : 'no drift'}${looks === null ? '' : `, ${number(looks)} ${looks === 1 ? 'look' : 'looks'}`}`));
     showPage('Verdict', root || 'runs', ...drift,
       make('div', { class: 'tools' }, this.search, this.status, this.compare),
       make('div', { class: 'wide' }, make('table', { class: 'rows list' },
