@@ -37,7 +37,7 @@ browser: ## Install Chromium for the report tests, if it is missing and apt and 
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests
-	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "not ray and not local and not ancestor"
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "not ray and not local and not ancestor and not trl"
 
 .PHONY: test-ray
 test-ray: $(VENV)/.dev ## Run the tests of the Ray engine; installs Ray
@@ -61,6 +61,18 @@ $(ANCESTOR)/.installed:
 .PHONY: test-ancestor
 test-ancestor: $(VENV)/.dev $(ANCESTOR)/.installed ## Compare verdict_cli.compat with haizelabs' verdict 0.2.7; installs it
 	VERDICT_ANCESTOR=$(ANCESTOR)/bin/python $(BIN)/python -m pytest -q -m ancestor
+
+# PyTorch is large, and nothing but this test needs it.
+TRL := $(VENV)-trl
+
+$(TRL)/.installed:
+	$(PYTHON) -m venv $(TRL)
+	$(TRL)/bin/python -m pip --quiet --disable-pip-version-check install torch==2.13.0 transformers==5.23.0 trl==1.16.0 .
+	@touch $@
+
+.PHONY: test-trl
+test-trl: $(VENV)/.dev $(TRL)/.installed ## Train a tiny model by TRL's GRPOTrainer with a judge's rewards; installs TRL and PyTorch
+	VERDICT_TRL=$(TRL)/bin/python $(BIN)/python -m pytest -q -m trl
 
 .PHONY: check
 check: $(VENV)/.dev ## Format, lint, types, layers, data cards, wording; freshness of schemas and generated pages
@@ -138,4 +150,4 @@ sbom: $(VENV)/.core $(VENV)/.tools ## Write sbom.cdx.json (CycloneDX): the packa
 
 .PHONY: clean
 clean: ## Remove the environment, caches and runs
-	rm -rf $(VENV) $(VENV)-ancestor runs site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-ancestor $(VENV)-trl runs site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

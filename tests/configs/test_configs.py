@@ -47,6 +47,8 @@ SAMPLES = {
     "faithfulness": "contexts_sample",
     "relevance": "chats_sample",
     "dialogue_refusal": "chats_sample",
+    "arena": "systems_sample",
+    "arena_battles": "battles_sample",
 }
 JURY = ["baseline/lexical", "baseline/random", "baseline/lexical", "baseline/random", "baseline/lexical"]
 REPLIES = {
@@ -144,5 +146,7 @@ def test_it_runs_on_its_sample(name: str, tmp_path: Path) -> None:
     assert result.exit_code == int(gates_fail), result.output
     document = json.loads(result.stdout)
     assert document["failed"] == 0
+    boards = [evaluation.pop("systems", []) for evaluation in document["evaluations"].values()]
     figures = [figure for evaluation in document["evaluations"].values() for figure in evaluation.values()]
+    figures += [system[next(key for key in system if key not in ("system", "n"))] for each in boards for system in each]
     assert figures and all(figure["value"] is not None for figure in figures)

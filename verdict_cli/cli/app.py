@@ -49,6 +49,7 @@ GROUPS = {
         "calibrate": "Fit a judge to the labelled rows of a run.",
         "queue": "Draw rows of a run for people to label.",
         "align": "Improve a unit of a judge against human labels.",
+        "watch": "Judge frozen rows again: has the judge drifted?",
     },
     "Benchmarks and data": {
         "bench": "Judge a benchmark, or reproduce published results.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -14,6 +15,7 @@ from verdict_cli.cli.judge import parse_row
 from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.options import AllowHost, AsJson, Concurrency, Config
 from verdict_cli.cli.progress import show_progress
+from verdict_cli.cli.system_battles import write_battles
 from verdict_cli.errors import UsageError
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.judge_session import JudgeSession
@@ -80,6 +82,33 @@ def rank(
             "--choice", metavar="EXPR", help="The winner: a letter, `tie`, or a list. [default: `choice` or `ranking`]"
         ),
     ] = None,
+    systems: Annotated[
+        bool,
+        typer.Option(
+            "--systems",
+            help="Judge nothing: CANDIDATES are outputs of several systems for the same tasks. Write the battles that the leaderboard of CONFIG needs.",
+        ),
+    ] = False,
+    battles: Annotated[
+        int | None,
+        typer.Option(
+            "--battles", min=1, help="With --systems: the most informative so many. [default: every pair at every task]"
+        ),
+    ] = None,
+    after: Annotated[
+        Path | None,
+        typer.Option(
+            "--after",
+            metavar="RUN",
+            help="With --systems: a finished run whose battles are not repeated and say which are informative.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="With --systems: the JSONL file of the battles. [default: standard output]"
+        ),
+    ] = None,
     *,
     options: ModelOptions,
     allow_host: AllowHost = None,
@@ -88,13 +117,24 @@ def rank(
 ) -> None:
     """Rank candidates: by score, by a tournament of pairs, or in groups, depending on what the judge compares.
 
-    Pairs are judged in both orders. Strengths are Bradley-Terry estimates, with intervals and a consistency check.
+    Pairs are judged in both orders. Strengths are Bradley-Terry estimates, with intervals and a consistency check. With
+    --systems it writes the rows of battles between systems, which `verdict run` judges.
 
     Example: verdict rank pairwise_positions answers.jsonl --row '{"question": "…"}'
     """
     from verdict_cli.report.plan_graph import calls_a_row
 
     plan = options.plan(config)
+    if systems:
+        of_candidates = (row, columns, field, rounds, reward, choice)
+        if any(each is not None for each in of_candidates) or tournament != "auto" or samples > 1 or as_json:
+            raise UsageError(
+                "--systems takes --battles, --after, --out and --seed only", hint="remove the other options"
+            )
+        write_battles(plan, candidates, battles, after, out, options.seed)
+        return
+    if battles is not None or after is not None or out is not None:
+        raise UsageError("--battles, --after and --out need --systems", hint="add --systems, or remove them")
     task = _RankingTask(
         plan,
         {} if row is None else parse_row(row.encode("utf-8", "surrogateescape"), "--row"),

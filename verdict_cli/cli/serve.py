@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -55,6 +56,21 @@ def serve(
         str | None,
         typer.Option("--reward", metavar="EXPR", help="The reward that /reward returns. [default: the score]"),
     ] = None,
+    protocol: Annotated[
+        Literal["openrlhf", "verl", "trl"] | None,
+        typer.Option(
+            "--protocol",
+            help="Also answer a trainer's own requests: POST /get_reward (openrlhf), /compute_score (verl), /trl_reward (trl).",
+        ),
+    ] = None,
+    criterion: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--criterion",
+            metavar="NAME=EXPR",
+            help="With --protocol: a further value of each row, such as right=nodes.right.score.",
+        ),
+    ] = None,
     token_env: Annotated[
         str, typer.Option("--token-env", metavar="NAME", help="The environment variable that holds the token.")
     ] = "VERDICT_TOKEN",
@@ -101,6 +117,10 @@ def serve(
             hint=f"set {token_env} to a long random text, or remove --host",
         )
 
+    criteria = _criteria(criterion or ())
+    if criteria and protocol is None:
+        raise UsageError("--criterion needs --protocol", hint="give both, or remove it")
+
     def load() -> Plan:
         plan = options.plan(config)
         options.recording(plan)
@@ -116,6 +136,8 @@ def serve(
         options.seed,
         state or Path("runs") / f"serve-{plan.name}",
         options.replay,
+        protocol,
+        criteria,
     )
     options.warn_of_baselines(plan)
     store = options.store(plan)
@@ -146,3 +168,16 @@ def serve(
     finally:
         if store is not None:
             store.close()
+
+
+def _criteria(given: Sequence[str]) -> dict[str, str]:
+    """The expressions by name. UsageError for a text without both."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, expression = text.partition("=")
+        if not equals or not name.strip() or not expression.strip() or name.strip() in found:
+            raise UsageError(
+                f"--criterion {text!r:.80} is not NAME=EXPR, each name once", hint="such as right=nodes.right.score"
+            )
+        found[name.strip()] = expression.strip()
+    return found

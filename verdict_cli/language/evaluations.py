@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from verdict_cli.config_model import ConfigModel, OneOrMore, Whole
+from verdict_cli.language.arena import ArenaKeys, arena_problems
 from verdict_cli.language.metric_registry import CHOICE_INPUTS, REQUIRED_KEYS, EvaluationKind, MetricKey, find_metric
 
 Reducer = Literal["max", "min", "mean", "median", "mode", "first", "any", "all"]
@@ -44,10 +45,12 @@ class Gold(ConfigModel):
     """The half width of the interval that is wanted; the report says how many labels that takes."""
 
 
-class Evaluation(ConfigModel):
-    """Metrics over the rows of a run: a prediction or a probability against a target, a value alone, or several judges
-    against each other."""
+class Evaluation(ArenaKeys):
+    """Metrics over the rows of a run: a prediction or a probability against a target, a value alone, several judges
+    against each other, or a leaderboard of systems."""
 
+    arena: ArenaKeys | None = None
+    """The keys of a leaderboard of systems (`system`, `item`, `score`, or `a`, `b`, `winner`, `item`), under one key instead of next to the others."""
     items: ExpressionText | None = None
     """The name of a unit under `each`: one observation for each entry instead of one for each row. Expressions see the entry under its `as` name, `index`, the unit's `output` there, and `source`; intervals resample rows unless `cluster` says otherwise."""
     prediction: ExpressionText | None = None
@@ -137,6 +140,8 @@ def _named(name: str) -> list[EvaluationIssue]:
 
 
 def _figures(evaluation: Evaluation) -> list[EvaluationIssue]:
+    if arena_keys(evaluation) is not None:
+        return _arena(evaluation)
     if evaluation.panel is not None:
         return _panel(evaluation)
     found: list[EvaluationIssue] = []
@@ -169,6 +174,44 @@ def _choices_only(evaluation: Evaluation) -> bool:
     return evaluation.consistent is not None or evaluation.options is not None
 
 
+def arena_keys(evaluation: Evaluation) -> ArenaKeys | None:
+    """What the evaluation's leaderboard is made from; None where it has none."""
+    if evaluation.arena is not None:
+        return evaluation.arena
+    return evaluation if any(_given(evaluation, key) for key in ArenaKeys.model_fields) else None
+
+
+def _given(evaluation: ConfigModel, key: str) -> bool:
+    return getattr(evaluation, key) not in (None, ())
+
+
+def _arena(evaluation: Evaluation) -> list[EvaluationIssue]:
+    keys = arena_keys(evaluation)
+    assert keys is not None
+    base = "" if evaluation.arena is None else "arena."
+    own = {*ArenaKeys.model_fields, "arena"}
+    found: list[EvaluationIssue] = [
+        (key, f"a leaderboard and `{key}` are two evaluations", f"give `{key}` one of its own, or leave it out")
+        for key in Evaluation.model_fields
+        if key not in own | {"where", "metrics"} and key in evaluation.model_fields_set
+    ]
+    if evaluation.arena is not None:
+        found += [
+            (key, f"`{key}` is both in and next to `arena`", "keep it in `arena`")
+            for key in ArenaKeys.model_fields
+            if _given(evaluation, key)
+        ]
+    for key, message, hint in arena_problems(keys, evaluation.metrics or ()):
+        path = key if key == "metrics" else f"{base}{key}".rstrip(".")
+        found.append((path, message, hint))
+    for index, name in enumerate(evaluation.metrics or ()):
+        metric = find_metric(name)
+        if metric is not None and "arena" not in metric.inputs:
+            hint = "name `mean_score`, `win_rate` or `bradley_terry`"
+            found.append((f"metrics[{index}]", f"a leaderboard does not measure `{name}`", hint))
+    return found
+
+
 def _panel(evaluation: Evaluation) -> list[EvaluationIssue]:
     found: list[EvaluationIssue] = []
     for key in ("prediction", "probability", "value", "consistent", "options", "positive", "group", "gold"):
@@ -188,7 +231,7 @@ def _panel(evaluation: Evaluation) -> list[EvaluationIssue]:
 def _metrics(evaluation: Evaluation) -> list[EvaluationIssue]:
     found: list[EvaluationIssue] = []
     for index, metric in enumerate(evaluation.metrics or ()):
-        lacking = lacks(evaluation, metric)
+        lacking = [] if arena_keys(evaluation) is not None else lacks(evaluation, metric)
         if lacking:
             words = " and ".join(f"`{key}`" for key in lacking)
             found.append((f"metrics[{index}]", f"`{metric}` needs {words}", f"give {words}, or leave `{metric}` out"))

@@ -18,9 +18,20 @@ EvaluationKind = Literal["classification", "ordinal", "numeric", "pairwise", "ra
 """What the predictions and targets of an evaluation are."""
 
 MetricInput = Literal[
-    "labels", "numbers", "ranking", "probability", "value", "within", "panel", "consistent", "choice", "choice_length"
+    "labels",
+    "numbers",
+    "ranking",
+    "probability",
+    "value",
+    "within",
+    "panel",
+    "consistent",
+    "choice",
+    "choice_length",
+    "arena",
 ]
-"""Which columns of an evaluation a metric is computed from; `within` is numbers cluster by cluster."""
+"""Which columns of an evaluation a metric is computed from; `within` is numbers cluster by cluster, `arena` gives a value
+for each system."""
 
 REQUIRED_KEYS: dict[MetricInput, tuple[str, ...]] = {
     "labels": ("prediction", "target"),
@@ -33,6 +44,7 @@ REQUIRED_KEYS: dict[MetricInput, tuple[str, ...]] = {
     "consistent": ("consistent",),
     "choice": ("prediction",),
     "choice_length": ("prediction", "options"),
+    "arena": ("arena",),
 }
 """The keys of an evaluation that give each kind of input."""
 
@@ -177,6 +189,11 @@ BUILT_IN_METRICS = (
            ("choice",), kinds=("pairwise",), bounds=UNIT, interval="proportion"),
     Metric("longer_preference", "The share of choices that are the longer option, where the lengths differ.",
            ("choice_length",), bounds=UNIT, interval="proportion"),
+    Metric("mean_score", "The mean score of each system of an `arena`.", ("arena",), interval="none"),
+    Metric("win_rate", "The share of its battles that each system of an `arena` wins, ties as one half.",
+           ("arena",), bounds=UNIT, interval="none"),
+    Metric("bradley_terry", "The strength of each system of an `arena` in log-odds against their average (Bradley and Terry, 1952), ties as one half.",
+           ("arena",), interval="none"),
 )
 # fmt: on
 

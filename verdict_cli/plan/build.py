@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from verdict_cli.errors import Problem, SpecError
-from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.evaluations import Evaluation, arena_keys
 from verdict_cli.language.expressions.paths import format_expression_path
 from verdict_cli.language.fields.types import FieldType
 from verdict_cli.language.load import Spec, in_order
@@ -133,7 +133,9 @@ class _Build:
         self._raise()
         self._warn_unused(nodes, instances)
         resolved = resolve_pipeline(self.names)
-        evaluations = {name: expand_panel(item, nodes) for name, item in self.spec.file.evaluate.items()}
+        everything = self.spec.file.evaluate
+        arenas = {name: item for name, item in everything.items() if arena_keys(item) is not None}
+        evaluations = {name: expand_panel(item, nodes) for name, item in everything.items() if name not in arenas}
         self._warn_shown(nodes, valid, evaluations)
         fingerprint, node_fingerprints = fingerprints(self.names, valid, nodes, output_nodes, early, groups, conditions)
         shown = None if self.whole_row else tuple(sorted(used.column for used in self.columns.values() if used.asked))
@@ -156,7 +158,8 @@ class _Build:
             early=early,
             fence=self.spec.fence,
             braces=tuple(self.braces),
-            places={name: self.spec.problem("", "", "", ("evaluate", name)) for name in evaluations},
+            places={name: self.spec.problem("", "", "", ("evaluate", name)) for name in everything},
+            arenas=arenas,
             groups=groups,
             conditions=conditions,
         )

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from verdict_cli.errors import SpecError
 from verdict_cli.language import evaluations
 from verdict_cli.language import gate_rules as gates
+from verdict_cli.language.arena import BATTLE_KEYS, SCORE_KEYS, control_texts
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.evaluations import Published
@@ -74,6 +75,7 @@ def check_evaluations(
         texts += [(("by", index), text) for index, text in enumerate(evaluation.by)]
         texts += [(("options", index), text) for index, text in enumerate(evaluation.options or ())]
         texts += _panel(names, evaluation, nodes, (*base, "panel"))
+        texts += _arena(evaluation)
         if evaluation.gold is not None:
             gold_texts: list[tuple[ExpressionPath, str | None]] = [
                 (("gold", "target"), evaluation.gold.target),
@@ -117,6 +119,20 @@ def _check_nominal(
             names.problem("bad-evaluation", f"`{metric}` needs an order; {why}", hint, (*base, "metrics", index))
     if evaluation.kind in ("ordinal", "numeric"):
         names.problem("bad-evaluation", f"`kind: {evaluation.kind}` needs an order; {why}", hint, (*base, "kind"))
+
+
+def _arena(evaluation: evaluations.Evaluation) -> list[tuple[ExpressionPath, str | None]]:
+    """The expressions of a leaderboard, with their places."""
+    keys = evaluations.arena_keys(evaluation)
+    if keys is None:
+        return []
+    base: ExpressionPath = () if evaluation.arena is None else ("arena",)
+    found: list[tuple[ExpressionPath, str | None]] = [
+        ((*base, key), getattr(keys, key)) for key in (*SCORE_KEYS, *BATTLE_KEYS, "item")
+    ]
+    for index, texts in enumerate(control_texts(keys)):
+        found += [((*base, "control", index), text) for text in texts]
+    return found
 
 
 def _panel(

@@ -261,6 +261,8 @@ class Plan:
     trace: Expression | None = None
     span: Expression | None = None
     interval_level: float = 0.95
+    arenas: Mapping[str, Evaluation] = field(default_factory=dict)
+    """The evaluations that are leaderboards of systems; `evaluations` has the others."""
 
     @cached_property
     def escalating(self) -> tuple[int, ...]:

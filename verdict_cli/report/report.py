@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.metric_registry import find_metric
@@ -17,6 +17,9 @@ from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import Measures
 from verdict_cli.stats.token_mass import TokenMass
+
+if TYPE_CHECKING:
+    from verdict_cli.stats.arena.leaderboard import Leaderboard
 
 OWN_SAMPLE = (
     "not comparable: the published values are of the paper's data, this run's of a small sample that comes with verdict"
@@ -73,7 +76,7 @@ class Report:
 
     `flips` is the share of rows on which a judge called in both orders disagrees with itself, by node.
     `promises` is the `confidence` of each layer that stops early, by the pool that combines it, `kept` the share of audited rows on which it was kept. `masses` has each unit whose
-    scores are token probabilities.
+    scores are token probabilities. `arenas` are the leaderboards by evaluation.
     """
 
     run: str
@@ -87,6 +90,7 @@ class Report:
     masses: Mapping[str, TokenMass] = field(default_factory=dict)
     level: float = CONFIDENCE_LEVEL
     kept: Mapping[str, MetricValue] = field(default_factory=dict)
+    arenas: Mapping[str, Leaderboard] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -107,6 +111,7 @@ def build_report(
     masses: Mapping[str, TokenMass] | None = None,
     level: float = CONFIDENCE_LEVEL,
     kept: Mapping[str, MetricValue] | None = None,
+    arenas: Mapping[str, Leaderboard] | None = None,
 ) -> Report:
     """The report of a run; `published` is evaluation -> the table that its `published:` names."""
     comparisons = {
@@ -126,6 +131,7 @@ def build_report(
         masses or {},
         level,
         kept or {},
+        arenas or {},
     )
 
 
@@ -167,7 +173,8 @@ def summary_json(report: Report) -> dict[str, Any]:
         "evaluations": {
             evaluation: {name: metric_json(metric) for name, metric in measures.values.items()}
             for evaluation, measures in report.measures.items()
-        },
+        }
+        | {name: {"systems": board.systems_json()} for name, board in report.arenas.items()},
         "gates": [
             {
                 "metric": gate.metric,
@@ -198,7 +205,8 @@ def full_json(report: Report) -> dict[str, Any]:
         "passed": report.passed,
         "level": report.level,
         "facts": _facts_json(report.facts),
-        "evaluations": {name: _measures_json(measures) for name, measures in report.measures.items()},
+        "evaluations": {name: _measures_json(measures) for name, measures in report.measures.items()}
+        | {name: {"figures": {}, **board.as_json()} for name, board in report.arenas.items()},
         "gates": [{**asdict(gate), "passed": gate.passed} for gate in report.gates],
         "published": {
             name: {**asdict(comparison), "standings": [asdict(row) for row in comparison.standings]}

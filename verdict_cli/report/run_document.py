@@ -199,6 +199,7 @@ SECTIONS: Registry[SectionMaker] = Registry(
     {
         "": _opening,
         "Gates": _gates,
+        "Leaderboards": "leaderboard_section.leaderboard_sections",
         "Evaluations": "evaluation_section.evaluation_sections",
         "Rows": _rows,
         "Position and length": _bias_effects,

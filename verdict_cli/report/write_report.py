@@ -13,6 +13,7 @@ from verdict_cli.run.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from verdict_cli.report.report import Report
+    from verdict_cli.stats.arena.leaderboard import Leaderboard
     from verdict_cli.stats.gates import Inconclusive
 
 FILES = (
@@ -100,6 +101,7 @@ def write_report(
         masses=token_masses(plan, directory.results, directory.calls),
         level=plan.interval_level,
         kept=kept_promises(plan, directory.results, seed=facts.seed, level=plan.interval_level) if plan.early else {},
+        arenas=_leaderboards(run),
     )
     for name in extra:
         export_table(directory.results, directory.path / name, inert=inert)
@@ -112,6 +114,14 @@ def write_report(
     _write(directory, "junit.xml", lambda: render_junit(short), warn)
     write_digests(directory, facts, files)
     return report
+
+
+def _leaderboards(run: RunResult) -> dict[str, Leaderboard]:
+    if not run.plan.arenas:
+        return {}
+    from verdict_cli.stats.arena.leaderboard import leaderboards
+
+    return leaderboards(run.plan.arenas, run.directory.results, seed=run.facts.seed)
 
 
 def _write(directory: RunDirectory, name: str, render: Callable[[], str], warn: Callable[[str], None]) -> None:

@@ -17,13 +17,11 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-from verdict_cli.stats.intervals.interval_methods import normal
+from verdict_cli.stats.simultaneous import largest_errors
 
 SPREAD = 2.0
 """The standard deviation, in log-odds, of the normal prior on each strength: it keeps finite who won every contest."""
 _LEVEL = 0.95
-_DRAWN = 10_000
-"""Draws of all strengths: the 95% point of their maximum is then known to a percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +55,7 @@ class Ratings:
     @cached_property
     def _quantiles(self) -> tuple[float, float]:
         """The 95% points of the largest standardised error of a strength, and of a difference (max-T, seeded draws)."""
-        values, vectors = np.linalg.eigh(self.covariance)
-        noise = np.random.default_rng(0).normal(size=(_DRAWN, len(values)))
-        drawn = noise @ (vectors * np.sqrt(np.maximum(values, 0))).T
-        spread = np.diag(self.covariance)
-        largest = np.zeros(_DRAWN)
-        for one in range(1, len(values)):
-            variance = spread[one] + spread[:one] - 2 * self.covariance[one, :one]
-            known = variance > 0
-            if known.any():
-                away = np.abs(drawn[:, :one] - drawn[:, [one]])[:, known] / np.sqrt(variance[known])
-                largest = np.maximum(largest, away.max(axis=1))
-        alone = np.abs(drawn / np.sqrt(np.maximum(spread, 1e-300))).max(axis=1)
-        return float(np.quantile(alone, _LEVEL)), max(float(np.quantile(largest, _LEVEL)), normal(_LEVEL))
+        return largest_errors(self.covariance, _LEVEL)
 
 
 def fit_ratings(count: int, choices: Sequence[Choice], spread: float = SPREAD) -> Ratings:

@@ -17,6 +17,7 @@ from scipy.special import stdtr
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import MOST_DELETIONS, Sample
+from verdict_cli.stats.intervals.interval_methods import normal
 from verdict_cli.stats.metrics.metric_families import input_statistics, key_columns, metric_input
 
 _DRAWN = 20_000
@@ -101,3 +102,21 @@ def joint_estimates(
         changes.append(found - found.mean())
     matrix = np.stack(changes)
     return JointEstimates(np.array(values), (groups - 1) / groups * matrix @ matrix.T, float(groups - 1))
+
+
+def largest_errors(covariance: Floats, level: float, draws: int = 10_000) -> tuple[float, float]:
+    """The points below which the largest standardised error of single values, and of their differences, is with this
+    probability (max-T, by seeded normal draws)."""
+    values, vectors = np.linalg.eigh(covariance)
+    noise = np.random.default_rng(0).normal(size=(draws, len(values)))
+    drawn = noise @ (vectors * np.sqrt(np.maximum(values, 0))).T
+    spread = np.diag(covariance)
+    largest = np.zeros(draws)
+    for one in range(1, len(values)):
+        variance = spread[one] + spread[:one] - 2 * covariance[one, :one]
+        known = variance > 0
+        if known.any():
+            away = np.abs(drawn[:, :one] - drawn[:, [one]])[:, known] / np.sqrt(variance[known])
+            largest = np.maximum(largest, away.max(axis=1))
+    alone = np.abs(drawn / np.sqrt(np.maximum(spread, 1e-300))).max(axis=1)
+    return float(np.quantile(alone, level)), max(float(np.quantile(largest, level)), normal(level))

@@ -81,6 +81,10 @@ def api_application(service: Service, batches: Batches) -> App:
     )
     app.router.route_class = _Route
     _judge_endpoints(app, service)
+    if service.settings.protocol is not None:
+        from verdict_cli.http.api.trainers import trainer_endpoints
+
+        trainer_endpoints(app, service, service.settings.protocol)
     _batch_endpoints(app, service, batches)
     _status_endpoints(app, service, batches)
     _error_handlers(app)

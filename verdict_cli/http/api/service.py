@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
@@ -25,6 +25,10 @@ from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.outcome import Reward, compile_reward, outcome, reward_of
 from verdict_cli.storage.datasets.dataset import rename_columns
+
+if TYPE_CHECKING:
+    from verdict_cli.studies.rewards.trainer_rewards import TrainerRewards
+    from verdict_cli.studies.rewards.trainer_rows import TrainerProtocol
 
 Policy = Literal["closed", "open"]
 PlanLoader = Callable[[], Plan]
@@ -51,7 +55,8 @@ class ServeSettings:
     """The options of `verdict serve`.
 
     ``policy`` sets the response to a failed judgement: an error (``closed``), or status 200 with the failure (``open``).
-    ``accept`` and ``reward`` are expressions over the outcome; ``state`` is the directory of batches.
+    ``accept`` and ``reward`` are expressions over the outcome; ``state`` is the directory of batches. ``protocol`` adds the
+    endpoint of a trainer, with the ``criteria`` by name.
     """
 
     limits: Limits = Limits()
@@ -62,6 +67,8 @@ class ServeSettings:
     seed: int = 0
     state: Path = Path("runs/serve")
     replay: Path | None = None
+    protocol: TrainerProtocol | None = None
+    criteria: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,7 @@ class ActivePipeline:
     reward: Reward | UsageError
     accept: Callable[[Result], Any] | None
     columns: Mapping[str, str]
+    trainer: TrainerRewards | None = None
 
     def row(self, values: Mapping[str, Any], index: int = 0) -> Row:
         """Check the values and return the row. DataError if it does not fit the pipeline, or if an image is a local file."""
@@ -154,8 +162,15 @@ class Service:
             reward = error
         columns = (plan.resolved.get("dataset") or {}).get("columns") or {}
         session = await JudgeSession(plan, self.client, seed=settings.seed, spans=self._spans).open()
-        self._active = ActivePipeline(plan, session, reward, accept, columns)
+        self._active = ActivePipeline(plan, session, reward, accept, columns, self._trainer(plan))
         self.metrics.set_pipeline(plan.name, plan.fingerprint)
+
+    def _trainer(self, plan: Plan) -> TrainerRewards | None:
+        if self.settings.protocol is None:
+            return None
+        from verdict_cli.studies.rewards.trainer_rewards import TrainerRewards
+
+        return TrainerRewards.of(plan, self.settings.reward, self.settings.criteria, self.settings.seed)
 
     async def reload(self) -> tuple[str, str]:
         """Reload the pipeline file. Returns the fingerprints before and after; on VerdictError the active pipeline stays."""
@@ -188,8 +203,18 @@ class Service:
                 return [await self._judge_row(pipeline, rows[0], until)]
             return list(await asyncio.gather(*(self._judge_row(pipeline, row, until) for row in rows)))
 
-    async def _judge_row(self, pipeline: ActivePipeline, row: Row, until: float) -> ServiceAnswer:
-        started = perf_counter()
+    async def results(self, values: Sequence[Mapping[str, Any]], until: float) -> list[Result]:
+        """The results of rows, for trainers. Raises what `judge_rows` does."""
+        pipeline = self.active
+        rows = [pipeline.row(each, index) for index, each in enumerate(values)]
+        with self.admission.admit(len(rows)):
+            found = await asyncio.gather(*(self._result(pipeline, row, until) for row in rows))
+        for result, _ in found:
+            self.metrics.count_row(result.failure, result.calls)
+        return [result for result, _ in found]
+
+    async def _result(self, pipeline: ActivePipeline, row: Row, until: float) -> tuple[Result, int]:
+        """The row's result, and the status of a response to it alone if it failed."""
         no_outputs = tuple(None for _ in pipeline.plan.nodes)
         status = 502
         try:
@@ -203,6 +228,11 @@ class Service:
             result = Result(row, no_outputs, Failure(error.kind, error.message, ""))
         except Refused as error:
             result = Result(row, no_outputs, Failure(error.failure, error.message, ""))
+        return result, status
+
+    async def _judge_row(self, pipeline: ActivePipeline, row: Row, until: float) -> ServiceAnswer:
+        started = perf_counter()
+        result, status = await self._result(pipeline, row, until)
         answer = self.answer(pipeline, result)
         answer.document["latency_s"] = perf_counter() - started
         self.metrics.count_row(result.failure, result.calls)

@@ -2,7 +2,7 @@
 
 class RunsPage {
   async start() {
-    const { runs, single, root, annotator } = await fetchJson('/api/runs');
+    const { runs, single, root, annotator, watches } = await fetchJson('/api/runs');
     if (single !== null) {
       const queued = annotator && runs[0].queue;
       window.location.replace(urlWith({ run: single }, queued ? '/queue' : '/run'));
@@ -20,7 +20,9 @@ class RunsPage {
       const [a, b] = this.selected();
       window.location.assign(urlWith({ a, b }, '/compare'));
     });
-    showPage('Verdict', root || 'runs',
+    const drift = watches.map(({ history, looks, drifted }) => make('p', { class: drifted ? 'notice' : 'lesser' },
+      link(urlWith({ history }, '/watch'), `Watch ${visible(history)}`), `: ${drifted === null ? 'unknown' : drifted ? 'the judge has drifted' : 'no drift'}${looks === null ? '' : `, ${number(looks)} ${looks === 1 ? 'look' : 'looks'}`}`));
+    showPage('Verdict', root || 'runs', ...drift,
       make('div', { class: 'tools' }, this.search, this.status, this.compare),
       make('div', { class: 'wide' }, make('table', { class: 'rows list' },
         make('thead', {}, make('tr', {}, ...heads.map(([text, kind]) => make('th', { scope: 'col', class: kind }, text)))), this.body)));

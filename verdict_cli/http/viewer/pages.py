@@ -21,7 +21,8 @@ from verdict_cli.http.viewer.labelling import check_shown, hides_verdicts, queue
 from verdict_cli.http.viewer.query import Query, QueryTimeout
 from verdict_cli.http.viewer.run_registry import LARGE, RunRegistry
 from verdict_cli.http.viewer.run_view import PER_PAGE
-from verdict_cli.http.viewer.runs import headline
+from verdict_cli.http.viewer.runs import headline, leaderboards_of
+from verdict_cli.http.viewer.watches import watch_page, watch_states
 from verdict_cli.report.compress import encoded
 from verdict_cli.report.renderers.html import PAGE_FOLDER, page_environment
 from verdict_cli.storage.tables.label_queue import QUEUE_FILE
@@ -43,7 +44,9 @@ _REPORT_POLICY = (
 
 FOLDER = Path(__file__).parent
 SHARED = ("data.js", "theme.js", "cells.js", "story.js")
-VIEWER_FILES = ("address.js", "list.js", "table.js", "labels.js", "queue.js", "run.js", "compare.js", "view.js")
+VIEWER_FILES = (
+    "address.js", "list.js", "table.js", "labels.js", "queue.js", "leaderboard.js", "run.js", "compare.js", "view.js",
+)  # fmt: skip
 
 PageHandler = Callable[[Request, RunRegistry], Any]
 
@@ -68,6 +71,7 @@ def viewer_application(registry: RunRegistry) -> Starlette:
         Route("/assets/view.js", _asset(_script(), "text/javascript")),
         Route("/assets/view.css", _asset(_style(), "text/css")),
         Route("/report", _in_thread(_report, registry)),
+        Route("/watch", _in_thread(_watch, registry)),
         Route("/api/runs", _in_thread(_runs, registry)),
         Route("/api/run", _in_thread(_run, registry)),
         Route("/api/rows", _in_thread(_rows, registry)),
@@ -122,6 +126,7 @@ def _runs(request: Request, registry: RunRegistry) -> Any:
             {**_facts(run), "headline": headline(run), "queue": (run.directory.path / QUEUE_FILE).is_file()}
             for run in runs
         ],
+        "watches": watch_states(registry.runs.root),
     }
 
 
@@ -145,6 +150,7 @@ def _run(request: Request, registry: RunRegistry) -> Any:
     ready = False if view.rows > LARGE and not view.shown_once else registry.evaluate(view)
     return {
         **content,
+        "leaderboards": leaderboards_of(run),
         "annotator": view.annotator,
         "queue": queued,
         "hidden": False,
@@ -261,6 +267,14 @@ def _report(request: Request, registry: RunRegistry) -> Response:
     path = run.directory.path / "report.html"
     if not path.is_file() or path.is_symlink():
         raise HTTPException(404, "this run has no report.html")
+    headers = {"content-security-policy": _REPORT_POLICY}
+    return FileResponse(path, media_type="text/html; charset=utf-8", headers=headers)
+
+
+def _watch(request: Request, registry: RunRegistry) -> Response:
+    path = watch_page(registry.runs.root, request.query_params.get("history", ""))
+    if path is None:
+        raise HTTPException(404, "no such history")
     headers = {"content-security-policy": _REPORT_POLICY}
     return FileResponse(path, media_type="text/html; charset=utf-8", headers=headers)
 

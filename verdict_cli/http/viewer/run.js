@@ -114,7 +114,7 @@ class RunPage {
     const form = make('form', { class: 'tools' }, this.column, this.operation, this.value, make('button', {}, 'Add filter'));
     const notices = this.run.trouble ? [make('p', { class: 'notice' }, said(this.run.trouble))] : [];
     if (this.run.status !== 'finished') notices.push(make('p', { class: 'notice' }, `This run is ${visible(this.run.status)}: ${number(this.run.done)} of its ${number(this.run.rows)} rows are here.`));
-    this.head(...notices, make('section', {}, make('h2', {}, 'Rows'),
+    this.head(...notices, ...this.run.leaderboards.map(leaderboardSection), make('section', {}, make('h2', {}, 'Rows'),
       make('div', { class: 'tools' }, this.search, this.which, this.status),
       make('details', {}, make('summary', {}, 'Filters and columns'), form, this.boxes), this.chips, this.results));
     this.columnsChanged();

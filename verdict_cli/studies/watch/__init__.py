@@ -1,0 +1,1 @@
+"""Frozen anchor rows judged again and again, and whether the judge has drifted (`verdict watch`)."""
