@@ -22,7 +22,8 @@ import numpy as np
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, disambiguate_labels
-from verdict_cli.stats.columns.row_data import EvaluationData, requested_metrics
+from verdict_cli.stats.columns.evaluation_kind import requested_metrics
+from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.saved_rows import row_identities
 from verdict_cli.stats.evaluation_results import outcome_cell, predictions, score_meaning, scores_of
 from verdict_cli.stats.intervals.intervals import Draw
@@ -189,7 +190,9 @@ def _compare(
 
 def _metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str, ...]:
     value = data.value if evaluation.value is not None else None
-    return requested_metrics(evaluation, data.kind if evaluation.prediction is not None else None, value)
+    return requested_metrics(
+        evaluation, data.kind if evaluation.prediction is not None else None, value, words=data.words
+    )
 
 
 def _slice(
