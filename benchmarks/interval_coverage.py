@@ -37,7 +37,7 @@ from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value
-from verdict_cli.stats.metrics import confusion, numbers, probability, ranks
+from verdict_cli.stats.metrics import confusion, numbers, ordinal, probability, ranks, raters
 from verdict_cli.stats.metrics.statistic import Statistic
 
 Columns = tuple[Any, ...]
@@ -204,15 +204,37 @@ def rating_shares(rng: np.random.Generator, cell: Parameters) -> Parameters:
 
 
 def labels_of(target: Ints, prediction: Ints) -> dict[str, Statistic]:
-    """The metrics of labels; those of label 0, the rarest, as `recall of it` and so on."""
-    found = confusion.label_statistics(target, prediction, 6, None, False)
-    of_rare = confusion.label_statistics(target, prediction, 6, 0, False)
-    return found | {f"{name} of a label": of_rare[name] for name in ("precision", "recall", "f1")}
+    """The metrics of labels; those of label 0, the rarest, as `recall of a label` and so on; `fleiss_kappa` of two judges."""
+    found = confusion.label_statistics(target, prediction, 6, None, False, beta=2)
+    of_rare = confusion.label_statistics(target, prediction, 6, 0, False, beta=2)
+    weighted = confusion.label_statistics(target, prediction, 6, None, False, "weighted")
+    found |= {f"{name} of a label": of_rare[name] for name in ("precision", "recall", "specificity", "f1", "f_beta")}
+    found |= {f"{name}, weighted": weighted[name] for name in ("precision", "f1")}
+    return found | {"fleiss_kappa": raters.fleiss_kappa(np.stack([target, prediction], axis=1))}
 
 
-OF_LABELS = ("accuracy", "precision of a label", "recall of a label", "f1 of a label", "balanced_accuracy")
-OF_LABELS += ("precision", "f1", "mcc", "cohen_kappa", "gwet_ac1", "krippendorff_alpha")
-OF_NUMBERS = ("pearson", "spearman", "kendall", "krippendorff_alpha", "weighted_kappa", "mae", "rmse")
+def pairs_of(x: Floats, y: Floats) -> dict[str, Statistic]:
+    """The metrics of two columns of numbers; `icc` and `icc_k` of them as two judges."""
+    found = (
+        numbers.number_pairs(x, y) | ranks.rank_pairs(x, y) | raters.intraclass_correlations(np.stack([x, y], axis=1))
+    )
+    found["linear_weighted_kappa"] = ordinal.linear_weighted_kappa(x, y)
+    return found | {"ordinal_alpha": ordinal.ordinal_alpha((x, y))}
+
+
+OF_LABELS = ("accuracy", "precision of a label", "recall of a label", "specificity of a label", "f1 of a label")
+OF_LABELS += (
+    "f_beta of a label",
+    "balanced_accuracy",
+    "precision",
+    "specificity",
+    "f1",
+    "f_beta",
+    "precision, weighted",
+)
+OF_LABELS += ("f1, weighted", "mcc", "cohen_kappa", "gwet_ac1", "krippendorff_alpha", "fleiss_kappa")
+OF_NUMBERS = ("pearson", "spearman", "kendall", "krippendorff_alpha", "ordinal_alpha", "weighted_kappa")
+OF_NUMBERS += ("linear_weighted_kappa", "icc", "icc_k", "mae", "rmse")
 FAMILIES: Mapping[str, Family] = {
     "labels": Family(label_shares, judged, labels_of, OF_LABELS, judged_table),
     "two judges": Family(
@@ -223,13 +245,7 @@ FAMILIES: Mapping[str, Family] = {
         two_judged_table,
         paired=True,
     ),
-    "two ratings": Family(
-        ratings_at,
-        rated_twice,
-        lambda x, y: numbers.number_pairs(x, y) | ranks.rank_pairs(x, y),
-        OF_NUMBERS,
-        rated_twice_table,
-    ),
+    "two ratings": Family(ratings_at, rated_twice, pairs_of, OF_NUMBERS, rated_twice_table),
     "predictions": Family(
         no_parameters,
         predicted,
@@ -325,12 +341,13 @@ def _large(name: str, shape: str, rare: float) -> dict[str, float]:
     columns = tuple(family.columns(u, {"shape": shape, "rare": rare}))
     if len(columns) == 2:
         x, y = columns
-        from scipy.stats import kendalltau, pearsonr, spearmanr
+        from scipy.stats import kendalltau, spearmanr
 
         some = slice(0, 200_000)
+        spread = {"student": 3.0, "normal": 1.0, "exponential": 1.0, "lognormal": math.e * (math.e - 1)}[shape]
         square = {"student": 3.0, "normal": 10.0, "exponential": 2.0, "lognormal": math.exp(2)}[shape]
         return {
-            "pearson": float(pearsonr(x, y)[0]),
+            "pearson": 1 / math.sqrt(1 + 0.25 * spread),
             "spearman": float(spearmanr(x, y)[0]),
             "kendall": float(kendalltau(x[some], y[some])[0]),
             "mae": float(np.abs(x - y).mean()),
@@ -338,7 +355,8 @@ def _large(name: str, shape: str, rare: float) -> dict[str, float]:
         }
     (x,) = columns
     mean = {"normal": 3.0, "exponential": 1.0, "lognormal": math.exp(0.5), "student": 0.0}.get(shape, rare)
-    return {"mean": mean, "median": float(np.median(x)), "variance": float(x.var())}
+    spread = {"student": 3.0, "lognormal": math.e * (math.e - 1)}.get(shape, float(x.var()))
+    return {"mean": mean, "median": float(np.median(x)), "variance": spread}
 
 
 def metrics_of(cell: Parameters, columns: Columns, sample: Sample, draw: Draw) -> dict[str, MetricValue]:
@@ -368,9 +386,9 @@ def run_cell(cell: Parameters, simulations: int, seed: int) -> dict[str, Any]:
                 counts[4] += 1
                 continue
             counts[0] += 1
-            counts[1] += one.low - 1e-9 <= truth[name] <= one.high + 1e-9
-            counts[2] += truth[name] < one.low - 1e-9
-            counts[3] += truth[name] > one.high + 1e-9
+            counts[1] += bool(one.low - 1e-9 <= truth[name] <= one.high + 1e-9)
+            counts[2] += bool(truth[name] < one.low - 1e-9)
+            counts[3] += bool(truth[name] > one.high + 1e-9)
     return {**cell, "simulations": simulations, "benign": benign, "metrics": found}
 
 

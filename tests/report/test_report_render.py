@@ -379,3 +379,11 @@ def test_a_metric_of_clusters_shows_how_many():
     metric = MetricValue(0.8, 0.7, 0.9, 1200, "", clusters=30, effective_n=41.5)
     assert formatting.metric_text(metric) == "0.800 [0.700, 0.900] n=1200 in 30 clusters"
     assert formatting.metric_cells(metric)[2] == "1,200 in 30 clusters"
+
+
+def test_nearly_all_rows_are_not_printed_as_all():
+    from verdict_cli.report.formatting import format_number
+
+    assert [format_number(value) for value in (0.9994, 4999 / 5000, 0.99999, 1.0)] == [
+        "0.999", "0.9998", "0.99999", "1.000",
+    ]  # fmt: skip

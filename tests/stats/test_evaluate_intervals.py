@@ -29,9 +29,9 @@ def test_the_jackknife_agrees_with_scipys_bootstrap():
     rng = np.random.default_rng(1)
     x = rng.normal(size=80)
     y = x + rng.normal(size=80)
-    found = of_pairs(x, y, ["pearson", "mae"])
+    found = of_pairs(x, y, ["spearman", "mae"])
     for name, formula in (
-        ("pearson", lambda a, b: scipy.stats.pearsonr(a, b).statistic),
+        ("spearman", lambda a, b: scipy.stats.spearmanr(a, b).statistic),
         ("mae", lambda a, b: np.abs(a - b).mean()),
     ):
         wanted = scipy.stats.bootstrap(
@@ -224,34 +224,59 @@ def test_agreement_without_a_chance_correction_has_wilsons_interval():
     assert (found.low, found.high) == pytest.approx(wilson(34, 40, 0.95), abs=0.25 * error)
 
 
-def test_the_variance_of_skewed_values_reaches_further_up_than_down_and_says_when_few_rows_decide_it():
-    x = np.random.default_rng(12).exponential(size=30)
-    found = metrics_with_intervals(
-        {"it": numbers.number_values(np.sort(x), False)["variance"]}, Sample.of((x,)), draw()
-    )["it"]
-    assert found.high - found.value > 2 * (found.value - found.low) > 0
-    x[0] = 50
-    found = metrics_with_intervals(
-        {"it": numbers.number_values(np.sort(x), False)["variance"]}, Sample.of((x,)), draw()
-    )["it"]
-    assert "too narrow" in found.reason
-
-
-def test_the_variance_of_fewer_than_twenty_rows_or_clusters_has_no_interval_and_says_why():
-    x = np.random.default_rng(3).exponential(size=19)
-    found = metrics_with_intervals(
-        {"it": numbers.number_values(np.sort(x), False)["variance"]}, Sample.of((x,)), draw()
-    )["it"]
-    assert found.value == pytest.approx(x.var(ddof=1))
-    assert (found.low, found.high) == (None, None)
-    assert "fewer than 20 rows" in found.reason
-    x = np.random.default_rng(3).exponential(size=60)
-    sample = Sample.of((x,), np.arange(60) // 4)
-    found = metrics_with_intervals({"it": numbers.number_values(x[sample.first], False)["variance"]}, sample, draw())[
+def variance_of(x, clusters=None):
+    sample = Sample.of((x,), clusters)
+    return metrics_with_intervals({"it": numbers.number_values(x[sample.first], False)["variance"]}, sample, draw())[
         "it"
     ]
-    assert (found.low, found.high) == (None, None)
-    assert "fewer than 20 clusters" in found.reason
+
+
+def test_the_variance_of_skewed_values_reaches_further_up_than_down_and_says_when_one_row_decides_it():
+    x = np.random.default_rng(12).exponential(size=80)
+    found = variance_of(x)
+    assert found.high - found.value > 2 * (found.value - found.low) > 0
+    assert not found.warnings
+    x[0] = 500
+    assert "a few rows decide" in variance_of(x).reason
+
+
+def test_few_rows_that_do_not_show_the_tails_of_their_values_have_a_warning():
+    rng = np.random.default_rng(4)
+    assert "do not show" in variance_of(rng.normal(size=29)).reason
+    assert not variance_of(rng.normal(size=40)).warnings
+    assert "do not show" in variance_of(rng.lognormal(size=40)).reason
+    assert not variance_of(rng.lognormal(size=80)).warnings
+    ratings = np.array([1.0, 2, 3, 4, 5, 5, 4, 3, 2, 4, 5, 3, 1, 2])
+    assert not variance_of(ratings).warnings and "do not show" in variance_of(ratings[:11]).reason
+
+
+def test_the_variance_of_zeros_and_ones_is_a_function_of_the_interval_of_their_share():
+    x = np.repeat([0.0, 1.0], [36, 4])
+    found = variance_of(x)
+    assert (found.low, found.high) == pytest.approx([p * (1 - p) for p in wilson(4, 40, 0.95)])
+    assert variance_of(np.repeat([0.0, 1.0], [22, 18])).high == pytest.approx(0.25, abs=0.01)
+
+
+@pytest.mark.parametrize("shape", ["student", "lognormal"])
+def test_the_interval_of_rmse_holds_the_truth_of_heavy_tails(shape):
+    truth = {"student": 3.0, "lognormal": np.exp(2)}[shape] ** 0.5
+    given = held = 0
+    for seed in range(120):
+        rng = np.random.default_rng([7, seed])
+        errors = rng.standard_t(3, 100) if shape == "student" else rng.lognormal(size=100)
+        found = of_pairs(errors, np.zeros(100), ["rmse"])["rmse"]
+        given += not found.warnings
+        held += not found.warnings and found.low <= truth <= found.high
+    assert given > 100 and held / given > 0.93
+
+
+def test_pearson_of_many_normal_rows_has_nearly_fishers_interval():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=1000)
+    y = x + rng.normal(size=1000)
+    found = of_pairs(x, y, ["pearson"])["pearson"]
+    wanted = np.tanh(np.arctanh(found.value) + np.array([-1.96, 1.96]) / np.sqrt(997))
+    assert [found.low, found.high] == pytest.approx(wanted, abs=0.01)
 
 
 def test_kendalls_interval_is_symmetric_in_the_angle():

@@ -374,5 +374,5 @@ def test_the_default_metrics_do_not_repeat_the_balanced_accuracy(table):
     rows = [("ab"[index % 2], "ab"[index % 3 > 0]) for index in range(12)]
     found = measure({"e": Evaluation(**LABELS)}, table(rows))["e"]
     assert "balanced_accuracy" in found.values and "recall" not in found.values
-    assert found.macro == ("precision", "f1")
+    assert found.averages == {"precision": "macro", "f1": "macro"}
     assert "recall" in measure({"e": Evaluation(**LABELS, positive="a")}, table(rows))["e"].values

@@ -1,5 +1,6 @@
 """Figures from rows as a run holds them: labels as numbers, truths and words, one class, all ties, one row, missing ones."""
 
+import itertools
 import warnings
 from pathlib import Path
 
@@ -323,6 +324,105 @@ def test_two_hundred_panels_have_krippendorffs_scikit_learns_and_numpys_figures(
         for name, value in wanted.items():
             near = None if value is None else pytest.approx(value, abs=1e-9)
             assert found[name] == near, (seed, name, first, second, target)
+
+
+def test_averages_over_the_labels_are_scikit_learns():
+    metrics = sklearn.metrics
+    for seed in range(60):
+        target, said = drawn(seed, SPELLED["words"])
+        a, b = present(target, said)
+        if not len(a):
+            continue
+        for average in ("macro", "micro", "weighted"):
+            names = ["precision", "recall", "f1", "f_beta"]
+            found = figures(
+                names, {"target": target, "prediction": said}, kind="classification", average=average, beta=2
+            )
+            keys = {"average": average, "zero_division": 0}
+            wanted = {
+                "precision": metrics.precision_score(a, b, **keys),
+                "recall": metrics.recall_score(a, b, **keys),
+                "f1": metrics.f1_score(a, b, **keys),
+                "f_beta": metrics.fbeta_score(a, b, beta=2, **keys),
+            }
+            assert found == pytest.approx(wanted, abs=1e-9), (seed, average)
+        a, b = a == a[0], b == a[0]
+        positive = {"positive": target[[value is not None for value in said].index(True)]}
+        found = figures(["specificity", "f_beta"], {"target": target, "prediction": said}, beta=0.5, **positive)
+        wanted = None if a.all() else metrics.recall_score(~a, ~b, zero_division=0)
+        assert found["specificity"] == (None if wanted is None else pytest.approx(wanted)), seed
+        assert found["f_beta"] == pytest.approx(metrics.fbeta_score(a, b, beta=0.5, zero_division=0)), seed
+
+
+def test_ordinal_agreement_is_krippendorffs_and_scikit_learns():
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        first = rng.integers(1, 6, 25)
+        second = np.clip(first + rng.integers(-1, 2, 25), 1, 5)
+        third = [None if lost else int(value) for lost, value in zip(rng.random(25) < 0.3, second[::-1], strict=True)]
+        columns = {"target": first.tolist(), "prediction": second.tolist()}
+        found = figures(["ordinal_alpha", "linear_weighted_kappa"], columns)
+        assert found["ordinal_alpha"] == pytest.approx(krippendorff_of(first, second))
+        assert found["linear_weighted_kappa"] == pytest.approx(
+            sklearn.metrics.cohen_kappa_score(first, second, weights="linear", labels=[1, 2, 3, 4, 5])
+        )
+        panel = {"panel[0]": first.tolist(), "panel[1]": second.tolist(), "panel[2]": third}
+        given = [np.nan if value is None else value for value in third]
+        assert figures(["ordinal_alpha"], panel)["ordinal_alpha"] == pytest.approx(
+            krippendorff_of(first, second, given)
+        )
+
+
+def krippendorff_of(*judges):
+    return krippendorff.alpha(np.array(judges, float), level_of_measurement="ordinal")
+
+
+def test_fleiss_kappa_is_that_of_the_paper_and_intraclass_correlations_are_shrout_and_fleiss():
+    # Fleiss (1971), as in Wikipedia's worked example: 10 subjects, 14 raters, 5 categories, kappa 0.210.
+    counts = """0 0 0 0 14/0 2 6 4 2/0 0 3 5 6/0 3 9 2 0/2 2 8 1 1/7 7 0 0 0/3 2 6 3 0/2 5 3 2 2/6 5 2 1 0/0 2 2 3 7"""
+    rows = [[label for label, n in enumerate(map(int, row.split())) for _ in range(n)] for row in counts.split("/")]
+    panel = {f"panel[{judge}]": [row[judge] for row in rows] for judge in range(14)}
+    assert figures(["fleiss_kappa"], panel)["fleiss_kappa"] == pytest.approx(0.20993, abs=1e-5)
+    # Shrout and Fleiss (1979), tables 2 and 4: 6 targets, 4 judges.
+    ratings = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7], [3, 3, 3, None]]
+    found = figures(["icc", "icc_k"], {f"panel[{judge}]": [row[judge] for row in ratings] for judge in range(4)})
+    assert (round(found["icc"], 2), round(found["icc_k"], 2)) == (0.29, 0.62)
+
+
+def test_pass_at_k_is_the_share_of_subsets_with_a_right_sample():
+    samples = {0: [True, False, False, True], 1: [False, False, False], 2: [True, True, True], 3: [False]}
+    wanted = np.mean([any(pair) for pair in itertools.combinations(samples[0], 2)]), 0.0, 1.0
+    values = [value for problem in samples.values() for value in problem]
+    cluster = [problem for problem, of in samples.items() for _ in of]
+    found = figures(["pass_at_k"], {"value": values}, cluster=cluster, k=2)
+    assert found["pass_at_k"] == pytest.approx(np.mean(wanted))
+    columns = {
+        f"panel[{index}]": [*(samples[of][index] if index < len(samples[of]) else None for of in samples)]
+        for index in range(4)
+    }
+    assert figures(["pass_at_k"], columns, k=2)["pass_at_k"] == pytest.approx(np.mean(wanted))
+    assert figures(["pass_at_k"], {"value": [0.5, 1.0]}, cluster=[0, 0], k=2)["pass_at_k"] is None
+
+
+def test_the_length_controlled_win_rate_is_the_intercept_of_a_logistic_regression():
+    from sklearn.linear_model import LogisticRegression
+
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        longer = rng.integers(-300, 400, 120).astype(float)
+        size = np.tanh(longer / longer.std())
+        wins = rng.random(120) < 1 / (1 + np.exp(-0.3 - 1.5 * size))
+        choice = ["A" if won else "B" for won in wins]
+        found = figures(
+            ["length_controlled_win_rate"], {"prediction": choice, LONGER: longer.tolist()}, options=("a", "b")
+        )
+        fit = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000).fit(size[:, None], wins)
+        wanted = 1 / (1 + np.exp(-fit.intercept_[0]))
+        assert found["length_controlled_win_rate"] == pytest.approx(wanted, abs=1e-4), seed
+    alone = figures(
+        ["length_controlled_win_rate"], {"prediction": ["A"] * 9, LONGER: list(range(9))}, options=("a", "b")
+    )
+    assert alone["length_controlled_win_rate"] is None
 
 
 def test_every_metric_is_held_to_an_oracle_above():

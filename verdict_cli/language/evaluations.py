@@ -71,6 +71,12 @@ class Evaluation(ArenaKeys):
     """Expressions for the options A and B of a pairwise judge, or for their lengths: how often it prefers the longer."""
     metrics: Annotated[tuple[MetricKey, ...], Field(min_length=1)] | None = None
     """The metrics; by default all that fit the kind. `pearson_within` and the like are the mean of each cluster's own correlation."""
+    average: Literal["macro", "micro", "weighted"] = "macro"
+    """How precision, recall, specificity, F1 and F-beta are averaged over the labels without `positive`: every label alike, all decisions pooled, or each label by its share of the targets."""
+    beta: Annotated[float, Field(gt=0)] | None = None
+    """How many times as much recall counts as precision in `f_beta`."""
+    k: Annotated[int, Whole, Field(ge=1)] | None = None
+    """The samples of a problem of which one has to be right in `pass_at_k`."""
     by: Annotated[tuple[ExpressionText, ...], OneOrMore] = ()
     """An expression or a list of them; the same metrics are computed for each value of each."""
     cluster: ExpressionText | None = None
@@ -84,7 +90,7 @@ class Evaluation(ArenaKeys):
     missing: Literal["exclude", "wrong"] = "exclude"
     """Whether rows without a prediction are excluded or count as wrong."""
     kind: EvaluationKind | None = None
-    """What predictions and targets are; without it, inferred from their types."""
+    """What predictions and targets are; without it, inferred from their types. Words of a scale with `ordered: true` or `scores` are `ordinal`, other words `classification`."""
     where: ExpressionText | None = None
     """Expression that is true for the rows to be measured."""
     gold: Gold | None = None
@@ -243,9 +249,11 @@ def _metrics(evaluation: Evaluation) -> list[EvaluationIssue]:
 def lacks(evaluation: Evaluation, metric: str) -> list[str]:
     """The keys that a metric needs and the evaluation does not give."""
     known = find_metric(metric)
-    if known is None or (evaluation.panel is not None and "panel" in known.inputs):
+    if known is None:
         return []
-    return [key for key in REQUIRED_KEYS[known.inputs[0]] if getattr(evaluation, key) is None]
+    required = () if evaluation.panel is not None and "panel" in known.inputs else REQUIRED_KEYS[known.inputs[0]]
+    given = ("cluster",) if evaluation.items is not None else ()  # the entries of a row are a cluster
+    return [key for key in (*required, *known.keys) if key not in given and getattr(evaluation, key) is None]
 
 
 def _groups(evaluation: Evaluation) -> list[EvaluationIssue]:

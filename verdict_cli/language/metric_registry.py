@@ -29,9 +29,11 @@ MetricInput = Literal[
     "choice",
     "choice_length",
     "arena",
+    "lengths",
+    "samples",
 ]
-"""Which columns of an evaluation a metric is computed from; `within` is numbers cluster by cluster, `arena` gives a value
-for each system."""
+"""Which columns of an evaluation a metric is computed from; `within` is numbers cluster by cluster, `samples` values
+problem by problem, `arena` gives a value for each system."""
 
 REQUIRED_KEYS: dict[MetricInput, tuple[str, ...]] = {
     "labels": ("prediction", "target"),
@@ -45,6 +47,8 @@ REQUIRED_KEYS: dict[MetricInput, tuple[str, ...]] = {
     "choice": ("prediction",),
     "choice_length": ("prediction", "options"),
     "arena": ("arena",),
+    "lengths": ("prediction", "options"),
+    "samples": ("value", "cluster"),
 }
 """The keys of an evaluation that give each kind of input."""
 
@@ -97,6 +101,8 @@ class Metric:
         lower_is_better: Whether it counts errors: a drop against a baseline is then a rise of it.
         interval: How its interval is computed. A formula of arrays has `jackknife` or `skewness`.
         scale: The transformation under which that interval is symmetric.
+        keys: Further keys of the evaluation that it needs.
+        by_name: Whether only an evaluation whose `metrics` names it computes it.
     """
 
     name: str
@@ -108,6 +114,8 @@ class Metric:
     lower_is_better: bool = False
     interval: IntervalMethod = "jackknife"
     scale: IntervalScale = "identity"
+    keys: tuple[str, ...] = ()
+    by_name: bool = False
 
     def load_formula(self) -> Callable[..., float] | None:
         """The function of arrays, imported if it is a dotted name; None for a built-in statistic."""
@@ -135,39 +143,47 @@ BUILT_IN_METRICS = (
            ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher"),
     Metric("f1", "The harmonic mean of precision and recall of `positive`; without it, the mean over the labels.",
            ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher"),
+    Metric("specificity", "The share of targets that are not `positive` which are not predicted as it; without it, over the labels.",
+           ("labels",), bounds=UNIT, interval="mean_of_proportions", scale="fisher"),
+    Metric("f_beta", "F1 with recall counting `beta` times as much as precision; without `positive`, the mean over the labels.",
+           ("labels",), bounds=UNIT, interval="mean_of_proportions", scale="fisher", keys=("beta",)),
     Metric("mcc", "Matthews' correlation of labels, for many labels by Gorodkin (2004).",
            ("labels",), kinds=_CLASSES, bounds=SIGNED, interval="agreement", scale="fisher"),
     Metric("cohen_kappa", "Agreement beyond chance, chance by each side's own shares (Cohen, 1960).",
            ("labels",), kinds=_LABELS, bounds=SIGNED, interval="agreement", scale="fisher"),
     Metric("weighted_kappa", "Agreement of numbers beyond chance, with squared weights (Cohen, 1968).",
            ("numbers",), kinds=("ordinal",), bounds=SIGNED, scale="fisher"),
+    Metric("linear_weighted_kappa", "Agreement of numbers beyond chance, with linear weights (Cohen, 1968).",
+           ("numbers",), bounds=SIGNED, scale="fisher"),
+    Metric("ordinal_alpha", "Krippendorff's alpha at the ordinal level: how many answers lie between two values.",
+           ("numbers", "panel"), bounds=SIGNED, scale="fisher", by_name=True),
     Metric("gwet_ac1", "Agreement beyond chance, chance by the mean shares (Gwet, 2008); stable where one label is rare.",
            ("labels",), kinds=_LABELS, bounds=SIGNED, interval="agreement", scale="fisher"),
     Metric("krippendorff_alpha", "Agreement beyond chance (Krippendorff, 2011): nominal for labels, interval for numbers.",
            ("labels", "numbers", "panel"), kinds=(*_NOMINAL, *_NUMBERS), bounds=SIGNED, interval="agreement", scale="fisher"),
     Metric("pearson", "The linear correlation of prediction and target.",
-           ("numbers",), kinds=_NUMBERS, bounds=SIGNED, scale="fisher"),
+           ("numbers",), kinds=_NUMBERS, bounds=SIGNED, interval="skewness", scale="fisher"),
     Metric("spearman", "The correlation of the ranks of prediction and target.",
            ("numbers", "ranking"), kinds=(*_NUMBERS, "ranking"), bounds=SIGNED, scale="fisher"),
     Metric("kendall", "The share of pairs in the same order minus that in the other: tau-b.",
            ("numbers", "ranking"), kinds=(*_NUMBERS, "ranking"), bounds=SIGNED, scale="angle"),
     Metric("mae", "The mean distance of prediction and target; lower is better.",
-           ("numbers",), kinds=_NUMBERS, bounds=POSITIVE, lower_is_better=True, scale="log"),
+           ("numbers",), kinds=_NUMBERS, bounds=POSITIVE, lower_is_better=True, interval="skewness", scale="log"),
     Metric("rmse", "The root of the mean squared distance of prediction and target; lower is better.",
-           ("numbers",), kinds=_NUMBERS, bounds=POSITIVE, lower_is_better=True, scale="log"),
+           ("numbers",), kinds=_NUMBERS, bounds=POSITIVE, lower_is_better=True, interval="transformed", scale="log"),
     Metric("auroc", "The chance that a positive row has a higher `probability` than a negative one.",
            ("probability",), bounds=UNIT, scale="logit"),
     Metric("average_precision", "The mean precision over the positive rows in the order of `probability`.",
            ("probability",), bounds=UNIT, scale="logit"),
     Metric("brier", "The mean squared distance of `probability` and what is true; lower is better.",
-           ("probability",), bounds=UNIT, lower_is_better=True, scale="log"),
+           ("probability",), bounds=UNIT, lower_is_better=True, interval="skewness", scale="log"),
     Metric("log_loss", "The mean surprise at what is true, in nats; lower is better.",
-           ("probability",), bounds=POSITIVE, lower_is_better=True, scale="log"),
+           ("probability",), bounds=POSITIVE, lower_is_better=True, interval="skewness", scale="log"),
     Metric("ece", "The mean distance of `probability` and the share that is true, in ten bins; lower is better.",
            ("probability",), bounds=UNIT, lower_is_better=True, interval="inverted_test"),
     Metric("mean", "The mean of `value`; of true/false, the share that is true.", ("value",)),
     Metric("median", "The middle of `value`.", ("value",), interval="order_statistics"),
-    Metric("variance", "The variance of `value`, with n - 1.", ("value",), bounds=POSITIVE, interval="skewness"),
+    Metric("variance", "The variance of `value`, with n - 1.", ("value",), bounds=POSITIVE, interval="skewness", scale="log"),
     Metric("confusion", "How often each label was predicted for each target.",
            ("labels",), kinds=_LABELS, interval="none"),
     Metric("pearson_within", "The mean of each `cluster`'s own linear correlation.", ("within",), bounds=SIGNED),
@@ -181,6 +197,12 @@ BUILT_IN_METRICS = (
            ("ranking",), kinds=("ranking",), bounds=UNIT),
     Metric("pairwise_kappa", "The mean kappa of all pairs of a `panel`'s judges (Light, 1971).",
            ("panel",), bounds=SIGNED, interval="agreement", scale="fisher"),
+    Metric("fleiss_kappa", "Agreement of a `panel`'s labels beyond chance, over the rows with every vote (Fleiss, 1971).",
+           ("panel",), bounds=SIGNED, interval="agreement", scale="fisher", by_name=True),
+    Metric("icc", "The reliability of one judge of a `panel`: ICC(2,1) (Shrout and Fleiss, 1979).",
+           ("panel",), bounds=SIGNED, scale="fisher", by_name=True),
+    Metric("icc_k", "The reliability of the mean of a `panel`'s judges: ICC(2,k) (Shrout and Fleiss, 1979).",
+           ("panel",), bounds=(-math.inf, 1.0), interval="transformed", by_name=True),
     Metric("effective_judges", "How many independent judges a `panel` is worth, by how far its judges err together.",
            ("panel",), bounds=(1.0, math.inf), interval="transformed"),
     Metric("consistency", "The share of pairs for which both orders give the same choice.",
@@ -194,6 +216,10 @@ BUILT_IN_METRICS = (
            ("arena",), bounds=UNIT, interval="none"),
     Metric("bradley_terry", "The strength of each system of an `arena` in log-odds against their average (Bradley and Terry, 1952), ties as one half.",
            ("arena",), interval="none"),
+    Metric("length_controlled_win_rate", "How often option A would win if both were of equal length (Dubois et al., 2024).",
+           ("lengths",), bounds=UNIT, scale="logit", by_name=True),
+    Metric("pass_at_k", "The share of problems that one of `k` samples solves (Chen et al., 2021).",
+           ("samples", "panel"), bounds=UNIT, keys=("k",), by_name=True),
 )
 # fmt: on
 

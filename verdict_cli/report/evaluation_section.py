@@ -71,7 +71,9 @@ def _evaluation(
     name: str, measures: Measures, comparison: PublishedComparison | None, context: ReportContext | None
 ) -> Iterator[Part]:
     shown = formatting.scalar_metrics(measures.values.items())
-    metrics = MetricList([(f"{key} (macro)" if key in measures.macro else key, metric) for key, metric in shown])
+    metrics = MetricList(
+        [(f"{key} ({measures.averages[key]})" if key in measures.averages else key, metric) for key, metric in shown]
+    )
     matrix = measures.values.get("confusion")
     if matrix is None or matrix.value is None:
         yield metrics

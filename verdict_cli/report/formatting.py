@@ -30,15 +30,22 @@ def visible_text(text: str, most: int = 0) -> str:
     return f"{shown[: most - 1]}…" if most and len(shown) > most else shown
 
 
+MOST_DIGITS = 9
+"""Digits after the point that a value just under 1 may take."""
+
+
 def format_number(value: float | None) -> str:
-    """Integers with thousands separators; three decimals, or four digits of large and tiny numbers; a dash for None."""
+    """Integers with thousands separators; three decimals, more of a value just under 1, or four digits of large and tiny numbers; a dash for None."""
     if value is None:
         return "–"
     if isinstance(value, int):
         return f"{value:,}"
     if value and (abs(value) >= 1000 or abs(value) < 0.001):
         return f"{value:.4g}"
-    return f"{value:.3f}"
+    digits = 3
+    while digits < MOST_DIGITS and 0 < 1 - abs(value) <= 0.5 / 10**digits:  # 4,999 of 5,000 are not all
+        digits += 1
+    return f"{value:.{digits}f}"
 
 
 def interval(low: float | None, high: float | None) -> str:

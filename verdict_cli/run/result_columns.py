@@ -13,7 +13,7 @@ from verdict_cli.messages import Call, Message, Result, cost_of
 from verdict_cli.plan.levels import ITEM_COLUMN, in_lists
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.row import PINNED_ROW
-from verdict_cli.storage.tables.column_types import ColumnKind, DeclaredType
+from verdict_cli.storage.tables.column_types import ORDERED_KEY, ColumnKind, DeclaredType
 
 _KINDS: dict[str, ColumnKind] = {"str": "str", "int": "int", "float": "float", "bool": "bool"}
 _SCHEMA_KINDS: dict[str, ColumnKind] = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
@@ -109,8 +109,15 @@ def declared_columns(plan: Plan) -> dict[str, DeclaredType]:
         f"{home}.{name}": DeclaredType(schema)
         for home, output in outputs.items()
         for name, kind in output.fields.items()
-        if (schema := without_null(kind).json_schema())
+        if (schema := _declared_schema(without_null(kind)))
     }
+
+
+def _declared_schema(kind: FieldType) -> dict[str, Any]:
+    """The field's JSON Schema, which says of an ordered scale that it is one."""
+    schema = kind.json_schema()
+    ordered = isinstance(kind, ScaleType) and kind.scale.ordered and "enum" in schema
+    return schema | {ORDERED_KEY: True} if ordered else schema
 
 
 class ResultRows:

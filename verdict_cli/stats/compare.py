@@ -22,7 +22,8 @@ import numpy as np
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, disambiguate_labels
-from verdict_cli.stats.columns.row_data import EvaluationData, requested_metrics
+from verdict_cli.stats.columns.evaluation_kind import requested_metrics
+from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.saved_rows import row_identities
 from verdict_cli.stats.evaluation_results import outcome_cell, predictions, score_meaning, scores_of
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
@@ -194,7 +195,8 @@ def _compare(
 def compared_metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str, ...]:
     """The metrics of an evaluation that have a difference."""
     value = data.value if evaluation.value is not None else None
-    metrics = requested_metrics(evaluation, data.kind if evaluation.prediction is not None else None, value)
+    kind = data.kind if evaluation.prediction is not None else None
+    metrics = requested_metrics(evaluation, kind, value, words=data.words)
     return tuple(metric for metric in metrics if metric != "confusion")
 
 

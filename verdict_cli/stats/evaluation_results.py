@@ -13,7 +13,8 @@ from verdict_cli.errors import VerdictError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints, disambiguate_labels
-from verdict_cli.stats.columns.row_data import EvaluationData, reduce_groups, requested_metrics
+from verdict_cli.stats.columns.evaluation_kind import requested_metrics
+from verdict_cli.stats.columns.row_data import EvaluationData, reduce_groups
 from verdict_cli.stats.intervals.interval_methods import student, wilson
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import Measures, iterate_measures
@@ -187,13 +188,14 @@ def scored_rows(evaluations: Mapping[str, Evaluation], results: Path) -> tuple[R
         collected = reduce_groups(name, evaluation, found.pop(name), results)
         data = EvaluationData.of(evaluation, collected)
         if collected.at is not None:
-            value = data.value if evaluation.value is not None else None
-            kind = data.kind if evaluation.prediction is not None else None
-            kept.append(_row_scores(name, collected.at, data, list(requested_metrics(evaluation, kind, value))))
+            value = None if evaluation.value is None else data.value
+            kind = data.kind if evaluation.prediction else None
+            metrics = requested_metrics(evaluation, kind, value, words=data.words)
+            kept.append(_row_scores(name, collected.at, data, metrics))
     return tuple(sorted(kept, key=lambda each: not each.labelled))
 
 
-def _row_scores(name: str, at: Ints, data: EvaluationData, metrics: list[str]) -> RowScores:
+def _row_scores(name: str, at: Ints, data: EvaluationData, metrics: Sequence[str]) -> RowScores:
     scores = scores_of(data, [metric for metric in metrics if metric != "confusion"] or metrics)
     labels = bool(data.targets.types and data.predictions.types) and _right_or_wrong(scores)
     return RowScores(name, at, data, scores, labels)
@@ -216,7 +218,7 @@ def distributions_of(data: EvaluationData) -> Distributions:
         probabilities = histogram(p, data.target[kept], data.labels, 0.0, 1.0)
     numbers, targets = data.predictions.numbers, data.targets.numbers
     number = np.isfinite(numbers)
-    if data.kind not in ("ordinal", "numeric") or not number.any():
+    if data.kind not in ("ordinal", "numeric") or data.words or not number.any():
         return Distributions(reliability, probabilities)
     both = number & np.isfinite(targets)
     scale = data.predictions.bounds
@@ -287,14 +289,9 @@ def histogram(
     else:
         edges = np.linspace(least, most if most > least else least + 1, BARS + 1)
     if codes is None:
-        return Histogram(tuple(edges.tolist()), {"": _counts(x, edges)})
+        return Histogram(tuple(edges.tolist()), {"": tuple(np.histogram(x, edges)[0].tolist())})
     present, sizes = np.unique(codes[codes != MISSING], return_counts=True)
     shown = np.sort(present[np.argsort(-sizes, kind="stable")][:MOST_LABELS_IN_CHART])
     names = disambiguate_labels([labels[code] for code in shown])
-    return Histogram(
-        tuple(edges.tolist()), {name: _counts(x[codes == code], edges) for name, code in zip(names, shown, strict=True)}
-    )
-
-
-def _counts(x: Floats, edges: Floats) -> tuple[int, ...]:
-    return tuple(np.histogram(x, edges)[0].tolist())
+    counts = {name: np.histogram(x[codes == code], edges)[0].tolist() for name, code in zip(names, shown, strict=True)}
+    return Histogram(tuple(edges.tolist()), {name: tuple(each) for name, each in counts.items()})

@@ -11,24 +11,22 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.language.metric_registry import GOLD_ESTIMATES, MetricInput
+from verdict_cli.language.metric_registry import GOLD_ESTIMATES, METRICS, MetricInput
 from verdict_cli.stats.annotators import AnnotatorStudy, annotator_study
 from verdict_cli.stats.columns.collect import OUTPUT_KEYS, Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Ints, disambiguate_labels
-from verdict_cli.stats.columns.row_data import (
-    EvaluationData,
-    check_labels,
-    check_positive,
-    reduce_groups,
-    requested_metrics,
-)
+from verdict_cli.stats.columns.evaluation_kind import requested_metrics
+from verdict_cli.stats.columns.row_data import EvaluationData, check_labels, check_positive, reduce_groups
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.evaluation_warnings import evaluation_warnings
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
 from verdict_cli.stats.intervals.missing_data_bounds import missing_data_bounds
+from verdict_cli.stats.metrics.by_cluster import mean_of_clusters, no_value, values_by_cluster
 from verdict_cli.stats.metrics.confusion import MOST_DISTINCT_LABELS
+from verdict_cli.stats.metrics.label_averages import AVERAGED
 from verdict_cli.stats.metrics.metric_families import (
+    BY_CLUSTER,
     RowMask,
     by_input,
     counts_wrong_rows,
@@ -39,13 +37,10 @@ from verdict_cli.stats.metrics.metric_families import (
     usable,
     wrong_types,
 )
-from verdict_cli.stats.metrics.ranks import NO_CORRELATION, correlation_by_cluster, mean_of_clusters
 from verdict_cli.stats.prediction_powered import GoldFacts, corrected, gold_pairs
 
 MOST_MEASURED_GROUPS = 50
 """A report shows no more groups of an expression; a column of texts by mistake would take hours."""
-MACRO = ("precision", "recall", "f1")
-"""Without a positive label, these are means over the labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +51,9 @@ class Measures:
     `where` selects; of these `unlabelled` have no target and are left out of every metric, and `missing` have a target
     but no prediction. `coverage` is the rest over the labelled ones, None where there are none. `bounds` is the worst
     and best value that each metric could have if the missing rows had predictions; `unreadable` counts, for each
-    expression, the rows that did not fail but whose value could not be computed. `macro` are the metrics that are means
-    over the labels. `annotators` is there where an evaluation uses the labels of two or more people; `human_alpha` is then
-    among the metrics.
+    expression, the rows that did not fail but whose value could not be computed. `averages` says of the metrics that are
+    averages over the labels how they average.
+    `annotators` is there where an evaluation uses the labels of two or more people; `human_alpha` is then among the metrics.
     """
 
     values: Mapping[str, MetricValue]
@@ -75,7 +70,7 @@ class Measures:
     gold: GoldFacts | None = None
     of: str = "rows"
     """What is counted: `rows`, or `entries` under `items`."""
-    macro: tuple[str, ...] = ()
+    averages: Mapping[str, str] = field(default_factory=dict)
     annotators: AnnotatorStudy | None = None
 
 
@@ -96,7 +91,7 @@ def _values_of_input(
     reason = reason or ("" if counts_wrong_rows(of) else no_meaning)
     if reason:
         return {metric: MetricValue(None, None, None, len(kept), reason) for metric in metrics}
-    if of == "within":
+    if of in BY_CLUSTER:
         return {metric: _mean_within_clusters(metric, data, kept, draw) for metric in metrics}
     sample = Sample.of(
         tuple(column[kept] for column in key_columns(of, data)),
@@ -122,11 +117,11 @@ def _values_of_input(
 
 
 def _mean_within_clusters(metric: str, data: EvaluationData, rows: Ints, draw: Draw) -> MetricValue:
-    """The mean of each cluster's own correlation; `n` counts the clusters that have one."""
-    values = correlation_by_cluster(metric, data, rows)
+    """The mean of each cluster's own value; `n` counts the clusters that have one."""
+    values = values_by_cluster(metric, data, rows)
     if not np.isfinite(values).any():
-        return MetricValue(None, None, None, 0, NO_CORRELATION)
-    sample, mean = mean_of_clusters(values)
+        return MetricValue(None, None, None, 0, no_value(metric, data))
+    sample, mean = mean_of_clusters(values, METRICS[metric].bounds)
     return metrics_with_intervals({metric: mean}, sample, draw)[metric]
 
 
@@ -197,7 +192,9 @@ def _measures(
     kind = data.kind if "target" in collected.columns or data.panel or pairwise else None
     labels_kind = data.kind if "prediction" in collected.columns else None
     metrics = tuple(
-        metric for metric in requested_metrics(evaluation, labels_kind, value) if metric not in GOLD_ESTIMATES
+        metric
+        for metric in requested_metrics(evaluation, labels_kind, value, words=data.words)
+        if metric not in GOLD_ESTIMATES
     )
     everything = np.arange(collected.rows)
     groups, warnings = {}, list(evaluation_warnings(evaluation, collected, data))
@@ -242,7 +239,7 @@ def _measures(
         published=evaluation.published,
         gold=gold,
         of="rows" if evaluation.items is None else "entries",
-        macro=tuple(name for name in MACRO if name in metrics) if data.positive is None and kind else (),
+        averages={name: data.average for name in AVERAGED if name in metrics and data.positive is None and kind},
     )
 
 

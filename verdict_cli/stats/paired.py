@@ -24,8 +24,15 @@ from verdict_cli.stats.intervals.intervals import (
     paired_metric_value,
     value_of,
 )
-from verdict_cli.stats.metrics.metric_families import input_statistics, key_columns, metric_input, usable, wrong_types
-from verdict_cli.stats.metrics.ranks import NO_CORRELATION, correlation_by_cluster, mean_of_clusters
+from verdict_cli.stats.metrics.by_cluster import mean_of_clusters, no_value, values_by_cluster
+from verdict_cli.stats.metrics.metric_families import (
+    BY_CLUSTER,
+    input_statistics,
+    key_columns,
+    metric_input,
+    usable,
+    wrong_types,
+)
 from verdict_cli.stats.metrics.statistic import Statistic
 from verdict_cli.stats.permutation import sign_flip_test, swap_test
 
@@ -193,7 +200,7 @@ def paired_difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int = 0
     if not kept.any():
         return undefined_difference("no row is scored in both runs")
     rows = (pairs.rows[0][kept], pairs.rows[1][kept])
-    if of == "within":
+    if of in BY_CLUSTER:
         return _within_clusters(metric, pairs.data, rows, draw, swaps)
     columns = [column[at] for data, at in zip(pairs.data, rows, strict=True) for column in key_columns(of, data)]
     sample = Sample.of(tuple(columns), new.cluster[rows[1]] if new.cluster is not None else None)
@@ -213,14 +220,14 @@ def paired_difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int = 0
 def _within_clusters(
     metric: str, data: tuple[EvaluationData, EvaluationData], rows: tuple[Ints, Ints], draw: Draw, swaps: int
 ) -> Difference:
-    """The change of the mean correlation over the second run's clusters that have one in both runs."""
+    """The change of the mean of the clusters' values over the second run's clusters that have one in both runs."""
     old = replace(data[0], cluster=_second_clusters(data, rows))
-    first, second = correlation_by_cluster(metric, old, rows[0]), correlation_by_cluster(metric, data[1], rows[1])
+    first, second = values_by_cluster(metric, old, rows[0]), values_by_cluster(metric, data[1], rows[1])
     size = min(len(first), len(second))
     first, second = first[:size], second[:size]
     both = np.isfinite(first) & np.isfinite(second)
     if not both.any():
-        return undefined_difference(NO_CORRELATION)
+        return undefined_difference(no_value(metric, data[1]))
     sample, mean = mean_of_clusters((second - first)[both], (-2.0, 2.0))
     change = metrics_with_intervals({metric: mean}, sample, draw)[metric]
     p = sign_flip_test((second - first)[both], None, draw.rng, swaps) if swaps else None

@@ -18,7 +18,7 @@ from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import MOST_DELETIONS, Sample
 from verdict_cli.stats.intervals.interval_methods import normal
-from verdict_cli.stats.metrics.metric_families import input_statistics, key_columns, metric_input
+from verdict_cli.stats.metrics.metric_families import BY_CLUSTER, input_statistics, key_columns, metric_input
 
 _DRAWN = 20_000
 """Draws of all estimates: the 95% point of their maximum is then known to half a percent."""
@@ -83,7 +83,7 @@ def joint_estimates(
     units = np.arange(len(rows[0])) if cluster is None else np.unique(cluster[rows[0]], return_inverse=True)[1]
     count = int(units.max(initial=-1)) + 1
     groups = min(count, MOST_DELETIONS)
-    if groups < 3 or of == "within":
+    if groups < 3 or of in BY_CLUSTER:
         return None
     group = (rng.permutation(count) % groups)[units]
     values, changes = [], []

@@ -23,7 +23,7 @@ from verdict_cli.storage.tables.reader import declared_types
 OUTPUT_KEYS = ("prediction", "probability", "value", "consistent")
 """The expressions whose value may be missing, since they depend on the pipeline's output."""
 LONGER = "longer"
-"""The column computed from `options`: 1 where option A is the longer, -1 where B is, 0 where neither."""
+"""The column computed from `options`: by how much option A is longer than B."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,15 +244,15 @@ class _Reader:
         self.unreadable[key] = (count + 1, first)
 
     def _longer(self, row: int | str, failed: bool, values: Mapping[str, Any]) -> None:
-        """Which option is the longer: numbers are lengths, texts and lists have one."""
-        longer: int | None = None
+        """By how much option A is the longer: numbers are lengths, texts and lists have one."""
+        longer: float | None = None
         if not failed:
             try:
                 first, second = (_length(expression, values) for expression in self.options)
             except RowError as error:
                 self._count_unreadable("options", row, error.message)
             else:
-                longer = (first > second) - (first < second)
+                longer = float(first - second)
         self.builders[LONGER].add(longer)
 
     def _fixed(

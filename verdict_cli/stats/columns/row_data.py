@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,49 +11,10 @@ import numpy as np
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.language.metric_registry import BUILT_IN_METRICS, EvaluationKind, MetricInput
+from verdict_cli.language.metric_registry import EvaluationKind
 from verdict_cli.stats.columns.collect import LONGER, Collected
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Factorized, Floats, Ints, LabelSet, key_text
-
-
-def infer_kind(evaluation: Evaluation, columns: Sequence[Column]) -> EvaluationKind:
-    """The kind that `kind:` sets, else the one that the types say of predictions (or a panel's votes) and targets."""
-    if evaluation.kind is not None:
-        return evaluation.kind
-    types = frozenset().union(*(column.types for column in columns))
-    if "list" in types:
-        return "ranking"
-    labels = LabelSet.of(*columns).values if "str" in types else ()
-    if labels and set(labels) <= {"A", "B", "tie"} and evaluation.positive is None:
-        return "pairwise"
-    if "str" in types or evaluation.positive is not None or not types:
-        return "classification"
-    if "float" in types:
-        return "numeric"
-    return "classification" if "bool" in types else "ordinal"
-
-
-def requested_metrics(evaluation: Evaluation, kind: EvaluationKind | None, value: Column | None) -> tuple[str, ...]:
-    """The metrics that `metrics:` names, else all that fit."""
-    if evaluation.metrics is not None:
-        return evaluation.metrics
-    if evaluation.panel is not None:
-        return tuple(metric.name for metric in BUILT_IN_METRICS if "panel" in metric.inputs)
-    inputs: dict[MetricInput, bool] = {
-        "choice": kind == "pairwise" and evaluation.gold is None,
-        "consistent": evaluation.consistent is not None,
-        "choice_length": evaluation.options is not None,
-        "probability": evaluation.probability is not None,
-        "value": value is not None and value.types != {"bool"},
-    }
-    found: list[str] = []
-    if kind and evaluation.target is not None:
-        found = [metric.name for metric in BUILT_IN_METRICS if kind in metric.kinds and metric.inputs != ("choice",)]
-        if evaluation.positive is None and "balanced_accuracy" in found:
-            found.remove("recall")  # averaged over the labels it is the balanced accuracy
-    for of, given in inputs.items():
-        found += [metric.name for metric in BUILT_IN_METRICS if given and metric.inputs == (of,)]
-    return (*found, "mean") if value is not None and not inputs["value"] else tuple(found)
+from verdict_cli.stats.columns.evaluation_kind import infer_kind, ranked_words, word_ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +41,9 @@ class EvaluationData:
     positive: int | None
     wrong: bool
     cluster: Ints | None
+    average: str = "macro"
+    beta: float = 1.0
+    k: int = 1
 
     @staticmethod
     def of(evaluation: Evaluation, collected: Collected) -> EvaluationData:
@@ -89,14 +53,20 @@ class EvaluationData:
         targets, predictions = columns.get("target", none), columns.get("prediction", none)
         positive = () if evaluation.positive is None else (evaluation.positive,)
         panel = tuple(column for key, column in columns.items() if key.startswith("panel["))
+        kind, ranks = (
+            infer_kind(evaluation, (predictions, targets, *panel)),
+            word_ranks(evaluation, targets, predictions),
+        )
+        if ranks and kind != "ranking":
+            kind = evaluation.kind or "ordinal"
         found = LabelSet.of(targets, predictions, *panel, also=positive)
         return EvaluationData(
-            kind=infer_kind(evaluation, (predictions, targets, *panel)),
+            kind=kind,
             labels=found.values,
             target=found.codes(targets),
             prediction=found.codes(predictions),
-            targets=targets,
-            predictions=predictions,
+            targets=ranked_words(targets, ranks),
+            predictions=ranked_words(predictions, ranks),
             probability=columns.get("probability", none),
             value=columns.get("value", none),
             consistent=columns.get("consistent", none),
@@ -106,7 +76,15 @@ class EvaluationData:
             positive=found.index(evaluation.positive) if positive else None,
             wrong=evaluation.missing == "wrong",
             cluster=collected.cluster.codes.astype(np.int64) if collected.cluster else None,
+            average=evaluation.average,
+            beta=evaluation.beta or 1.0,
+            k=evaluation.k or 1,
         )
+
+    @property
+    def words(self) -> bool:
+        """Whether predictions are words, be they on an ordered scale."""
+        return bool((self.predictions.codes >= 0).any())
 
     @property
     def is_positive(self) -> Floats | None:

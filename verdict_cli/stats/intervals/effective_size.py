@@ -31,18 +31,17 @@ FEW_ROWS = 10
 CONCENTRATED = 0.8
 """If so many rows have one value, only the other rows say how the value varies."""
 
-HEAVY = 2.0
-"""So many standard errors of a normal sample's kurtosis above it, the tails are heavy (3% of normal samples)."""
-TAILED_ROWS = 60
-"""Fewer rows than this do not show heavy tails, of values that are not on a scale of a few points."""
-FEW_VALUES, FEWEST_TAILED = 12, 20
-"""Scales have at most so many points; fewer rows than the second show the tails of no values."""
+TAILED_ROWS, NOT_NORMAL = 30, 0.05
+"""Fewer rows than this do not show heavy tails; a few more do not show them either if they are plainly not normal."""
+UNEQUAL = 3
+"""Clusters of which so many are worth one of equal size: a large one decides what tails there are."""
+FEW_VALUES, FEWEST_RATINGS = 12, 12
+"""Scales have at most so many points; fewer rows than the second show the spread of no values."""
 
 FEW_EFFECTIVE = "the clusters are worth {effective:.1f} of equal size: the interval is rough"
 FEW_OF_LABEL = "the rarest label has {rows} rows: the interval may be too narrow"
 FEW_CLUSTERS_OF_LABEL = "the rarest label is in clusters worth {effective:.1f}: the interval may be too narrow"
 ONE_LABEL = "all rows have the same label: the interval may be too narrow"
-HEAVY_TAILS = "a few extreme values decide this metric (heavy tails): the interval may be too narrow"
 FEW_FOR_TAILS = "fewer than {least} rows do not show how extreme values can be: the interval may be too narrow"
 FEW_OTHERS = "{rows} rows differ from the most frequent value: the interval may be too narrow"
 FEW_CLUSTERS_OF_OTHERS = (
@@ -100,20 +99,27 @@ def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
     for values in statistic.varies:
         found += _few_others(values, sample)
     for values in statistic.tails:
-        found += _heavy_tails(values, sample, many=len(np.unique(statistic.varies[0])) > FEW_VALUES)
+        found += _few_for_tails(values, statistic, sample)
     return found
 
 
-def _heavy_tails(values: Floats, sample: Sample, *, many: bool) -> list[str]:
-    if sample.n < FEWEST_TAILED or (many and sample.n < TAILED_ROWS):
-        return [FEW_FOR_TAILS.format(least=TAILED_ROWS if many else FEWEST_TAILED)]
-    away = values - float(sample.counts @ values) / sample.n
-    largest = float(np.abs(away).max())
-    if not np.isfinite(largest) or not largest:
-        return []
-    away = away / largest
-    kurtosis = sample.n * float(sample.counts @ away**4) / float(sample.counts @ away**2) ** 2
-    return [HEAVY_TAILS] if kurtosis > 3 + HEAVY * (24 / sample.n) ** 0.5 else []
+def _few_for_tails(values: Floats, statistic: Statistic, sample: Sample) -> list[str]:
+    """A warning where so few rows, of values that are not on a scale of a few points, do not show their tails."""
+    if len(np.unique(statistic.varies[0])) <= FEW_VALUES:
+        return [FEW_FOR_TAILS.format(least=FEWEST_RATINGS)] if sample.n < FEWEST_RATINGS else []
+    if sample.n < TAILED_ROWS or (sample.n < statistic.shown_from and not _near_normal(values[sample.atom])):
+        return [FEW_FOR_TAILS.format(least=max(TAILED_ROWS, statistic.shown_from))]
+    effective = effective_clusters(sample)
+    if effective < min(TAILED_ROWS, sample.units / UNEQUAL):
+        return [FEW_EFFECTIVE.format(effective=effective)]
+    return []
+
+
+def _near_normal(values: Floats) -> bool:
+    """Whether the test of Shapiro and Wilk (1965) does not reject that the values are normal."""
+    from scipy.stats import shapiro
+
+    return bool(np.isfinite(values).all()) and float(shapiro(values).pvalue) >= NOT_NORMAL
 
 
 def _few_of_rarest(classes: Floats, sample: Sample, least: int) -> list[str]:

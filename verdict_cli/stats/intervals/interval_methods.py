@@ -24,7 +24,7 @@ from verdict_cli.stats.intervals.effective_size import (
     most_frequent_share,
     raised_design_effect,
 )
-from verdict_cli.stats.metrics.statistic import NEAR, NormalizingScale, Statistic
+from verdict_cli.stats.metrics.statistic import FISHER, IDENTITY, NEAR, NormalizingScale, Statistic
 
 NO_VARIATION = "interval undefined: all resamples give the same value, the sample is too uniform"
 LEAST_FREEDOM = 4
@@ -33,6 +33,10 @@ FLAT = 1e-12
 """The root of a sum of squared changes below this is rounding: no row matters."""
 STRAIGHT = 1e-6
 """A skewness below this is 0: the correction divides by it."""
+RAISED_BY_FEW = 10.0
+RAISED = (0.0, 1.0, 2.0, 4.0)
+"""How a skewness s of n rows is raised before Hall's correction: to s (1 + 10 / n), and where squares decide the metric
+also to s (1 + 10 / n + c s) for these c (benchmarks/interval_coverage.py)."""
 IntervalEnds = tuple[float, float]
 
 
@@ -89,8 +93,8 @@ def student(level: float, freedom: float) -> float:
     return float(stdtrit(freedom, (1 + level) / 2))
 
 
-def wilson(successes: int, trials: int, level: float) -> IntervalEnds:
-    """The ends of Wilson's score interval of a proportion."""
+def wilson(successes: float, trials: float, level: float) -> IntervalEnds:
+    """The ends of Wilson's score interval of a proportion; counts need not be whole."""
     low, high = score(successes / trials, trials, normal(level))
     return low if successes else 0.0, high if successes < trials else 1.0
 
@@ -204,11 +208,29 @@ def perfect_agreement_interval(value: float, statistic: Statistic, sample: Sampl
     return (low, value) if np.isfinite(low) else None
 
 
-def skewness_corrected_interval(value: float, error: StandardError, level: float) -> IntervalEnds:
-    """The ends of Student's interval with Hall's (1992) cubic correction for skewness."""
-    quantile = student(level, error.freedom)
-    low, high = (_uncorrected(ratio, error.skewness) for ratio in (quantile, -quantile))
-    return value - error.error * low, value - error.error * high
+def skewness_corrected_interval(
+    value: float, error: StandardError, statistic: Statistic, units: float, level: float
+) -> IntervalEnds:
+    """The ends of Student's interval with Hall's (1992) cubic correction for skewness, of `units` rows or clusters.
+
+    On the side of the long tail the skewness is raised: few rows show too little of it, and those of squares of values
+    with heavy tails never show it all. The end is the farthest that any of these skewnesses gives, or that of Student's
+    interval on the statistic's scale.
+    """
+    scale = statistic.scale if statistic.scale is FISHER else IDENTITY
+    middle, spread, skewness = scale.to(value), error.error * scale.slope(value), abs(error.skewness)
+    quantile, away = student(level, error.freedom), -1.0 if error.skewness < 0 else 1.0
+    plain = [scale.to(end) for end in student_interval(value, error, statistic.scale, level)]
+    near = plain[int(away < 0)] if scale is FISHER else middle - away * spread * _uncorrected(quantile, skewness)
+    raised = [1 + RAISED_BY_FEW / units + of * skewness for of in (RAISED if statistic.tails else RAISED[:1])]
+    reach = max(spread * abs(_uncorrected(-quantile, skewness * times)) for times in raised)
+    far = middle + away * max(reach, away * (plain[int(away > 0)] - middle))
+    return scale.back(min(near, far)), scale.back(max(near, far))
+
+
+def unexplained_limit(value: float, more: float) -> float:
+    """A correlation's size if the variance that it does not explain is larger by this factor."""
+    return math.sqrt(value**2 / (value**2 + (1 - value**2) * more)) if value else 0.0
 
 
 def _uncorrected(ratio: float, skewness: float) -> float:

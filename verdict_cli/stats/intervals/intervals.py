@@ -41,6 +41,7 @@ from verdict_cli.stats.intervals.interval_methods import (
     perfect_agreement_interval,
     skewness_corrected_interval,
     student_interval,
+    unexplained_limit,
 )
 from verdict_cli.stats.intervals.paired_intervals import SAME, exact_paired_ends, paired_interval, unseen_share
 from verdict_cli.stats.intervals.proportions import mean_share_interval, share_metric
@@ -56,8 +57,9 @@ MOST_RESAMPLED_UNITS = 5000
 """Beyond this the jackknife's random groups and 2,000 resamples take seconds; 200 resamples do not."""
 BLOCK_ROWS = 2500
 
+LEAST_INFORMATION = 2.2
+"""The same for metrics of squares with raised skewness: below this one row decides the metric."""
 FEW_DECIDE = "a few {unit}s decide this value: its interval may be too narrow"
-TOO_FEW = "fewer than {least} {unit}s: too few for an interval of this metric"
 ONE_UNIT = "one {unit} has no interval"
 TOO_OFTEN_UNDEFINED = "the metric is undefined in most resamples, so there is no interval"
 
@@ -85,9 +87,6 @@ def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, 
             found[name] = MetricValue(None, None, None, sample.n, why)
         elif sample.units < 2 and (statistic.share is None or sample.cluster is not None):
             found[name] = MetricValue(value, None, None, sample.n, ONE_UNIT.format(unit=_unit(sample)))
-        elif sample.units < statistic.least_units:
-            why = TOO_FEW.format(least=statistic.least_units, unit=_unit(sample))
-            found[name] = MetricValue(value, None, None, sample.n, why)
         elif statistic.interval == "transformed" and statistic.transformed is not None:
             found[name] = _transformed(value, statistic.transformed, sample, draw)
         elif statistic.interval == "proportion" and statistic.share is not None:
@@ -103,7 +102,8 @@ def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, 
         else:
             with_error[name] = statistic
     for name, (middle, error) in _errors(with_error, values, sample, draw).items():
-        found[name] = _metric_value(values[name] or 0.0, middle, error, with_error[name], sample, draw.level)
+        one = _metric_value(values[name] or 0.0, middle, error, with_error[name], sample, draw.level)
+        found[name] = _with_unexplained(one, with_error[name], sample, draw)
     return {name: _described(found[name], statistic, sample, draw.level) for name, statistic in statistics.items()}
 
 
@@ -136,7 +136,7 @@ def _errors(
     for name, statistic in statistics.items():
         if statistic.blockwise:
             found[name] = values[name] or 0.0, _block_error(statistic, sample, draw.rng)
-        elif many or not statistic.smooth:
+        elif (many and not statistic.tails) or not statistic.smooth:  # 200 resamples do not show a skewness
             resampled[name] = statistic
         else:
             smooth[name] = statistic
@@ -214,13 +214,15 @@ def _metric_value(
         return MetricValue(value, None, None, sample.n, TOO_OFTEN_UNDEFINED)
     if statistic.rounding is not None:
         error = replace(error, error=math.sqrt(error.error**2 + statistic.rounding(sample.counts)))
-    few = FEW_DECIDE.format(unit=_unit(sample)) if error.information < LEAST_FREEDOM else ""
+    least = LEAST_INFORMATION if statistic.interval == "skewness" and statistic.tails else LEAST_FREEDOM
+    few = FEW_DECIDE.format(unit=_unit(sample)) if error.information < least else ""
     method, freedom = "jackknife", error.freedom
     ends = agreement_interval(value, error, statistic, sample, level) if statistic.interval == "agreement" else None
     if ends is not None:
         method, freedom, few = "Wilson of disagreement", cluster_freedom(sample), ""
     elif statistic.interval == "skewness":
-        ends, method = skewness_corrected_interval(value, error, level), "jackknife with Hall's correction"
+        ends = skewness_corrected_interval(value, error, statistic, effective_clusters(sample), level)
+        method = "jackknife with Hall's correction"
     else:
         ends = student_interval(middle, error, statistic.scale, level)
         method = "jackknife" if statistic.smooth and not statistic.blockwise else "resamples"
@@ -235,9 +237,23 @@ def _transformed(value: float, transformed: TransformedStatistic, sample: Sample
     """The value with the interval of the statistic that it is a function of."""
     inner = metrics_with_intervals({"inner": transformed.inner}, sample, draw)["inner"]
     if inner.low is None or inner.high is None:
-        return replace(inner, value=value)
-    ends = sorted(transformed.transform(end) for end in (inner.low, inner.high))
-    return replace(inner, value=value, low=min(ends[0], value), high=max(ends[1], value))
+        return replace(inner, value=value, se=None)
+    inside = [transformed.peak] if transformed.peak is not None and inner.low < transformed.peak < inner.high else []
+    ends = sorted(transformed.transform(end) for end in (inner.low, inner.high, *inside))
+    error = (ends[-1] - ends[0]) / 2 / normal(draw.level)
+    return replace(inner, value=value, low=min(ends[0], value), high=max(ends[-1], value), se=error or None)
+
+
+def _with_unexplained(found: MetricValue, statistic: Statistic, sample: Sample, draw: Draw) -> MetricValue:
+    """A correlation whose end next to 0 is also that of residuals as large as their own interval allows."""
+    if not statistic.unexplained or found.low is None or found.high is None or not 0 < abs(found.value) < 1:
+        return found
+    low, high = found.low, found.high
+    for one in metrics_with_intervals(dict(zip("xy", statistic.unexplained, strict=True)), sample, draw).values():
+        if one.value and one.high is not None:
+            limit = unexplained_limit(found.value, one.high / one.value)
+            low, high = (min(low, limit), high) if found.value > 0 else (low, max(high, -limit))
+    return replace(found, low=low, high=high)
 
 
 def _unit(sample: Sample) -> str:

@@ -20,6 +20,7 @@ from verdict_cli.stats.intervals.effective_size import (
     FEW_EFFECTIVE,
     FEWEST_CLUSTERS,
     LEAST_CLUSTER_FREEDOM,
+    cluster_freedom,
     kish,
     raised_design_effect,
 )
@@ -63,8 +64,8 @@ def share_metric(value: float, share: Proportion, sample: Sample, level: float, 
     """The metric of a share with its interval; of clusters also how many there are, and what they are worth."""
     low, high = share_interval(share, sample, level, exact=exact)
     if sample.cluster is None:
-        trials = float(sample.counts @ share.trials)
-        error = _error(float(sample.counts @ share.hits) / trials, trials, share)
+        trials = _trials(share, sample)
+        error = _error(float(sample.counts @ share.hits) / float(sample.counts @ share.trials), trials, share)
         return MetricValue(value, low, high, sample.n, se=error, method="Clopper-Pearson" if exact else "Wilson")
     found = clustered_share(share, sample)
     few = FEW_EFFECTIVE.format(effective=found.effective_clusters) if found.effective_clusters < FEWEST_CLUSTERS else ""
@@ -92,11 +93,22 @@ def _error(value: float, rows: float, share: Proportion) -> float:
 def share_interval(share: Proportion, sample: Sample, level: float, *, exact: bool = False) -> IntervalEnds:
     """The ends of a share's interval, as values of the metric."""
     if sample.cluster is None:
-        hits, trials = sample.counts @ share.hits, sample.counts @ share.trials
-        low, high = (clopper_pearson if exact else wilson)(round(float(hits)), round(float(trials)), level)
+        trials = _trials(share, sample)
+        value = float(sample.counts @ share.hits) / float(sample.counts @ share.trials)
+        low, high = (clopper_pearson if exact else wilson)(value * trials, trials, level)
     else:
         low, high = clustered_share(share, sample).interval(level, exact=exact)
     return share.metric_of(low), share.metric_of(high)
+
+
+def _trials(share: Proportion, sample: Sample) -> float:
+    """How many rows the share is one of; where some count in part, how many its variance is worth."""
+    trials = float(sample.counts @ share.trials)
+    if np.isin(share.trials, (0.0, 1.0)).all():
+        return trials
+    value = float(sample.counts @ share.hits) / trials
+    variance = float(sample.counts @ ((share.hits - value * share.trials) / trials) ** 2)
+    return value * (1 - value) / variance if variance > 0 and 0 < value < 1 else trials
 
 
 def clustered_share(share: Proportion, sample: Sample) -> ClusteredShare:
@@ -104,7 +116,7 @@ def clustered_share(share: Proportion, sample: Sample) -> ClusteredShare:
     hits, trials = _by_cluster(share.hits, sample), _by_cluster(share.trials, sample)
     hits, trials = hits[trials > 0], trials[trials > 0]
     clusters, rows = len(trials), float(trials.sum())
-    value, effective = float(hits.sum()) / rows, kish(trials)
+    value, effective = float(hits.sum()) / rows, min(kish(trials), rows)
     if clusters < 2:
         return ClusteredShare(value, clusters, effective, effective)
     without = (hits - value * trials) / (rows - trials)
@@ -119,27 +131,57 @@ def mean_share_interval(
     shares: Sequence[Proportion], sample: Sample, level: float, *, exact: bool = False
 ) -> IntervalEnds:
     """The ends of the interval of the mean of the shares; a share without trials counts as 0, and may be anything."""
+    weights = np.array([1.0 if share.weight is None else float(sample.counts @ share.weight) for share in shares])
+    weights = weights / weights.sum()
     below, above = np.zeros(len(shares)), np.zeros(len(shares))
     total = 0.0
     for index, share in enumerate(shares):
         trials = float(sample.counts @ share.trials)
         value = share.metric_of(float(sample.counts @ share.hits) / trials) if trials else 0.0
         low, high = share_interval(share, sample, level, exact=exact) if trials else (0.0, 1.0)
-        below[index], above[index] = max(value - low, 0.0), max(high - value, 0.0)
-        total += value
-    together = _correlations(shares, sample)
+        below[index], above[index] = (weights[index] * max(end, 0.0) for end in (value - low, high - value))
+        total += weights[index] * value
+    covariance = _covariance(shares, sample)
+    together = _correlations(covariance, shares, sample)
     reach = [float(np.sqrt(max(float(side @ together @ side), 0.0))) for side in (below, above)]
-    return (total - reach[0]) / len(shares), (total + reach[1]) / len(shares)
+    pooled = _pooled(total, weights * _slopes(shares, sample), covariance, sample, level)
+    return min(float(total - reach[0]), pooled[0]), max(float(total + reach[1]), pooled[1])
 
 
-def _correlations(shares: Sequence[Proportion], sample: Sample) -> Floats:
-    """How the shares' errors go together; where no row shows it, fully if rows or clusters count in both."""
+def _slopes(shares: Sequence[Proportion], sample: Sample) -> Floats:
+    """How much each metric changes with its share."""
+    found = []
+    for share in shares:
+        trials = float(sample.counts @ share.trials)
+        value = float(sample.counts @ share.hits) / trials if trials else 0.0
+        found.append((share.metric_of(value + 1e-6) - share.metric_of(value - 1e-6)) / 2e-6)
+    return np.array(found)
+
+
+def _pooled(total: float, slopes: Floats, covariance: Floats, sample: Sample, level: float) -> IntervalEnds:
+    """Wilson's ends of as many rows as the mean's variance is worth: the shares' own intervals lie closer to a half than
+    the shares, which MOVER does not add up, so that of many labels alike it ends too early."""
+    variance = float(slopes @ covariance @ slopes)
+    if not 0 < total < 1 or variance <= 0:
+        return total, total
+    quantile = normal(level) if sample.cluster is None else student(level, cluster_freedom(sample))
+    return score(total, total * (1 - total) / variance, quantile)
+
+
+def _covariance(shares: Sequence[Proportion], sample: Sample) -> Floats:
+    """The covariance of the shares' errors; rows, or whole clusters, are independent."""
     trials = np.stack([_by_unit(share.trials, sample) for share in shares])
     hits = np.stack([_by_unit(share.hits, sample) for share in shares])
     times = sample.counts if sample.cluster is None else np.ones(trials.shape[1])
     rows = np.maximum((trials * times).sum(axis=1, keepdims=True), 1.0)
     away = (hits - (hits * times).sum(axis=1, keepdims=True) / rows * trials) / rows
-    covariance = (away * times) @ away.T
+    found: Floats = (away * times) @ away.T
+    return found
+
+
+def _correlations(covariance: Floats, shares: Sequence[Proportion], sample: Sample) -> Floats:
+    """How the shares' errors go together; where no row shows it, fully if rows or clusters count in both."""
+    trials = np.stack([_by_unit(share.trials, sample) for share in shares])
     spread = np.sqrt(np.diag(covariance))
     known = np.outer(spread, spread) > 0
     overlap = (trials @ trials.T > 0).astype(np.float64)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from verdict_cli.stats.columns.column import Floats, Ints
+from verdict_cli.stats.metrics.label_averages import AVERAGED, LabelRows, label_share, positive_statistics
 from verdict_cli.stats.metrics.statistic import Proportion, Statistic, Sums, proportion, ratio, statistic_of
 
 MOST_DISTINCT_LABELS = 256
@@ -59,12 +59,6 @@ def _mean_where(values: Floats, kept: np.ndarray[tuple[int, ...], np.dtype[np.bo
     return ratio(np.where(kept, values, 0.0).sum(axis=1), kept.sum(axis=1).astype(float))
 
 
-def _macro(over: Floats, under: Floats, counts: Counts, scored: int) -> Floats:
-    targets, predictions = _sides(counts)
-    kept = (targets + predictions > 0)[:, :scored]
-    return _mean_where(np.nan_to_num(ratio(over, under)[:, :scored]), kept)
-
-
 def mcc(counts: Counts) -> Floats:
     """Matthews' correlation, for many labels by Gorodkin (2004)."""
     targets, predictions = _sides(counts)
@@ -104,7 +98,13 @@ def nominal_alpha(counts: Counts) -> Floats:
 
 
 def label_statistics(
-    targets: Ints, predictions: Ints, labels: int, positive: int | None, missing: bool
+    targets: Ints,
+    predictions: Ints,
+    labels: int,
+    positive: int | None,
+    missing: bool,
+    average: str = "macro",
+    beta: float = 1.0,
 ) -> dict[str, Statistic]:
     """The metrics of labels `0 … labels - 1` at each atom. `missing`: the last label stands for "no prediction"."""
     found = np.union1d(targets, predictions)
@@ -131,20 +131,14 @@ def label_statistics(
             shares=shares,
             classes=(targets.astype(np.float64),),
             least_rows=FEW_ROWS_OF_MEAN if shares else FEW_ROWS_OF_LABEL,
+            **({} if shares or name not in AVERAGED else {"interval": "agreement"}),
         )
-
-    def of_label(code: int, name: str) -> Proportion:
-        is_target, is_predicted = (targets == code).astype(float), (predictions == code).astype(float)
-        both = is_target * is_predicted
-        if name == "f1":
-            return Proportion(both, is_target + is_predicted - both, _f1_of_jaccard)
-        return Proportion(both, is_predicted if name == "precision" else is_target)
 
     given = {
         "balanced_accuracy": of(
             "balanced_accuracy",
             balanced_accuracy,
-            shares=lambda: [of_label(code, "recall") for code in np.unique(targets)],
+            shares=lambda: [label_share("recall", targets == code, predictions == code) for code in np.unique(targets)],
         ),
         "mcc": of("mcc", mcc, ONE_CLASS),
         "cohen_kappa": of("cohen_kappa", cohen_kappa, CONSTANT_LABELS),
@@ -152,27 +146,17 @@ def label_statistics(
         "krippendorff_alpha": of("krippendorff_alpha", nominal_alpha, CONSTANT_LABELS),
         "accuracy": proportion("accuracy", 1 - differs, np.ones(len(differs))),
     }
+    rows = LabelRows(targets, predictions, found[:scored], average)
     if positive is not None:
-        is_target, is_predicted = (targets == positive).astype(float), (predictions == positive).astype(float)
-        both = is_target * is_predicted
-        either = is_target + is_predicted - both
-        return given | {
-            "precision": proportion("precision", both, is_predicted, "the positive label is never predicted"),
-            "recall": proportion("recall", both, is_target, "the positive label is never the target"),
-            "f1": proportion("f1", both, either, "the positive label does not occur", _f1_of_jaccard),
-        }
+        return given | positive_statistics(rows, positive, beta)
 
-    def macro(name: str, formula: Callable[[Floats, Floats, Floats], tuple[Floats, Floats]]) -> Statistic:
-        def value(counts: Counts) -> Floats:
-            return _macro(*formula(_diagonal(counts), *_sides(counts)), counts, scored)
+    def averaged(name: str) -> Statistic:
+        shares = rows.shares_of(name, beta)
+        return rows.proportion_of(name, differs) or of(
+            name, lambda counts: rows.averaged(name, counts, beta), shares=shares
+        )
 
-        return of(name, value, shares=lambda: [of_label(code, name) for code in found[:scored]])
-
-    return given | {
-        "precision": macro("precision", lambda right, targets, predictions: (right, predictions)),
-        "recall": macro("recall", lambda right, targets, predictions: (right, targets)),
-        "f1": macro("f1", lambda right, targets, predictions: (2 * right, targets + predictions)),
-    }
+    return given | {name: averaged(name) for name in AVERAGED}
 
 
 def _with_disagreement(counts: Counts, rows: float) -> Counts:
@@ -181,8 +165,3 @@ def _with_disagreement(counts: Counts, rows: float) -> Counts:
     pairs = agreed[:, :, None] * agreed[:, None, :] * (1 - np.eye(counts.shape[1]))
     more: Counts = counts + rows * pairs * ratio(np.ones(len(counts)), pairs.sum(axis=(1, 2)))[:, None, None]
     return more
-
-
-def _f1_of_jaccard(share: Any) -> Any:
-    """F1 of the rows with the positive label on both sides among those with it on either."""
-    return 2 * share / (1 + share)

@@ -12,12 +12,14 @@ from verdict_cli.language.metric_registry import REQUIRED_KEYS, Metric, MetricIn
 from verdict_cli.language.units.pairwise import TIE
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
-from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
+from verdict_cli.stats.metrics import confusion, length_control, numbers, ordinal, panel, probability, ranks, raters
 from verdict_cli.stats.metrics.statistic import NORMALIZING_SCALES, Statistic, proportion
 
 RowMask = npt.NDArray[np.bool_]
 NOMINAL = ("classification", "pairwise")
 CHOICES = ("A", "B")
+BY_CLUSTER: tuple[MetricInput, ...] = ("within", "samples")
+"""Inputs of metrics that are the mean of one value for each cluster."""
 
 
 def metric_input(name: str, data: EvaluationData) -> MetricInput:
@@ -27,6 +29,8 @@ def metric_input(name: str, data: EvaluationData) -> MetricInput:
     own = metric.inputs[0]
     if data.panel:
         return "panel"
+    if own == "samples":
+        return own
     if metric.formula is not None or own not in ("labels", "numbers", "ranking"):
         return own
     if data.kind == "ranking":
@@ -57,10 +61,12 @@ def usable(of: MetricInput, data: EvaluationData) -> RowMask:
     if data.wrong and counts_wrong_rows(of):
         return _has_target(data)
     present = _has_prediction(of, data)
-    if of in ("choice", "choice_length"):
+    if of in ("choice", "choice_length", "lengths"):
         present = present & ~_labels_in(data.prediction, data, (TIE,))
+    if of in ("choice_length", "lengths"):
+        present = present & data.longer.present
     if of == "choice_length":
-        present = present & data.longer.present & (data.longer.numbers != 0)
+        present = present & (data.longer.numbers != 0)
     return np.logical_and(_has_target(data), present) if needs_target(of) else present
 
 
@@ -74,8 +80,8 @@ def _has_prediction(of: MetricInput, data: EvaluationData) -> RowMask:
         return judged_rows(data)
     if of == "consistent":
         return data.consistent.present
-    if of in ("value", "probability"):
-        return (data.value if of == "value" else data.probability).present
+    if of in ("value", "samples", "probability"):
+        return (data.probability if of == "probability" else data.value).present
     return np.not_equal(data.prediction, MISSING)
 
 
@@ -96,6 +102,8 @@ def key_columns(of: MetricInput, data: EvaluationData) -> tuple[npt.NDArray[np.g
     if of == "consistent":
         return (data.consistent.numbers,)
     if of == "choice_length":
+        return (data.prediction, np.sign(data.longer.numbers))
+    if of == "lengths":
         return (data.prediction, data.longer.numbers)
     if of == "value":
         return (data.value.numbers,)
@@ -113,10 +121,10 @@ def wrong_types(of: MetricInput, data: EvaluationData) -> str:
         return "" if data.kind != "ranking" else "a panel's votes are labels or numbers, not rankings"
     if of == "consistent":
         return "" if data.consistent.types == {"bool"} else "`consistent` is not true or false"
-    if of in ("choice", "choice_length"):
+    if of in ("choice", "choice_length", "lengths"):
         found = {data.labels[code] for code in np.unique(data.prediction) if code != MISSING}
         return "" if found <= {*CHOICES, TIE} else "it needs choices between A and B"
-    if of == "value":
+    if of in ("value", "samples"):
         return "" if data.value.numeric else "the value is text: write an expression that gives a number or true/false"
     if of == "probability":
         if not data.probability.numeric:
@@ -167,6 +175,10 @@ def _built_in(of: MetricInput, data: EvaluationData, at: Ints) -> dict[str, Stat
         first = _labels_in(data.prediction[at], data, CHOICES[:1])
         longer = (first == (data.longer.numbers[at] > 0)).astype(float)
         return {"longer_preference": proportion("longer_preference", longer, np.ones(len(at)))}
+    if of == "lengths":
+        wins = _labels_in(data.prediction[at], data, CHOICES[:1]).astype(np.float64)
+        size = length_control.length_effect(data.longer.numbers[at], data.longer.numbers[data.longer.present])
+        return {"length_controlled_win_rate": length_control.length_controlled_win_rate(wins, size)}
     if of == "value":
         return numbers.number_values(data.value.numbers[at], data.value.types == {"bool"}, data.value.bounds)
     if of == "probability":
@@ -175,7 +187,7 @@ def _built_in(of: MetricInput, data: EvaluationData, at: Ints) -> dict[str, Stat
         return probability.probability_statistics(data.probability.numbers[at], positive[at])
     if of == "numbers":
         x, y = data.predictions.numbers[at], data.targets.numbers[at]
-        return numbers.number_pairs(x, y) | ranks.rank_pairs(x, y)
+        return numbers.number_pairs(x, y) | ranks.rank_pairs(x, y) | ordinal.ordinal_pairs(x, y)
     if of == "ranking":
         texts = (*data.labels, None)
         given = ranks.rankings([texts[c] for c in data.target[at]], [texts[c] for c in data.prediction[at]])
@@ -184,7 +196,10 @@ def _built_in(of: MetricInput, data: EvaluationData, at: Ints) -> dict[str, Stat
         return given
     prediction = np.where(data.prediction[at] == MISSING, len(data.labels), data.prediction[at])
     missing = bool((prediction == len(data.labels)).any())
-    return confusion.label_statistics(data.target[at], prediction, len(data.labels) + missing, data.positive, missing)
+    labels = len(data.labels) + missing
+    return confusion.label_statistics(
+        data.target[at], prediction, labels, data.positive, missing, data.average, data.beta
+    )
 
 
 def _panel(data: EvaluationData, at: Ints) -> dict[str, Statistic]:
@@ -201,7 +216,10 @@ def _panel(data: EvaluationData, at: Ints) -> dict[str, Statistic]:
         errors = values
     elif len(data.labels) <= 2:
         errors = [_or_nan(vote == 0, vote != MISSING) for vote in votes]
-    return panel.panel_statistics(votes, values, errors, nominal)
+    numeric = all(column.numeric for column in data.panel)
+    return panel.panel_statistics(votes, values, errors, nominal) | raters.rater_statistics(
+        votes, values, data.k, numeric=numeric
+    )
 
 
 def _or_nan(holds: RowMask, known: RowMask) -> Floats:

@@ -8,27 +8,30 @@ interval level: of two observers it is one minus the mean squared difference ove
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from verdict_cli.language.metric_registry import POSITIVE
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.metrics.statistic import (
     LOG,
     TOO_LARGE,
     Statistic,
     Sums,
+    TransformedStatistic,
+    WeightedValues,
     mean_of_values,
     proportion,
     ratio,
     statistic_of,
 )
 
+ENOUGH = 60
+"""So many rows show the tails of values whose variance is wanted: skewed values need more of them than errors do."""
 FLOAT_ROUNDING = 1e-12
 """A variance below this share of the second moment is rounding: the values are constant."""
-
-ENOUGH = 20
-"""The interval of the variance of fewer rows or clusters is too narrow (measured by benchmarks/interval_coverage.py)."""
 
 
 def _spread(second: Floats, first: Floats) -> Floats:
@@ -76,6 +79,15 @@ def _residuals(x: Floats, y: Floats) -> Floats:
     return found
 
 
+def _mean_square(values: Floats) -> Statistic:
+    """The mean of the squares, with an interval that allows for heavy tails."""
+    with np.errstate(over="ignore"):
+        squares = values**2
+    return Statistic(
+        mean_of_values(squares), bounds=POSITIVE, interval="skewness", scale=LOG, varies=(values,), tails=(values,)
+    )
+
+
 def _centred(values: Floats) -> Floats:
     if len(values) and values.min() == values.max():
         return np.zeros(len(values))
@@ -93,6 +105,7 @@ def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
             undefined if moments.finite else TOO_LARGE,
             varies=(x - y,) if name in ("mae", "rmse") else (x, y),
             tails={"rmse": (x - y,), "pearson": (_residuals(x, y),)}.get(name, ()),
+            shown_from=ENOUGH if name == "pearson" else 0,
         )
 
     def pearson(m: Means) -> Floats:
@@ -106,12 +119,19 @@ def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
         return 1 - ratio(m.square, 2 * pooled * ratio(2 * m.n, 2 * m.n - 1))
 
     same = "predictions and targets are all the same value"
+    root = of("rmse", lambda m: np.sqrt(m.square))
+    square = replace(root, at=lambda weights: moments(weights).square, interval="skewness")
     return {
-        "pearson": of("pearson", pearson, "the predictions or the targets are all the same value"),
+        "pearson": replace(
+            of("pearson", pearson, "the predictions or the targets are all the same value"),
+            unexplained=tuple(_mean_square(_residuals(*sides)) for sides in ((x, y), (y, x))),
+        ),
         "weighted_kappa": of("weighted_kappa", kappa, same),
         "krippendorff_alpha": of("krippendorff_alpha", alpha, same),
         "mae": of("mae", lambda m: m.distance),
-        "rmse": of("rmse", lambda m: np.sqrt(m.square)),
+        "rmse": replace(
+            root, tails=(), transformed=TransformedStatistic(square, lambda mean: float(max(mean, 0.0) ** 0.5))
+        ),
     }
 
 
@@ -136,13 +156,32 @@ def number_values(x: Floats, boolean: bool, bounds: tuple[float, float] | None =
         middle: Floats = (ordered.keys[low] + ordered.keys[high]) / 2
         return middle
 
+    # Of values on a scale, half at each end vary most; no sample has more than twice that (of two rows).
+    most = np.inf if bounds is None else (bounds[1] - bounds[0]) ** 2 / 2
     return {
         "mean": proportion("mean", x, np.ones(len(x))) if boolean else _mean(x, bounds),
-        "variance": statistic_of(
-            "variance", variance, "one row has no variance", least_units=ENOUGH, varies=(x,), tails=(x,)
+        "variance": _variance_of_binary(variance, x)
+        if boolean
+        else statistic_of(
+            "variance",
+            variance,
+            "one row has no variance",
+            bounds=(0.0, most),
+            varies=(x,),
+            tails=(x,),
+            shown_from=ENOUGH,
         ),
         "median": statistic_of("median", median, ordered=x),
     }
+
+
+def _variance_of_binary(variance: WeightedValues, x: Floats) -> Statistic:
+    """The variance of zeros and ones: a function of their share of ones."""
+    share = proportion("mean", x, np.ones(len(x)))
+    transformed = TransformedStatistic(share, lambda ones: ones * (1 - ones), peak=0.5)
+    return statistic_of(
+        "variance", variance, "one row has no variance", interval="transformed", transformed=transformed
+    )
 
 
 def _mean(x: Floats, bounds: tuple[float, float] | None) -> Statistic:
@@ -150,5 +189,7 @@ def _mean(x: Floats, bounds: tuple[float, float] | None) -> Statistic:
     if bounds is not None:  # ratings are not skewed to one side: the logarithm covers 1 to 5 no better, often less
         return statistic_of("mean", mean_of_values(x), bounds=bounds, varies=(x,))
     if len(x) and x.min() >= 0:
-        return statistic_of("mean", mean_of_values(x), bounds=(0.0, np.inf), scale=LOG, varies=(x,))
+        return statistic_of(
+            "mean", mean_of_values(x), bounds=(0.0, np.inf), interval="skewness", scale=LOG, varies=(x,)
+        )
     return statistic_of("mean", mean_of_values(x), varies=(x,))

@@ -1,9 +1,4 @@
-"""Metrics of order: Spearman's and Kendall's coefficients on numbers, on rankings row by row, and within clusters.
-
-Correlations within each cluster are averaged: Fabbri et al. (2021) and Liu et al. (2023) report them of summaries within each
-document. A cluster whose predictions or targets are all equal has no correlation and is left out. The clusters are the
-sample: each gives one value, and the interval is that of their mean. Oracle: scipy.
-"""
+"""Metrics of order: Spearman's and Kendall's coefficients on numbers, and on rankings row by row. Oracle: scipy."""
 
 from __future__ import annotations
 
@@ -12,11 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from verdict_cli.language.metric_registry import SIGNED
-from verdict_cli.stats.columns.column import MISSING, Floats, Ints
-from verdict_cli.stats.columns.row_data import EvaluationData
-from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.metrics.numbers import number_pairs
+from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.metrics.statistic import (
     IDENTITY,
     Statistic,
@@ -139,33 +130,3 @@ def _coefficients(target: Any, prediction: Any) -> tuple[float, float, float] | 
     gains = np.arange(k - 1, -1, -1)
     ndcg = float((gains / np.log2(order + 2)).sum() / (gains / np.log2(np.arange(k) + 2)).sum())
     return 1 - 6 * squared_distance / (k * (k**2 - 1)), 1 - 4 * discordant / (k * (k - 1)), ndcg
-
-
-NO_CORRELATION = "no cluster has different predictions and different targets"
-
-
-def correlation_by_cluster(metric: str, data: EvaluationData, rows: Ints) -> Floats:
-    """The coefficient within each cluster of these rows, at the cluster's code; NaN where it has none."""
-    assert data.cluster is not None
-    codes = data.cluster[rows]
-    found = np.full(int(data.cluster.max(initial=MISSING)) + 1, np.nan)
-    order = np.argsort(codes, kind="stable")
-    clusters, starts = np.unique(codes[order], return_index=True)
-    for code, of in zip(clusters, np.split(rows[order], starts[1:]), strict=True):
-        x, y = data.predictions.numbers[of], data.targets.numbers[of]
-        if code != MISSING and len(of) > 1 and np.ptp(x) > 0 and np.ptp(y) > 0:
-            found[code] = _correlation(metric, x, y)
-    return found
-
-
-def mean_of_clusters(values: Floats, bounds: tuple[float, float] = SIGNED) -> tuple[Sample, Statistic]:
-    """The mean of the clusters' values that are defined, and the sample that they are."""
-    kept = values[np.isfinite(values)]
-    sample = Sample.of((kept,))
-    return sample, Statistic(mean_of_values(kept[sample.first]), NO_CORRELATION, bounds)
-
-
-def _correlation(metric: str, x: Floats, y: Floats) -> float:
-    name = metric.removesuffix("_within")
-    given = number_pairs(x, y) if name == "pearson" else rank_pairs(x, y)
-    return float(given[name].at(np.ones((1, len(x))))[0])

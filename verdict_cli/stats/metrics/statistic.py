@@ -84,12 +84,14 @@ Transform = Callable[[Any], Any]
 class Proportion:
     """A share of rows: of the `trials` at each atom (1 where the row counts, else 0), the `hits`.
 
-    `transform` makes the metric of the share, where it is not the share itself.
+    `transform` makes the metric of the share, where it is not the share itself. In a mean of shares, `weight` is 1 at the
+    atoms whose rows are its weight (None: all shares count alike).
     """
 
     hits: Floats
     trials: Floats
     transform: Transform | None = None
+    weight: Floats | None = None
 
     def metric_of(self, share: float) -> float:
         """The metric's value at a share."""
@@ -107,10 +109,12 @@ class CalibrationBins:
 
 @dataclass(frozen=True, slots=True)
 class TransformedStatistic:
-    """Another statistic, whose value and interval ends `transform` maps to the metric's."""
+    """Another statistic, whose value and interval ends `transform` maps to the metric's; it is monotone, or monotone on
+    either side of its largest value, which is at `peak`."""
 
     inner: Statistic
     transform: Callable[[float], float]
+    peak: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +136,13 @@ class Statistic:
         scale: Where a jackknife interval is symmetric.
         with_disagreement: The value if, beside rows that all agree, this many rows did not: counts, rows -> value.
         blockwise: Whether a resample of many distinct rows is too slow, so that blocks are taken.
-        least_units: The rows or clusters below which it has no interval.
         rounding: What whole counts add to the variance: counts -> variance.
         classes: The classes of the atoms, of which each needs `least_rows` rows for an interval without a warning.
         varies: Values at the atoms; if nearly all rows have one of them, enough others are needed.
         least_rows: The rows that the rarest class needs.
-        tails: Values at the atoms whose square decides the metric: with heavy tails its interval has a warning.
+        tails: Values at the atoms whose square decides the metric: few rows do not show how heavy their tails are.
+        unexplained: Of a correlation: the mean squared residual of either side, given the other.
+        shown_from: The rows from which on they show it, even if they are plainly not normal.
     """
 
     at: WeightedValues
@@ -153,12 +158,13 @@ class Statistic:
     scale: NormalizingScale = IDENTITY
     with_disagreement: Callable[[Floats, float], float] | None = None
     blockwise: bool = False
-    least_units: int = 0
     rounding: Callable[[Floats], float] | None = None
     classes: tuple[Floats, ...] = ()
     varies: tuple[Floats, ...] = ()
     least_rows: int = 10
     tails: tuple[Floats, ...] = ()
+    shown_from: int = 0
+    unexplained: tuple[Statistic, ...] = ()
 
     @property
     def smooth(self) -> bool:

@@ -23,6 +23,10 @@ _SCHEMA_KEY = b"verdict.schema"
 _SCALARS: dict[type, ColumnKind] = {type(None): "null", bool: "bool", int: "int", float: "float", str: "str"}
 
 
+ORDERED_KEY = "x-ordered"
+"""The key of a declared schema that says that its values go from the worst to the best."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeclaredType:
     """What a pipeline declares of a column's values: the JSON Schema of its field type, a scale's values worst first."""
@@ -33,6 +37,12 @@ class DeclaredType:
     def values(self) -> tuple[Any, ...]:
         """All values in order, where they are listed."""
         return tuple(self.schema.get("enum", ()))
+
+    @property
+    def ranks(self) -> Mapping[str, int]:
+        """Words of an ordered scale with their places, 1 for the worst; empty for other values."""
+        words = self.values if self.schema.get(ORDERED_KEY) and all(isinstance(one, str) for one in self.values) else ()
+        return {word: place for place, word in enumerate(words, 1)}
 
     @property
     def bounds(self) -> tuple[float, float] | None:

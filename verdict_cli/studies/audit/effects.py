@@ -19,7 +19,7 @@ from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.evaluation_results import outcome_cell
 from verdict_cli.stats.intervals.interval_methods import MetricValue, wilson
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
-from verdict_cli.stats.metrics.ranks import mean_of_clusters
+from verdict_cli.stats.metrics.by_cluster import mean_of_clusters
 from verdict_cli.stats.paired import pair, paired_difference, run_rows
 from verdict_cli.stats.permutation import sign_flip_test
 from verdict_cli.stats.re_extract import recorded_replies
