@@ -45,9 +45,9 @@ def judged(look: Any, address: str, **options: Any) -> Any:
 
 def test_runs_are_listed_searched_and_two_are_compared(viewer, look):
     page = look(f"{viewer}/").page
-    assert page.locator(ROWS).count() == 4
+    assert page.locator(ROWS).count() == 5
     page.get_by_label("Search runs").fill("sample/")
-    wait_told(page, "2 of 4")
+    wait_told(page, "2 of 5")
     for box in page.get_by_role("checkbox").all():
         box.check()
     page.get_by_role("button", name="Compare selected").click()
