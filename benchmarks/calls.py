@@ -52,10 +52,10 @@ CASES = (
     ("CoT → 2 judges → pool", FOUR, 3, 1_000, 128),
 )
 COSTS = (
-    ("native", ONE, "aiohttp", 3_000, 12_000, 256),
+    ("native", ONE, "pyreqwest", 3_000, 12_000, 256),
     ("litellm", ONE.replace("-mini}", "-mini, params: {drop_params: true}}"), "litellm", 300, 1_300, 64),
 )
-"""Label, pipeline, the client of floor.py, two numbers of rows whose difference counts, concurrent calls."""
+"""Label, pipeline, the bare client (that of `bare_client.py`, or one of floor.py), two numbers of rows whose difference counts, concurrent calls."""
 
 
 def serve(latency_s: float = LATENCY_S) -> tuple[subprocess.Popen[bytes], str]:
@@ -94,9 +94,12 @@ def against(latency_s: float | None) -> Iterator[None]:
 
 def floor(url: str, client: str, concurrency: int, calls: int) -> float:
     """Seconds of CPU a call of a bare client that does the same requests and parses the same replies."""
+    folder = SHARED / "bench"
     command = [sys.executable, "floor.py", "--client", client, "--loop", "uvloop", "--base", url]
     command += ["--concurrency", str(concurrency), "--calls", str(calls)]
-    done = subprocess.run(command, cwd=SHARED / "bench", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    if client == "pyreqwest":  # the program's own library
+        folder, command = ROOT / "benchmarks", [sys.executable, "bare_client.py", url, str(calls), str(concurrency)]
+    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
     return float(json.loads(done.stdout)["cpu_ms_per_call"]) / 1000
 
 
