@@ -242,7 +242,7 @@ class RunFacts:
     ``abstained`` counts the rows that have no verdict because a unit abstained. ``calibrated`` is when the oldest
     calibration in use was fitted, "" without one. ``reasons`` has the first message of each kind of failure.
     ``replay`` names the recording that answered all calls, "" where models did. ``digests`` has the SHA-256 of the run's
-    files by name, once its report is written.
+    files by name, once its report is written. ``part_rows`` is the number of rows in each of its parts, 0 if it has one.
     """
 
     name: str
@@ -276,6 +276,7 @@ class RunFacts:
     reasons: Mapping[str, str] = field(default_factory=dict)
     replay: str = ""
     digests: Mapping[str, str] = field(default_factory=dict)
+    part_rows: int = 0
 
 
 Ask = Callable[[Request], Awaitable[Reply]]

@@ -88,6 +88,16 @@ def run(
             help="With --engine ray: the cluster, e.g. auto or ray-head:6379. [default: a local Ray]",
         ),
     ] = None,
+    part_rows: Annotated[
+        int | None,
+        typer.Option(
+            "--part-rows",
+            metavar="N",
+            min=1_000,
+            help="Keep a run of more than N rows in parts of N rows, which a resumed run does not read again. "
+            "[default: 10,000 for more than 50,000 rows]",
+        ),
+    ] = None,
     yes: Yes = False,
     untrusted: Untrusted = False,
     sign: Sign = None,
@@ -115,6 +125,7 @@ def run(
         inconclusive=inconclusive.value,
         engine=engine,
         ray_address=ray_address,
+        part_rows=part_rows,
         yes=yes,
         sign=sign,
     )
@@ -167,10 +178,13 @@ def judged_dataset(
     inconclusive: Inconclusive = "fail",
     engine: Engine = Engine.LOCAL,
     ray_address: str | None = None,
+    part_rows: int | None = None,
     yes: bool = False,
     sign: Path | None = None,
 ) -> Report:
     """Run with the options of `verdict run`, and return the report. Exits where the run is stopped before its end."""
+    from verdict_cli.storage.object_store.folder import is_remote_url
+
     if how.fresh and retry_failed:
         raise UsageError("--fresh leaves nothing that --retry-failed could retry", hint="give one of them")
     if update and (how.fresh or out is None):
@@ -182,6 +196,10 @@ def judged_dataset(
         )
     if ray_address is not None and engine is not Engine.RAY:
         raise UsageError("--ray-address needs --engine ray", hint="give both, or leave --ray-address out")
+    if part_rows is not None and (engine is Engine.RAY or (out is not None and is_remote_url(str(out)))):
+        raise UsageError(
+            "--part-rows needs --engine local and a path for --out", hint="leave --part-rows out, or give both"
+        )
     if trace and engine is Engine.RAY:
         raise UsageError("--trace does not reach Ray's workers", hint="run it with --engine local")
     from verdict_cli.cli.multi_run import execute_or_exit
@@ -217,6 +235,7 @@ def judged_dataset(
             update=update,
             engine=engine.value,
             ray_address=ray_address,
+            part_rows=part_rows,
             spans=spans,
             preload=partial(preload_report, plan),
         )

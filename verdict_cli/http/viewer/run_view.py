@@ -26,7 +26,7 @@ from verdict_cli.report.report_context import prompt_columns
 from verdict_cli.report.row_details import row_details
 from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.evaluation_results import scored_rows
-from verdict_cli.storage.datasets.parquet import open_parquet
+from verdict_cli.storage.datasets.parquet import count_rows, open_parquet
 from verdict_cli.storage.tables.arrow_vectors import truths
 from verdict_cli.storage.tables.human_labels import FILE, NOTHING, add_label, label_key, read_labels
 from verdict_cli.storage.tables.reader import read_arrow, read_rows
@@ -46,8 +46,8 @@ class RunView:
         self.run = run
         self.results = run.directory.results
         self.stamp = run.stamp
+        self.rows = count_rows(self.results)
         with open_parquet(self.results) as file:
-            self.rows: int = file.metadata.num_rows
             self.kinds = {field.name: column_kind(field.type) for field in file.schema_arrow}
         self.evaluation = EvaluationColumns({})
         self._queries: OrderedDict[tuple[Any, ...], RowPositions] = OrderedDict()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -84,24 +84,30 @@ def scan(
     return DatasetFacts(rows, total, skipped, columns, fingerprint, selection, stamps=stamps)
 
 
-def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING) -> Iterator[Row]:
+def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING, *, skipped: Sequence[range] = ()) -> Iterator[Row]:
     """The selected rows in the dataset's order, streamed; ``selection`` is that of a `scan`. Equal rows share a key.
 
+    ``skipped`` are ascending ranges of places among the selected rows, which are read past.
     A sample is drawn without replacement by selection sampling (Knuth, The Art of Computer Programming,
     volume 2, 3.4.2, algorithm S), which needs no list of the rows drawn.
     """
-    taken = 0
+    taken = place = 0
+    ranges = iter(skipped)
+    skip = next(ranges, None)
     remaining, left, draw = selection.sample, selection.kept, random.Random(selection.seed).random
     for index, (record, source) in enumerate(_records(dataset)):
         if source is None or isinstance(source, Problem):
             continue
-        if remaining is None:
-            yield _row(dataset, index, record, source)
-        else:
-            if draw() * left < remaining:
-                remaining -= 1
-                yield _row(dataset, index, record, source)
+        if remaining is not None:
+            chosen = draw() * left < remaining
+            remaining -= chosen
             left -= 1
+        if remaining is None or chosen:
+            while skip is not None and place >= skip.stop:
+                skip = next(ranges, None)
+            if skip is None or place < skip.start:
+                yield _row(dataset, index, record, source)
+            place += 1
         taken += 1
         if taken == selection.limit or remaining == 0:
             return
@@ -197,21 +203,28 @@ def file_stamps(dataset: Dataset) -> tuple[tuple[int, ...], ...]:
     return tuple((file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns) for file in found)
 
 
+def reading_settings(dataset: Dataset) -> bytes:
+    """All settings that change rows, or decide which of them are read."""
+    return orjson.dumps(_settings(dataset))
+
+
+def _settings(dataset: Dataset) -> list[Any]:
+    return [
+        sorted(dataset.columns.items()),
+        dataset.id,
+        *([dataset.delimiter] if dataset.delimiter else []),
+        dataset.rules,
+        dataset.skip_bad_rows,
+    ]
+
+
 def dataset_fingerprint(dataset: Dataset, selection: Selection) -> str:
     """32 hex digits (BLAKE2b) over the files' bytes and formats and all settings that select or change rows.
 
     Names, folders and times of the files do not count, nor does the seed if no sample is drawn.
     """
     drawn = None if selection.sample is None else [selection.sample, selection.seed]
-    settings = [
-        sorted(dataset.columns.items()),
-        dataset.id,
-        *([dataset.delimiter] if dataset.delimiter else []),
-        dataset.rules,
-        dataset.skip_bad_rows,
-        selection.limit,
-        drawn,
-    ]
+    settings = [*_settings(dataset), selection.limit, drawn]
     digest = hashlib.blake2b(orjson.dumps(settings), digest_size=16)
     for path in dataset.files:
         digest.update(f"{format_of(path)}{compression_of(path)}".encode())
