@@ -170,3 +170,28 @@ def test_the_parts_of_a_run_cannot_be_changed_when_it_is_resumed(told: Any) -> N
     assert "holds a run in parts of 1,000 rows, which --part-rows cannot change" in printed
     code, printed = told("run", "p.yaml", "d.jsonl", "--out", "one", "--part-rows", "1000")
     assert "holds a run in one part" in printed
+
+
+def test_a_resumed_run_does_not_check_the_same_data_again(
+    runs: Path, told: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from verdict_cli.cli import open_dataset
+
+    checked: list[str] = []
+    check = open_dataset.preflight
+
+    def note(plan: Any, *given: Any, **more: Any) -> Any:
+        checked.append(plan.name)
+        return check(plan, *given, **more)
+
+    monkeypatch.setattr(open_dataset, "preflight", note)
+    assert told("run", "p.yaml", "d.jsonl", "--out", "two", "--quiet")[0] == 0
+    assert checked == []
+    assert told("run", "p.yaml", "d.jsonl", "--out", "one", "--quiet")[0] == 0
+    assert checked == ["t"]
+    (runs / "q.yaml").write_text(PIPELINE.replace("source.label,", "source.text,"))
+    assert told("run", "q.yaml", "d.jsonl", "--out", "two", "--quiet")[0] == 2
+    (runs / "e.jsonl").write_text((runs / "d.jsonl").read_text() + "{\n")
+    code, printed = told("run", "p.yaml", "e.jsonl", "--out", "two", "--quiet")
+    assert code == 2
+    assert "not valid JSON" in printed

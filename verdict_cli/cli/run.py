@@ -183,7 +183,7 @@ def judged_dataset(
     sign: Path | None = None,
 ) -> Report:
     """Run with the options of `verdict run`, and return the report. Exits where the run is stopped before its end."""
-    from verdict_cli.storage.object_store.folder import is_remote_url
+    from verdict_cli.storage.object_store.folder import is_remote_url, path_of
 
     if how.fresh and retry_failed:
         raise UsageError("--fresh leaves nothing that --retry-failed could retry", hint="give one of them")
@@ -209,6 +209,7 @@ def judged_dataset(
     from verdict_cli.cli.spending import tell_cost
     from verdict_cli.cli.trace_option import trace_to_otel
     from verdict_cli.report.write_report import preload_report
+    from verdict_cli.run.checked_data import checked_earlier
     from verdict_cli.run.job import Stop
     from verdict_cli.run.session import open_run
     from verdict_cli.run.signature import signing_key
@@ -223,7 +224,11 @@ def judged_dataset(
         stopping(stop),
     ):
         dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
-        facts = check_data(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed, traced=trace)
+        chosen = {"limit": how.limit, "sample": how.sample, "seed": how.seed}
+        facts = None
+        if not (how.fresh or trace or (out is not None and is_remote_url(str(out)))):
+            facts = checked_earlier(None if out is None else Path(path_of(str(out))), plan, dataset, **chosen)
+        facts = facts or check_data(plan, dataset, **chosen, traced=trace)
         options = how.run_options(
             plan,
             dataset,

@@ -10,6 +10,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from verdict_cli.messages import RunFacts
+from verdict_cli.run.checked_data import keep_checked
 from verdict_cli.run.job import RunJob
 from verdict_cli.run.part_layout import PARTS, PartLayout, part_name
 from verdict_cli.run.part_mark import PartMark, RowRange
@@ -37,6 +38,7 @@ async def claim_parts(job: RunJob, root: Journal) -> dict[int, PartMark]:
     elif _made_of(earlier) != _made_of(job.start):
         await _update(job, layout, root, same_data=earlier.data_fingerprint == job.start.data_fingerprint)
     start_run(job)
+    keep_checked(job)
     marks = layout.marks(job.start)
     if job.retry_failed:
         for number in [number for number, mark in marks.items() if mark.counts.failed]:

@@ -17,6 +17,8 @@ from verdict_cli.run import run_parts
 from verdict_cli.run.part_layout import PartLayout
 from verdict_cli.run.part_mark import PartMark
 from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.storage.datasets.dataset import Dataset
+from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.journal import Journal
 from verdict_cli.storage.tables.reader import read_table
 
@@ -318,3 +320,26 @@ def test_a_budget_counts_the_cost_of_finished_parts(bench: Any) -> None:
         with pytest.raises(BudgetError):
             bench.run(job)
     assert len(bench.asked) == 12
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+@pytest.mark.parametrize("dropped", [(), (0,), (0, 1), (1,), (0, 2), (0, 1, 2, 3, 4)])
+def test_rows_of_finished_parts_are_read_past(dropped: tuple[int, ...], ending: str, tmp_path: Path) -> None:
+    lines = [f"text {place % 3}" for place in range(23)]
+    paths = (tmp_path / f"a.{ending}", tmp_path / f"b.{ending}")
+    for path, part in zip(paths, (lines[:7], lines[7:]), strict=True):
+        rows = (
+            [json.dumps({"text": text}) + "\n\n" for text in part]
+            if ending == "jsonl"
+            else ["text\n", *map("{}\n".format, part)]
+        )
+        path.write_text("".join(rows))
+    dataset = Dataset(files=paths)
+    skipped = [range(5 * part, min(23, 5 * part + 5)) for part in dropped]
+    every = list(stream_rows(dataset))
+    expected = [row for row in every if not any(row.index in span for span in skipped)]
+    assert list(stream_rows(dataset, skipped=skipped)) == expected
+    kept = Dataset(files=paths, keep=lambda source: source["text"] != "text 1")
+    every = list(stream_rows(kept))
+    expected = [row for place, row in enumerate(every) if not any(place in span for span in skipped)]
+    assert list(stream_rows(kept, skipped=skipped)) == expected

@@ -92,10 +92,14 @@ def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING, *, skipped:
     volume 2, 3.4.2, algorithm S), which needs no list of the rows drawn.
     """
     taken = place = 0
+    unread = _unread(dataset, selection, skipped)
     ranges = iter(skipped)
     skip = next(ranges, None)
     remaining, left, draw = selection.sample, selection.kept, random.Random(selection.seed).random
-    for index, (record, source) in enumerate(_records(dataset)):
+    for index, (record, source) in enumerate(_records(dataset, unread)):
+        if index < unread:
+            taken = place = index + 1
+            continue
         if source is None or isinstance(source, Problem):
             continue
         if remaining is not None:
@@ -122,8 +126,23 @@ def _format(dataset: Dataset, path: Path) -> _Format:
     )
 
 
-def _records(dataset: Dataset) -> Iterator[tuple[Any, Mapping[str, Any] | Problem | None]]:
-    """Each row's record, and its source: None if ``where`` drops it, a Problem for a bad row to skip."""
+def _unread(dataset: Dataset, selection: Selection, skipped: Sequence[range]) -> int:
+    """How many records at the start need not be read: those of skipped rows, where each record is a row."""
+    if dataset.cast or dataset.keep or dataset.skip_bad_rows or selection.sample is not None:
+        return 0
+    end = 0
+    for rows in skipped:
+        if rows.start != end:
+            break
+        end = rows.stop
+    return end
+
+
+def _records(dataset: Dataset, unread: int = 0) -> Iterator[tuple[Any, Mapping[str, Any] | Problem | None]]:
+    """Each row's record, and its source: None if ``where`` drops it, a Problem for a bad row to skip.
+
+    The first ``unread`` have no source: they were checked, and are not needed.
+    """
     needed = frozenset(required_columns(dataset).values())
     for path in dataset.files:
         source = _format(dataset, path)
@@ -131,7 +150,12 @@ def _records(dataset: Dataset) -> Iterator[tuple[Any, Mapping[str, Any] | Proble
             absent = missing_required(dataset, names)
             if absent:
                 raise DataError(absent.at(str(path), 1, 0, ""))
-        for position, record in source.records(path):
+        lines = source.records is json_files.jsonl_records
+        for position, record in json_files.jsonl_records(path, unread) if lines else source.records(path):
+            if unread > 0:
+                unread -= 1
+                yield record, None
+                continue
             item = record if isinstance(record, Problem) else _source(dataset, needed, record)
             if isinstance(item, Problem):
                 line = source.line_of(path, position) if source.line_of else position
