@@ -224,11 +224,12 @@ def judged_dataset(
         stopping(stop),
     ):
         dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
-        chosen = {"limit": how.limit, "sample": how.sample, "seed": how.seed}
+        limit, sample, seed = how.limit, how.sample, how.seed
         facts = None
         if not (how.fresh or trace or (out is not None and is_remote_url(str(out)))):
-            facts = checked_earlier(None if out is None else Path(path_of(str(out))), plan, dataset, **chosen)
-        facts = facts or check_data(plan, dataset, **chosen, traced=trace)
+            directory = None if out is None else Path(path_of(str(out)))
+            facts = checked_earlier(directory, plan, dataset, limit=limit, sample=sample, seed=seed)
+        facts = facts or check_data(plan, dataset, limit=limit, sample=sample, seed=seed, traced=trace)
         options = how.run_options(
             plan,
             dataset,

@@ -19,7 +19,7 @@ from verdict_cli.run.part_layout import PARTS
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
 from verdict_cli.storage.datasets.read import dataset_fingerprint, file_stamps
 
-FILE = f"{PARTS}/checked.json"
+_FILE = f"{PARTS}/checked.json"
 
 
 class _Checked(Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,7 +40,7 @@ def keep_checked(job: RunJob) -> None:
     found = _Checked(
         _digest(job.plan), data.fingerprint, data.rows, data.total, data.skipped, data.columns, data.selection.kept
     )
-    job.directory.write(FILE, msgspec.json.encode(found))
+    job.directory.write(_FILE, msgspec.json.encode(found))
 
 
 def checked_earlier(
@@ -75,7 +75,7 @@ def checked_earlier(
 
 
 def _found(out: Path | None, plan: Plan) -> Iterator[_Checked]:
-    for path in Path("runs").glob(f"{plan.name}-*/{FILE}") if out is None else (out / FILE,):
+    for path in Path("runs").glob(f"{plan.name}-*/{_FILE}") if out is None else (out / _FILE,):
         try:
             yield msgspec.json.decode(path.read_bytes(), type=_Checked)
         except (OSError, ValueError):  # msgspec's errors are ValueErrors
