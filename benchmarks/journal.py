@@ -30,6 +30,7 @@ class Forgetful:
     """A journal that keeps nothing."""
 
     damaged = 0
+    resumed = False
 
     @classmethod
     def open(cls, path: Path, nodes: Mapping[str, str], **_: Any) -> Forgetful:
@@ -59,11 +60,11 @@ class Forgetful:
 def without(arguments: list[str]) -> None:
     """The command line, whose runs have no journal."""
     from verdict_cli.cli.app import main as command_line
-    from verdict_cli.run import local, run_directory
+    from verdict_cli.run import run_directory, whole_run
     from verdict_cli.storage.datasets import read
 
     run_directory.Journal = Forgetful  # type: ignore[misc,assignment]
-    local.number_duplicates = iter  # type: ignore[assignment]
+    whole_run.number_duplicates = iter  # type: ignore[assignment]
     read.content_key = lambda _: ""  # type: ignore[assignment]
     sys.argv = ["verdict", *arguments]
     command_line()

@@ -38,6 +38,7 @@ pipeline:
 - {{unit: CoTUnit, name: think, prompt: 'Think of {{source.text}}'}}
 - {{unit: JudgeUnit, name: judge, prompt: 'Rate {{source.text}} after {{previous.thinking}}'}}
 """
+PARTS = "--no-cache --part-rows 1000"
 ONE_ROW = "--no-cache, all calls in one row"
 EACH = """verdict: 1
 name: kills
@@ -194,6 +195,7 @@ def main(kills: int) -> int:
     cases = [
         ("--no-cache", ("--no-cache",), nullcontext("")),
         ("with the cache", (), nullcontext("")),
+        (PARTS, ("--no-cache", "--part-rows", "1000"), nullcontext("")),
         (ONE_ROW, ("--no-cache",), nullcontext("")),
     ]
     if all(find_spec(name) for name in ("s3fs", "moto", "flask", "flask_cors")):

@@ -277,7 +277,7 @@ class RunFacts:
     ``cached_tokens`` are the prompt tokens that came from providers' caches, ``cache_saved_usd`` what that saved (None if a
     price is unknown), less what writing to the caches cost.
     ``replay`` names the recording that answered all calls, "" where models did. ``digests`` has the SHA-256 of the run's
-    files by name, once its report is written.
+    files by name, once its report is written. ``part_rows`` is the number of rows in each of its parts, 0 if it has one.
     """
 
     name: str
@@ -315,6 +315,7 @@ class RunFacts:
     cache_saved_usd: float | None = 0.0
     digests: Mapping[str, str] = field(default_factory=dict)
     batches: tuple[BatchFacts, ...] = ()
+    part_rows: int = 0
 
 
 Ask = Callable[[Request], Awaitable[Reply]]

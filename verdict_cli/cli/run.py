@@ -103,6 +103,16 @@ def run(
     batch: BatchFlag = False,
     batch_fallback: BatchFallback = False,
     detach: Detach = False,
+    part_rows: Annotated[
+        int | None,
+        typer.Option(
+            "--part-rows",
+            metavar="N",
+            min=1_000,
+            help="Keep a run of more than N rows in parts of N rows, which a resumed run does not read again. "
+            "[default: 10,000 for more than 50,000 rows]",
+        ),
+    ] = None,
     yes: Yes = False,
     untrusted: Untrusted = False,
     sign: Sign = None,
@@ -134,6 +144,7 @@ def run(
         engine=engine,
         ray_address=ray_address,
         batches=BatchOptions(batch, batch_fallback, detach),
+        part_rows=part_rows,
         yes=yes,
         sign=sign,
     )
@@ -187,10 +198,13 @@ def judged_dataset(
     engine: Engine = Engine.LOCAL,
     ray_address: str | None = None,
     batches: BatchOptions | None = None,
+    part_rows: int | None = None,
     yes: bool = False,
     sign: Path | None = None,
 ) -> Report:
     """Run with the options of `verdict run`, and return the report. Exits where the run is stopped before its end."""
+    from verdict_cli.storage.object_store.folder import is_remote_url, path_of
+
     if how.fresh and retry_failed:
         raise UsageError("--fresh leaves nothing that --retry-failed could retry", hint="give one of them")
     if update and (how.fresh or out is None):
@@ -202,6 +216,10 @@ def judged_dataset(
         )
     if ray_address is not None and engine is not Engine.RAY:
         raise UsageError("--ray-address needs --engine ray", hint="give both, or leave --ray-address out")
+    if part_rows is not None and (engine is Engine.RAY or (out is not None and is_remote_url(str(out)))):
+        raise UsageError(
+            "--part-rows needs --engine local and a path for --out", hint="leave --part-rows out, or give both"
+        )
     if trace and engine is Engine.RAY:
         raise UsageError("--trace does not reach Ray's workers", hint="run it with --engine local")
     from verdict_cli.cli.multi_run import execute_or_exit
@@ -212,6 +230,7 @@ def judged_dataset(
     from verdict_cli.cli.trace_option import trace_to_otel
     from verdict_cli.report.write_report import preload_report
     from verdict_cli.run.batches.batch_options import BatchOptions
+    from verdict_cli.run.checked_data import checked_earlier
     from verdict_cli.run.job import Stop
     from verdict_cli.run.session import open_run
     from verdict_cli.run.signature import signing_key
@@ -226,7 +245,12 @@ def judged_dataset(
         stopping(stop),
     ):
         dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
-        facts = check_data(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed, traced=trace)
+        limit, sample, seed = how.limit, how.sample, how.seed
+        facts = None
+        if not (how.fresh or trace or (out is not None and is_remote_url(str(out)))):
+            directory = None if out is None else Path(path_of(str(out)))
+            facts = checked_earlier(directory, plan, dataset, limit=limit, sample=sample, seed=seed)
+        facts = facts or check_data(plan, dataset, limit=limit, sample=sample, seed=seed, traced=trace)
         options = how.run_options(
             plan,
             dataset,
@@ -239,6 +263,7 @@ def judged_dataset(
             engine=engine.value,
             ray_address=ray_address,
             batches=batches or BatchOptions(),
+            part_rows=part_rows,
             spans=spans,
             preload=partial(preload_report, plan),
         )

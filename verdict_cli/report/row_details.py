@@ -54,7 +54,7 @@ def row_details(
 
 
 def _row_of_each_call(calls: Path) -> Any:
-    if not calls.is_file() or not set(_CALLS) <= set(table_columns(calls)):
+    if not calls.exists() or not set(_CALLS) <= set(table_columns(calls)):
         return np.empty(0)
     parts = [integers(batch.column("row")) for batch in read_arrow(calls, ["row"])]
     return np.concatenate(parts) if parts else np.empty(0)

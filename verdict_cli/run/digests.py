@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,21 +12,57 @@ import orjson
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.messages import RunFacts
+from verdict_cli.run.part_layout import PART_TABLES
+from verdict_cli.run.part_mark import MARK, PartMark
 from verdict_cli.run.remote_directory import JOURNAL
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.validate_run import facts_of
 
-_EVIDENCE = (JOURNAL, "results.parquet", "calls.parquet")
+_EVIDENCE = (JOURNAL, *PART_TABLES)
 """What only `verdict run` writes: a rewritten report keeps its digests, else it would vouch for damaged tables."""
 _OWN = "run.json"
+_PART_FILE = re.compile(r"parts/[0-9]{6,}/(done\.json|journal\.jsonl)|(results|calls)\.parquet/[0-9]{6,}\.parquet")
+
+
+def evidence(directory: RunDirectory) -> list[str]:
+    """The names of the files that only `verdict run` writes. A part's mark is there for its files, whose digests it has."""
+    found = [name for name in _EVIDENCE if (directory.path / name).is_file()]
+    parts = sorted(path.name for path in (directory.path / "parts").glob("*") if path.is_dir())
+    for part in parts:
+        mark = f"parts/{part}/{MARK}"
+        names = [mark] if (directory.path / mark).exists() else _part_files(part)
+        found += [name for name in names if _PART_FILE.fullmatch(name) and (directory.path / name).is_file()]
+    marked = {name for part in parts if f"parts/{part}/{MARK}" in found for name in _part_files(part)}
+    for table in PART_TABLES:
+        here = sorted(f"{table}/{path.name}" for path in (directory.path / table).glob("*.parquet"))
+        found += [name for name in here if name not in marked and name not in found]
+    return found
+
+
+def changed_in_part(directory: RunDirectory, mark: str) -> list[str]:
+    """What differs from the digests in a part's mark, a message for each file."""
+    found = PartMark.read(directory.path / mark)
+    names = _part_files(Path(mark).parent.name)
+    if found is None or found.digests.keys() != set(names):
+        return [f"{mark}: it is not the mark of a part"]
+    return [
+        f"{name}: the {'content has changed since the part ended' if there else 'file is missing'}"
+        for name in names
+        if not (there := (directory.path / name).is_file()) or file_digest(directory.path / name) != found.digests[name]
+    ]
+
+
+def _part_files(part: str) -> list[str]:
+    return [f"parts/{part}/{JOURNAL}", *(f"{table}/{part}.parquet" for table in PART_TABLES)]
 
 
 def write_digests(directory: RunDirectory, facts: RunFacts, names: Sequence[str]) -> RunFacts:
     """Write `run.json` with the digests of these files, and of journal and tables where it has none."""
     known = facts.digests
+    kept = evidence(directory)
     digests = {
-        name: known[name] if name in known and name in _EVIDENCE else file_digest(directory.path / name)
-        for name in dict.fromkeys((*_EVIDENCE, *names))
+        name: known[name] if name in known and name in kept else file_digest(directory.path / name)
+        for name in dict.fromkeys((*kept, *names))
         if name != _OWN and (directory.path / name).is_file()
     }
     sealed = replace(facts, digests=digests)
@@ -50,14 +87,16 @@ def changed_files(directory: RunDirectory, facts: RunFacts) -> list[str]:
         path = directory.path / name
         if name == _OWN:
             actual = _facts_digest(facts)
-        elif Path(name).name != name or not path.is_file():
+        elif not (Path(name).name == name or _PART_FILE.fullmatch(name)) or not path.is_file():
             found.append(f"{name}: the file is missing")
             continue
         else:
             actual = file_digest(path)
         if actual != digest:
             found.append(f"{name}: the content has changed since the run ended")
-    missing = {_OWN, *(name for name in _EVIDENCE if (directory.path / name).exists())} - facts.digests.keys()
+        elif path.name == MARK:
+            found += changed_in_part(directory, name)
+    missing = {_OWN, *evidence(directory)} - facts.digests.keys()
     return found + [f"{name}: run.json has no digest of it" for name in sorted(missing)]
 
 

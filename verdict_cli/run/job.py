@@ -20,7 +20,9 @@ from verdict_cli.run.progress import RunStats
 from verdict_cli.run.result_columns import CALL_COLUMNS, declared_columns, result_columns
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
+from verdict_cli.storage.tables.column_types import ColumnKind
 from verdict_cli.storage.tables.reader import concatenate_tables
+from verdict_cli.storage.tables.writer import ParquetTable
 
 GRACE_S = 5.0
 """How long calls in flight may still take once a run is to stop: most replies take less, and they are paid for."""
@@ -32,7 +34,7 @@ class RunOptions:
 
     ``config`` and ``source`` name the pipeline and the dataset as the user gave them, for `run.json`. ``out`` is a
     path or a URL; None is a directory in `runs/` that belongs to this pipeline and dataset. ``recording`` is the
-    content of ``replay`` and answers every call.
+    content of ``replay`` and answers every call. ``part_rows`` is the number of rows in each part, None: by their number.
     """
 
     plan: Plan
@@ -52,6 +54,7 @@ class RunOptions:
     batches: BatchOptions = field(default_factory=BatchOptions)
     engine: Literal["local", "ray"] = "local"
     ray_address: str | None = None
+    part_rows: int | None = None
     spans: Spans = field(default_factory=Spans)
     preload: Callable[[], None] = lambda: None
     """Runs in a thread while the first calls are in flight: imports what the end of the run needs."""
@@ -70,6 +73,12 @@ class RunJob(RunOptions):
     directory: RunDirectory
     start: RunFacts
     store: CacheStore | None = None
+
+    def warn_of_damage(self, lines: int, journal: Path) -> None:
+        """Warn of lines of a journal that cannot be read."""
+        if lines:
+            are = "line is" if lines == 1 else "lines are"
+            self.warn(f"{journal}: {lines:,} {are} damaged; what is lost with them is called again")
 
 
 @dataclass
@@ -121,13 +130,21 @@ class Partition:
 class PartitionResult:
     """A partition's counts, and the outputs of the pinned units.
 
-    ``complete``: each of its rows has a result. ``error`` is what stopped it, None where nothing did.
+    ``complete``: each of its rows has a result. ``error`` is what stopped it, None where nothing did. ``columns`` are those
+    of its tables, by the tables' names.
     """
 
     stats: RunStats
     pinned: Mapping[int, Output | None]
     complete: bool
     error: VerdictError | None = None
+    columns: Mapping[str, Mapping[str, tuple[ColumnKind, bool]]] = field(default_factory=dict)
+
+
+def open_tables(job: RunJob, results: Path, calls: Path) -> tuple[ParquetTable, ParquetTable]:
+    """The tables of results and calls at these paths, with the columns that the plan declares."""
+    columns = result_columns(job.plan, job.data.columns)
+    return ParquetTable(results, columns, declared=declared_columns(job.plan)), ParquetTable(calls, CALL_COLUMNS)
 
 
 def join_partitions(parts: Sequence[Partition], into: RunDirectory, plan: Plan, source: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""The local engine: rows streamed through the plan in one event loop, results written in input order."""
+"""The local engine: a part's rows streamed through the plan in one event loop, results written in input order."""
 
 from __future__ import annotations
 
@@ -12,22 +12,18 @@ from verdict_cli.errors import VerdictError
 from verdict_cli.llm.batches.parking import ParkedError
 from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal
 from verdict_cli.llm.tracing import Spans
-from verdict_cli.messages import Ask, Output, Request, Row, RunFacts
+from verdict_cli.messages import Ask, Output, Request, Row
 from verdict_cli.run.attempts import Context, EntrySlots
 from verdict_cli.run.batches.batched_run import BatchedRun, run_waves
 from verdict_cli.run.event_loop import loop_factory
-from verdict_cli.run.job import Halt, Partition, PartitionResult, RunJob, Stop
+from verdict_cli.run.job import Halt, Partition, PartitionResult, RunJob, Stop, open_tables
 from verdict_cli.run.model_client import ModelClient, has_alternative
 from verdict_cli.run.progress import Progress, RunStats
-from verdict_cli.run.ray.partition import recover_partitions
-from verdict_cli.run.result_columns import CALL_COLUMNS, ResultRows, declared_columns, result_columns
-from verdict_cli.run.retry_failed import FailedCalls, was_attempted
+from verdict_cli.run.result_columns import ResultRows
+from verdict_cli.run.retry_failed import FailedCalls, RunJournal, was_attempted
 from verdict_cli.run.row import run_pinned
-from verdict_cli.run.row_writer import RowWriter
-from verdict_cli.run.run_metadata import RowDigest, changed_dataset, finish_run, start_run
+from verdict_cli.run.row_writer import OnePart, PartTables, RowWriter, RunTables
 from verdict_cli.run.scores import run_traced_row
-from verdict_cli.storage.datasets.read import stream_rows
-from verdict_cli.storage.journal.digest_index import number_duplicates
 from verdict_cli.storage.tables.writer import ParquetTable
 
 BREATH_S = 0.005
@@ -37,31 +33,6 @@ STARTING_S = 0.0004
 TICK_S = 0.25
 """Seconds between two reports of the progress."""
 T = TypeVar("T")
-
-
-def run_locally(job: RunJob, stop: Stop, show: Callable[[Progress], None]) -> RunFacts:
-    """Run the job and return its facts; `status` is `finished` or `interrupted`.
-
-    The tables hold what is done whatever stopped the run, unless the disk refuses. Raises what stops a run: Refused,
-    BudgetError, PinnedError, OutputError, DataError, JournalError.
-    """
-    with job.spans.run(job.start.name) as ended, asyncio.Runner(loop_factory=loop_factory()) as runner:
-        facts = runner.run(_with_client(job, lambda client: run_within(job, stop, show, client)))
-        ended(facts)
-        return facts
-
-
-async def run_within(job: RunJob, stop: Stop, show: Callable[[Progress], None], client: ModelClient) -> RunFacts:
-    """As `run_locally`, in the running event loop and with a client whose limits and budget others share."""
-    rows = number_duplicates(judged := RowDigest(stream_rows(job.dataset, job.data.selection)))
-    if job.transform_row is not None:
-        rows = map(job.transform_row, rows)
-    run = _FullRun(job, Partition(rows, job.data.rows, job.directory), stop, show, client)
-    run.judged = judged
-    await run.go()
-    if run.halt.error is not None:
-        raise run.halt.error
-    return run.facts
 
 
 def run_part(
@@ -74,15 +45,16 @@ def run_part(
     """
 
     async def work(client: ModelClient) -> PartitionResult:
-        runner = _LocalRunner(job, part, stop, show, client)
+        runner = LocalRunner(job, part, stop, show, client)
         await runner.go()
-        return PartitionResult(runner.stats, runner.pinned, runner.complete, runner.halt.error)
+        columns = {table.name: table.columns for table in runner.tables}
+        return PartitionResult(runner.stats, runner.pinned, runner.complete, runner.halt.error, columns)
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_with_client(job, work, client))
+        return runner.run(with_client(job, work, client))
 
 
-async def _with_client(
+async def with_client(
     job: RunJob, work: Callable[[ModelClient], Coroutine[Any, Any, T]], client: ModelClient | None = None
 ) -> T:
     """The work's result, with the client, which is then closed; one of the job's own where none is given."""
@@ -95,7 +67,7 @@ async def _with_client(
         await client.close()
 
 
-class _LocalRunner:
+class LocalRunner:
     """A partition of the rows through the plan."""
 
     def __init__(
@@ -114,28 +86,26 @@ class _LocalRunner:
         self.yielded = 0.0
         self.pinned: dict[int, Output | None] = {}
         self.batched: BatchedRun | None = None
+        self.tables: tuple[ParquetTable, ...] = ()
 
     async def go(self) -> None:
         """Open the journal and the tables, work, and close them whatever happened."""
         job, folder = self.job, self.part.folder
-        self.journal = folder.open_journal(job.start.nodes, fresh=job.fresh)
+        self.root = folder.open_journal(job.start.nodes, fresh=job.fresh)
+        self.journal: RunJournal = self.root
         self.halt = Halt(self.stop)
-        if damaged := self.journal.damaged:
-            lines = "line is" if damaged == 1 else "lines are"
-            job.warn(f"{folder.journal}: {damaged:,} {lines} damaged; what is lost with them is called again")
+        job.warn_of_damage(self.journal.damaged, folder.journal)
         try:
             await self.claim()
-            self.batched = await run_waves(self.job, self.journal, self.client, self.halt, self.stats, self.show)
+            self.batched = await run_waves(self.job, self.root, self.client, self.halt, self.stats, self.show)
             with ExitStack() as stack:
-                columns = result_columns(job.plan, job.data.columns)
-                declared = declared_columns(job.plan)
-                results = stack.enter_context(ParquetTable(folder.results, columns, declared=declared))
-                calls = stack.enter_context(ParquetTable(folder.calls, CALL_COLUMNS))
+                tables = self.open_tables(stack)
                 ahead = max(4 * job.concurrency, 1000)
-                self.writer = RowWriter(self.stats, self.journal, ResultRows(job.plan), results, calls, ahead)
+                self.writer = RowWriter(self.journal, ResultRows(job.plan), tables, ahead)
+                self.add_call = tables.add_call
                 await self._work(self._middleware())
                 self.writer.write_rest()
-                for table in (results, calls):
+                for table in self.tables:
                     table.end()
             if self.batched is not None and self.batched.outcome.error is not None:
                 self.halt.fail(self.batched.outcome.error)
@@ -147,20 +117,32 @@ class _LocalRunner:
     async def claim(self) -> None:
         """Check that the folder, whose journal is locked, belongs to this run."""
 
+    def open_tables(self, stack: ExitStack) -> RunTables:
+        """Open the tables, which are closed with the stack."""
+        self.tables = open_tables(self.job, self.part.folder.results, self.part.folder.calls)
+        for table in self.tables:
+            stack.enter_context(table)
+        return OnePart(PartTables(self.stats, *self.tables))
+
     def conclude(self) -> None:
         """Record the outcome, once the tables are written."""
 
     @property
+    def counted(self) -> RunStats:
+        """The counts of all rows that are done."""
+        return self.stats
+
+    @property
     def complete(self) -> bool:
         """Whether each row has a result, and nothing stopped the run."""
-        return self.stats.done == self.part.count and self.halt.error is None
+        return self.counted.done == self.part.count and self.halt.error is None
 
     def _middleware(self) -> Ask:
         if self.batched is not None:
             return self.batched.calls.ask
         journal = JournalOptions(
             self.journal,
-            resumed=len(self.journal) > 0,
+            resumed=self.journal.resumed,
             as_recorded=self.job.retry_failed,
             is_spared=has_alternative(self.job.plan),
             on_append=self.writer.notify,
@@ -174,7 +156,7 @@ class _LocalRunner:
         return chain.ask
 
     async def _work(self, ask: Ask) -> None:
-        again = self._again if self.client.recorded or len(self.journal) else None
+        again = self._again if self.client.recorded or self.journal.resumed else None
         if self.batched is not None:
             again = self.batched.calls.again
         context = Context(
@@ -184,7 +166,7 @@ class _LocalRunner:
             again=again,
             unit=self.job.spans.unit,
             traced=type(self.job.spans) is not Spans,
-            paid=self.writer.add_call,
+            paid=self.add_call,
             slots=EntrySlots(self.job.concurrency),
         )
         ticker = asyncio.create_task(self._tick())
@@ -203,7 +185,7 @@ class _LocalRunner:
                 with suppress(asyncio.CancelledError):
                     await task
             await self.writer.flush()
-            self.show(self.stats.progress(self.client.limiters))
+            self.show(self.counted.progress(self.client.limiters))
 
     async def _preload(self) -> None:
         """Call `preload` when as many calls are in flight as may be, or after about the time that this takes."""
@@ -236,7 +218,7 @@ class _LocalRunner:
             self.halt.fail(error)
             return
         for call in calls:
-            self.writer.add_call(call)
+            self.add_call(call)
 
     async def _worker(self, context: Context) -> None:
         """Run row after row until there is none, or the run is to stop."""
@@ -274,24 +256,5 @@ class _LocalRunner:
 
     async def _tick(self) -> None:
         while True:
-            self.show(self.stats.progress(self.client.limiters))
+            self.show(self.counted.progress(self.client.limiters))
             await asyncio.sleep(TICK_S)
-
-
-class _FullRun(_LocalRunner):
-    """All rows, in the run's own directory."""
-
-    facts: RunFacts
-    judged: RowDigest
-
-    async def claim(self) -> None:
-        """Write the run's facts into its directory. JournalError when it belongs to another run."""
-        start_run(self.job)
-        await recover_partitions(self.job, self.journal)
-
-    def conclude(self) -> None:
-        """Write `run.json`."""
-        if self.complete and (error := changed_dataset(self.job, self.judged)):
-            self.halt.fail(error)
-        waves = None if self.batched is None else self.batched.outcome
-        self.facts = finish_run(self.job, self.stats, complete=self.complete, waves=waves)

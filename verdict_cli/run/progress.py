@@ -63,6 +63,8 @@ class RunStats:
 
     rows: int
     started: float = field(default_factory=perf_counter)
+    kept: int = 0
+    """Rows that are done because an earlier process finished their part."""
     done: int = 0
     failed: int = 0
     calls: int = 0
@@ -146,7 +148,7 @@ class RunStats:
     def progress(self, gates: RateLimiters) -> Progress:
         """The current state."""
         elapsed = perf_counter() - self.started
-        rate = self.done / elapsed if elapsed > 0 else 0.0
+        rate = (self.done - self.kept) / elapsed if elapsed > 0 else 0.0
         left = (self.rows - self.done) / rate if rate > 0 else None
         return Progress(
             self.rows,

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Protocol
 
 from msgspec import structs
 
 from verdict_cli.errors import PinnedError
-from verdict_cli.llm.middleware.journal_replay import UnrecordedError, only_journalled, replay_journal
+from verdict_cli.llm.middleware.journal_replay import CallJournal, UnrecordedError, only_journalled, replay_journal
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Ask, Request, Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.row import run_pinned, run_row
-from verdict_cli.storage.journal.journal import Journal
+
+
+class RunJournal(CallJournal, Protocol):
+    """The journal of a run, whatever its parts."""
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it has calls of earlier runs."""
+
+    @property
+    def damaged(self) -> int:
+        """Lines that cannot be read."""
+
+    def has(self, row: str, node: str, call: int = 0, attempt: int = 0, item: str = "") -> bool:
+        """Whether earlier runs have an entry with that key."""
+
+    async def flush(self) -> None:
+        """Wait until everything appended before is on disk."""
+
+    def close(self) -> None:
+        """Flush and close the files."""
 
 
 class FailedCalls:
@@ -23,7 +44,7 @@ class FailedCalls:
     call whose recorded attempts all failed gets another round of attempts.
     """
 
-    def __init__(self, plan: Plan, ask: Ask, journal: Journal) -> None:
+    def __init__(self, plan: Plan, ask: Ask, journal: RunJournal) -> None:
         self._plan, self._journal = plan, journal
         self._ask = only_journalled(replay_journal(ask, journal, as_recorded=True), journal)
 
@@ -47,6 +68,6 @@ class FailedCalls:
         )
 
 
-def was_attempted(journal: Journal, request: Request) -> bool:
+def was_attempted(journal: RunJournal, request: Request) -> bool:
     """Whether an earlier run made that attempt."""
     return journal.has(request.row.key, request.node, request.call, request.attempt, request.row.item)

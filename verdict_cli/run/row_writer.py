@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from time import monotonic
+from typing import Protocol
 
 from verdict_cli.messages import Call, Result
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.result_columns import ResultRows, call_row
-from verdict_cli.storage.journal.journal import Journal
 from verdict_cli.storage.tables.writer import ParquetTable
 
 COLLECT_S = 0.2
@@ -17,27 +18,65 @@ PAUSE_S = 0.02
 """When no reply came for so long, what came is written: nothing else waits for the processor."""
 
 
+@dataclass
+class PartTables:
+    """The open tables of a part, and the counts of its rows."""
+
+    stats: RunStats
+    results: ParquetTable
+    calls: ParquetTable
+
+    def add_call(self, call: Call) -> None:
+        """Count and write a call that belongs to no row's result."""
+        self.stats.count(call)
+        self.calls.add(*call_row(call))
+
+
+class RunTables(Protocol):
+    """The tables of a run, whatever its parts."""
+
+    def at(self, place: int) -> PartTables:
+        """The tables of a row, by its number among those that are run."""
+
+    def add_call(self, call: Call) -> None:
+        """Count and write a call that belongs to no row's result."""
+
+    async def end_before(self, place: int) -> None:
+        """Finish the parts whose rows are all before this one, and written."""
+
+
+class OnePart:
+    """The tables of a run that has one part."""
+
+    def __init__(self, part: PartTables) -> None:
+        self._part = part
+        self.add_call = part.add_call
+
+    def at(self, place: int) -> PartTables:
+        return self._part
+
+    async def end_before(self, place: int) -> None:
+        """The part ends with the run."""
+
+
+class FlushedJournal(Protocol):
+    """The part of a journal that the tables need."""
+
+    async def flush(self) -> None: ...
+
+
 class RowWriter:
-    """Counts rows in ``stats`` and writes them once their calls are on disk.
+    """Counts rows and writes them once their calls are on disk.
 
     ``ahead`` is how many rows may be begun before an earlier one is written: a slow row holds back those after it.
     """
 
-    def __init__(
-        self,
-        stats: RunStats,
-        journal: Journal,
-        rows: ResultRows,
-        results: ParquetTable,
-        calls: ParquetTable,
-        ahead: int,
-    ) -> None:
-        self.stats = stats
+    def __init__(self, journal: FlushedJournal, rows: ResultRows, tables: RunTables, ahead: int) -> None:
         self.ahead = ahead
         self.next_row = 0
         self.room = asyncio.Event()
         """Set when a row was written, which makes room for another one."""
-        self._journal, self._rows, self._results, self._calls = journal, rows, results, calls
+        self._journal, self._rows, self._tables = journal, rows, tables
         self._completed: list[tuple[int, Result]] = []
         self._waiting: dict[int, Result | None] = {}
         self._arrived = asyncio.Event()
@@ -53,11 +92,6 @@ class RowWriter:
         """Leave out a row that has no result yet."""
         self._waiting[place] = None
         self._write_in_turn()
-
-    def add_call(self, call: Call) -> None:
-        """Count and write a call that belongs to no row's result."""
-        self.stats.count(call)
-        self._calls.add(*call_row(call))
 
     def notify(self) -> None:
         """Note that a reply arrived in the journal."""
@@ -84,14 +118,15 @@ class RowWriter:
             self._completed = completed + self._completed
             raise
         for place, result in completed:
-            self.stats.add(result)
+            self._tables.at(place).stats.add(result)
             self._write_in_order(place, result)
         self.room.set()
+        await self._tables.end_before(self.next_row)
 
     def write_rest(self) -> None:
         """Write rows that are complete although an earlier one is not: the table of a stopped run has them too."""
         for place in sorted(self._waiting):
-            self._write(self._waiting.pop(place))
+            self._write(place, self._waiting.pop(place))
 
     async def _pause(self) -> None:
         """Return once the replies that arrived together are processed, or many rows wait to be written."""
@@ -107,12 +142,13 @@ class RowWriter:
 
     def _write_in_turn(self) -> None:
         while self.next_row in self._waiting:
-            self._write(self._waiting.pop(self.next_row))
+            self._write(self.next_row, self._waiting.pop(self.next_row))
             self.next_row += 1
 
-    def _write(self, result: Result | None) -> None:
+    def _write(self, place: int, result: Result | None) -> None:
         if result is None:
             return
-        self._results.add(*self._rows.row(result))
+        tables = self._tables.at(place)
+        tables.results.add(*self._rows.row(result))
         for call in result.calls:
-            self._calls.add(*call_row(call))
+            tables.calls.add(*call_row(call))

@@ -179,7 +179,8 @@ class RunDirectory:
         """Remove the outcome of an earlier run; files with other names stay."""
         with output_errors(self.path):
             for name in _OUTCOME:
-                (self.path / name).unlink(missing_ok=True)
+                if not (self.path / name).is_dir():
+                    (self.path / name).unlink(missing_ok=True)
         if self.remote:
             folder = self.remote.folder
             folder.remove(name for outcome in _OUTCOME for name in folder.names(outcome))

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from verdict_cli import __version__
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.llm.providers.recording import CALLS
+from verdict_cli.llm.providers.recorded_calls import recorded_file
 from verdict_cli.messages import Row, RunFacts
 from verdict_cli.plan.node import Plan
+from verdict_cli.run.batches.batch_options import sends_batches
 from verdict_cli.run.batches.wave_halt import WaveOutcome
 from verdict_cli.run.job import RunJob, RunOptions
+from verdict_cli.run.part_layout import rows_a_part
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.storage.datasets.parquet import table_files
 from verdict_cli.storage.datasets.read import dataset_fingerprint, file_stamps, stream_rows
 from verdict_cli.storage.object_store.folder import is_remote_url, path_of
 
@@ -66,22 +69,24 @@ class RowDigest:
         """The digest of the rows passed on so far."""
         return self._digest.digest()
 
+    def holds(self, job: RunJob) -> bool:
+        """Whether the rows passed on are those that the dataset has now."""
+        now = RowDigest(stream_rows(job.dataset, job.data.selection))
+        for _ in now:
+            pass
+        return now.value() == self.value()
 
-def changed_dataset(job: RunJob, judged: RowDigest | None = None) -> DataError | None:
+
+def changed_dataset(job: RunJob, same_rows: Callable[[], bool] | None = None) -> DataError | None:
     """The error of a dataset whose files were rewritten while they were judged; None where they were not.
 
-    ``judged`` has the rows as they were judged. They are compared if the files were written to but are as before, because
-    a rewrite may have been undone.
+    ``same_rows`` compares the rows with those that were judged. It is called if the files were written to but are as before,
+    because a rewrite may have been undone.
     """
     try:
-        if dataset_fingerprint(job.dataset, job.data.selection) == job.data.of_files:
-            if judged is None or file_stamps(job.dataset) == job.data.stamps:
-                return None
-            now = RowDigest(stream_rows(job.dataset, job.data.selection))
-            for _ in now:
-                pass
-            if now.value() == judged.value():
-                return None
+        same_files = dataset_fingerprint(job.dataset, job.data.selection) == job.data.of_files
+        if same_files and (same_rows is None or file_stamps(job.dataset) == job.data.stamps or same_rows()):
+            return None
     except DataError as error:
         return error
     return DataError(
@@ -98,8 +103,9 @@ def run_fingerprint(plan: Plan, seed: int, replay: Path | None) -> str:
     """32 hex digits over the pipeline, the seed, and the content of the recording that answers."""
     recorded = ""
     if replay is not None:
-        with recorded_file(replay).open("rb") as file:
-            recorded = hashlib.file_digest(file, "blake2b").hexdigest()
+        for part in table_files(recorded_file(replay)):
+            with part.open("rb") as file:
+                recorded += hashlib.file_digest(file, "blake2b").hexdigest()
     return hashlib.blake2b(f"{plan.fingerprint}|{seed}|{recorded}".encode(), digest_size=16).hexdigest()
 
 
@@ -109,11 +115,6 @@ def node_fingerprints(plan: Plan, seed: int) -> dict[str, str]:
         node.id: hashlib.blake2b(f"{node.fingerprint}|{seed}".encode(), digest_size=8).hexdigest()
         for node in plan.nodes
     }
-
-
-def recorded_file(replay: Path) -> Path:
-    """The file behind `--replay`: a run's calls, or the path itself."""
-    return replay / CALLS if replay.is_dir() else replay
 
 
 def run_directory(out: Path | str | None, facts: RunFacts) -> RunDirectory:
@@ -139,6 +140,7 @@ def first_facts(options: RunOptions) -> RunFacts:
         started="",
         seed=options.seed,
         rows=data.rows,
+        part_rows=0 if _has_one_part(options) else rows_a_part(data.rows, options.part_rows),
         skipped_bad_rows=data.skipped,
         nodes=node_fingerprints(plan, options.seed),
         calibrated=plan.calibrated,
@@ -146,8 +148,24 @@ def first_facts(options: RunOptions) -> RunFacts:
     )
 
 
+def is_batched(options: RunOptions) -> bool:
+    """Whether the run sends batches."""
+    return options.recording is None and sends_batches(options.plan, options.batches)
+
+
+def _has_one_part(options: RunOptions) -> bool:
+    """Whether the run has one part whatever its size: workers of Ray have parts of their own, and so has a store; a run of
+    batches goes through its rows once a wave."""
+    in_store = options.out is not None and is_remote_url(str(options.out))
+    return options.engine == "ray" or in_store or is_batched(options)
+
+
 def resumed_facts(facts: RunFacts, earlier: RunFacts | None) -> RunFacts:
-    """The facts with the start of the run: that of the earlier run and its duration so far, else now."""
+    """The facts with the start of the run: that of the earlier run and its duration so far, else now; and with its parts."""
     if earlier is not None:
-        return replace(facts, started=earlier.started, wall_s=earlier.wall_s)
+        same = (facts.spec_fingerprint, facts.data_fingerprint) == (earlier.spec_fingerprint, earlier.data_fingerprint)
+        size = facts.part_rows
+        if same or earlier.part_rows > 0:
+            size = earlier.part_rows if facts.rows > earlier.part_rows > 0 else 0
+        return replace(facts, started=earlier.started, wall_s=earlier.wall_s, part_rows=size)
     return replace(facts, started=datetime.now(UTC).isoformat(timespec="seconds"))

@@ -13,17 +13,18 @@ from types import TracebackType
 
 from verdict_cli.errors import JournalError, UsageError
 from verdict_cli.llm.middleware.cache_store import CacheStore
+from verdict_cli.llm.providers.recorded_calls import recorded_file
 from verdict_cli.messages import RunFacts
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.batches.batch_options import check_batches, sends_batches
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.job import RunJob, RunOptions, Stop
 from verdict_cli.run.load_run import RunResult
-from verdict_cli.run.local import run_locally, run_within
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.run_directory import RunDiff, RunDirectory
-from verdict_cli.run.run_metadata import first_facts, recorded_file, resumed_facts, run_directory
+from verdict_cli.run.run_metadata import first_facts, is_batched, resumed_facts, run_directory
+from verdict_cli.run.whole_run import run_locally, run_within
 
 Show = Callable[[Progress], None]
 
@@ -49,7 +50,24 @@ def open_run(options: RunOptions) -> Session:
         if not options.fresh and directory.facts() is not None:
             _check_identifiable(options.plan, directory)
             earlier, difference = directory.earlier_run(options.plan, facts, update=options.update)
-        return Session(options, directory, resumed_facts(facts, earlier), earlier, difference, stack.pop_all())
+        start = resumed_facts(facts, earlier)
+        if start.part_rows and (options.engine == "ray" or directory.remote):
+            raise UsageError(
+                f"{directory.display_name} holds a run in parts, which --engine ray does not resume",
+                hint="resume it with --engine local",
+            )
+        if start.part_rows and is_batched(options):
+            raise UsageError(
+                f"{directory.display_name} holds a run in parts, which --batch does not resume",
+                hint="resume it without --batch, or choose another --out",
+            )
+        if options.part_rows is not None and start.part_rows != facts.part_rows:
+            parts = f"parts of {start.part_rows:,} rows" if start.part_rows else "one part"
+            raise UsageError(
+                f"{directory.display_name} holds a run in {parts}, which --part-rows cannot change",
+                hint="leave --part-rows out, or choose another --out",
+            )
+        return Session(options, directory, start, earlier, difference, stack.pop_all())
 
 
 def check_batched_run(options: RunOptions, *, remote: bool) -> None:

@@ -13,7 +13,8 @@ import orjson
 
 from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.messages import RunFacts
-from verdict_cli.run.digests import file_digest
+from verdict_cli.run.digests import changed_in_part, evidence, file_digest
+from verdict_cli.run.part_mark import MARK
 from verdict_cli.run.remote_directory import JOURNAL
 from verdict_cli.run.run_directory import SIGNATURE, RunDirectory
 from verdict_cli.run.validate_run import facts_of
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _INPUTS = (JOURNAL, "results.parquet", "calls.parquet", "spec.yaml", LABELS)
-"""The files from which metrics and gates are computed, besides `published/`. The others are rewritten from these."""
+"""The files from which metrics and gates are computed, besides `published/` and those of parts. The others are rewritten from
+these."""
 _PURPOSE = b"verdict run 1\n"
 """In front of the signed text, so that a signature for another purpose does not fit."""
 
@@ -76,6 +78,8 @@ def check_signature(
             found.append(f"{name}: the file is missing")
         elif file_digest(path) != files[name]:
             found.append(f"{name}: the content has changed since it was signed")
+        elif path.name == MARK:
+            found += changed_in_part(directory, name)
     return found
 
 
@@ -106,7 +110,7 @@ def _verified(directory: RunDirectory, key_file: Path) -> dict[str, Any]:
 
 
 def _input_names(directory: RunDirectory) -> Iterator[str]:
-    yield from (name for name in _INPUTS if (directory.path / name).exists())
+    yield from (name for name in (*evidence(directory), "spec.yaml", LABELS) if (directory.path / name).exists())
     yield from (f"published/{path.name}" for path in (directory.path / "published").glob("*.yaml"))
 
 

@@ -17,6 +17,8 @@ from verdict_cli.storage.tables.column_types import ColumnKind
 from verdict_cli.storage.tables.reader import column_kinds, read_table
 
 _LARGEST = 2**63
+_FOLDERS = ("parts", "results.parquet", "calls.parquet")
+"""Folders of a run that has several parts."""
 _REQUIRED = ("row", "call", "attempt", "status", "unit")
 """Columns that have a value in every row."""
 
@@ -45,14 +47,13 @@ def facts_of(content: bytes) -> RunFacts:
 
 def check_links(path: Path) -> None:
     """JournalError for a link in a run's directory: a file written through it would be elsewhere."""
-    try:
-        links = [entry.name for entry in path.iterdir() if entry.is_symlink()]
-    except OSError:  # the reader or writer reports it
-        return
-    if links:
-        raise JournalError(
-            f"{path / links[0]} is a link, which no run creates", hint="remove it, or choose another --out"
-        )
+    for folder in (path, *(path / name for name in _FOLDERS), *(path / _FOLDERS[0]).glob("*/")):
+        try:
+            links = [entry for entry in folder.iterdir() if entry.is_symlink()]
+        except OSError:  # the reader or writer reports it
+            continue
+        if links:
+            raise JournalError(f"{links[0]} is a link, which no run creates", hint="remove it, or choose another --out")
 
 
 def _bounded(value: Any) -> bool:

@@ -70,7 +70,7 @@ class _UnitTotals:
 
 def by_unit(calls: Path) -> dict[str, UnitCalls]:
     """The calls of a `calls.parquet` by unit, in the order of their first appearance; empty if the file is missing."""
-    if not calls.is_file() or not set(_UNIT_COLUMNS) <= set(table_columns(calls)):
+    if not calls.exists() or not set(_UNIT_COLUMNS) <= set(table_columns(calls)):
         return {}
     found: dict[str, _UnitTotals] = {}
     for batch in read_arrow(calls, _UNIT_COLUMNS):
@@ -96,7 +96,7 @@ class Latency:
 
 def latency(calls: Path) -> Latency | None:
     """The latency of the calls in a `calls.parquet`; None if the file is missing, or no call was answered."""
-    if not calls.is_file() or "latency_s" not in table_columns(calls):
+    if not calls.exists() or "latency_s" not in table_columns(calls):
         return None
     parts = [
         np.array([value for value in batch["latency_s"] if value is not None], dtype=np.float64)

@@ -102,7 +102,7 @@ def _change(
 ) -> MetricValue:
     name, metric = gate.parts
     earlier = root / (gate.baseline or "") / "results.parquet"
-    if not earlier.is_file():
+    if not earlier.exists():
         return MetricValue(None, None, None, 0, f"{gate.baseline} holds no results.parquet")
     try:
         return difference(

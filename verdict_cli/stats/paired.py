@@ -162,7 +162,7 @@ def difference(
 
 def shared_rows(name: str, evaluation: Evaluation, baseline: Path, run: Path) -> MetricValue:
     """The share of the baseline's rows of this evaluation that the run has too."""
-    if not baseline.is_file():
+    if not baseline.exists():
         return MetricValue(None, None, None, 0, f"{baseline.parent} holds no results.parquet")
     try:
         identities = row_identities((baseline, run))

@@ -57,7 +57,7 @@ def _masses_of_calls(calls: Path) -> dict[str, list[float]]:
     """The `mass` of each reply that was read, by unit."""
     columns = ("unit", "failure", MASS_FIELD)
     found: dict[str, list[float]] = {}
-    if calls.is_file() and set(columns) <= set(table_columns(calls)):
+    if calls.exists() and set(columns) <= set(table_columns(calls)):
         for batch in read_table(calls, columns):
             for unit, failure, mass in zip(*(batch[name] for name in columns), strict=True):
                 if failure is None and mass is not None:

@@ -14,10 +14,10 @@ from verdict_cli.language.load import load
 from verdict_cli.messages import Reply, Request, RunFacts
 from verdict_cli.plan.build import build_plan
 from verdict_cli.run.job import RunJob, Stop
-from verdict_cli.run.local import run_locally
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.run_metadata import node_fingerprints
+from verdict_cli.run.whole_run import run_locally
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import scan
 from verdict_cli.storage.tables.reader import read_table
@@ -58,6 +58,7 @@ class Bench:
         seed: int = 0,
         limit: int | None = None,
         sample: int | None = None,
+        part_rows: int = 0,
         **settings: Any,
     ) -> RunJob:
         config = self.folder / "pipeline.yaml"
@@ -76,6 +77,7 @@ class Bench:
             started="2026-01-01T00:00:00+00:00",
             seed=seed,
             rows=found.rows,
+            part_rows=part_rows if found.rows > part_rows else 0,
             nodes=node_fingerprints(plan, seed),
         )
         return RunJob(

@@ -16,7 +16,7 @@ _MOST_BYTES = 32 << 20
 
 
 class LiveRun:
-    """Counts the finished calls in a journal."""
+    """Counts the finished calls in a run's journal, and in those of its parts."""
 
     def __init__(self, journal: Path) -> None:
         self._journal = journal
@@ -24,7 +24,7 @@ class LiveRun:
         self._reset()
 
     def _reset(self) -> None:
-        self._offset = 0
+        self._offsets: Counter[Path] = Counter()
         self._answered: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
         self._rows: set[int] = set()
@@ -51,28 +51,38 @@ class LiveRun:
     def _idle_s(self) -> float | None:
         """Seconds since the last call ended."""
         try:
-            return max(0.0, time() - self._journal.stat().st_mtime)
+            return max(0.0, time() - max(path.stat().st_mtime for path in self._journals()))
         except OSError:
             return None
 
+    def _journals(self) -> list[Path]:
+        return [self._journal, *sorted(self._journal.parent.glob(f"parts/*/{self._journal.name}"))]
+
     def _read(self) -> None:
-        try:
-            with self._journal.open("rb") as file:
-                if file.seek(0, 2) < self._offset:
-                    self._reset()
-                file.seek(self._offset)
-                size = 0
-                for line in file:
-                    if not line.endswith(b"\n") or size > _MOST_BYTES:
-                        break
-                    size += len(line)
-                    try:
-                        self._count(decode_entry(line))
-                    except ValueError:
-                        continue
-                self._offset += size
-        except OSError:
-            return
+        left = _MOST_BYTES
+        for path in self._journals():
+            try:
+                left -= self._read_journal(path, left)
+            except OSError:
+                continue
+
+    def _read_journal(self, path: Path, most: int) -> int:
+        """Read on in a journal, and return how many bytes."""
+        with path.open("rb") as file:
+            if file.seek(0, 2) < self._offsets[path]:
+                self._reset()
+            file.seek(self._offsets[path])
+            size = 0
+            for line in file:
+                if not line.endswith(b"\n") or size > most:
+                    break
+                size += len(line)
+                try:
+                    self._count(decode_entry(line))
+                except ValueError:
+                    continue
+            self._offsets[path] += size
+        return size
 
     def _count(self, entry: JournalEntry) -> None:
         self._rows.add(hash(entry.row))

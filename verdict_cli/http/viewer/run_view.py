@@ -26,7 +26,7 @@ from verdict_cli.report.report_context import prompt_columns
 from verdict_cli.report.row_details import row_details
 from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.evaluation_results import scored_rows
-from verdict_cli.storage.datasets.parquet import open_parquet
+from verdict_cli.storage.datasets.parquet import count_rows, open_parquet
 from verdict_cli.storage.tables.arrow_vectors import truths
 from verdict_cli.storage.tables.human_labels import (
     FILE,
@@ -56,8 +56,8 @@ class RunView:
         self.annotator = annotator
         self.results = run.directory.results
         self.stamp = run.stamp
+        self.rows = count_rows(self.results)
         with open_parquet(self.results) as file:
-            self.rows: int = file.metadata.num_rows
             self.kinds = {field.name: column_kind(field.type) for field in file.schema_arrow}
         self.evaluation = EvaluationColumns({})
         self._queries: OrderedDict[tuple[Any, ...], RowPositions] = OrderedDict()

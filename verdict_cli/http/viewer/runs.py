@@ -30,7 +30,7 @@ class RunEntry:
     @property
     def live(self) -> bool:
         """Whether the run has no results yet."""
-        return not self.directory.results.is_file()
+        return not self.directory.results.exists()
 
     @property
     def stamp(self) -> tuple[int, int]:

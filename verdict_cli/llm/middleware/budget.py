@@ -6,7 +6,7 @@ It is inside the rate limits, so that a call that waited for them is checked whe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from verdict_cli.errors import BudgetError, Refused, Rejected, ReplyError, Retryable, VerdictError
@@ -46,6 +46,13 @@ class Spending:
             self.unknown = reply.model
         else:
             self.spent_usd += cost
+
+    def add_earlier(self, cost_usd: float | None, models: Iterable[str]) -> None:
+        """Count what the calls of an earlier run have cost that are not recalled; None: the price of one is not known."""
+        if cost_usd is None:
+            self.unknown = ", ".join(models)
+        else:
+            self.spent_usd += cost_usd
 
     async def reserve(self, worst_usd: float | None, halted: Callable[[], bool] = lambda: False) -> float:
         """Reserve the worst case of a call (None: unknown), waiting for calls in flight where the budget has no room.

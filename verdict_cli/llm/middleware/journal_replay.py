@@ -63,7 +63,7 @@ def replay_journal(
     async def ask_unless_recalled(request: Request, content: str) -> Reply:
         entry = _recalled(journal, request)
         if entry is None and updated and content:
-            entry = journal.recall("", request.node, request.call, request.attempt, content=content)
+            entry = journal.recall(request.row.key, request.node, request.call, request.attempt, content=content)
             if entry is not None:
                 journal.append(replace(entry, row=request.row.key, item=request.row.item))
                 on_append()

@@ -17,7 +17,9 @@ from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.providers.usage import MOST_TOKENS
 from verdict_cli.llm.providers.wire_values import loads, read_logprobs
 from verdict_cli.messages import Alternative, Usage
+from verdict_cli.storage.datasets.parquet import table_files
 
+CALLS = "calls.parquet"
 _NAMES = ("row", "id", "unit", "call", "attempt")
 _OUTCOME = ("reply", "failure")
 _ITEM = "item"
@@ -39,6 +41,11 @@ class RecordSource(Protocol):
     def close(self) -> None: ...
 
 
+def recorded_file(replay: Path) -> Path:
+    """The table or file behind `--replay`: the calls of a run's directory, or the path itself."""
+    return replay / CALLS if replay.is_dir() and replay.name != CALLS else replay
+
+
 class RecordedColumns:
     """The records of a Parquet file, held as Arrow arrays; a position is the number of the batch and the row in it."""
 
@@ -47,15 +54,17 @@ class RecordedColumns:
         import pyarrow.parquet as pq
 
         self._path = path
-        try:
-            with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                columns = [name for name in (*_NAMES, *_OUTCOME, *_REST, _ITEM) if name in file.schema_arrow.names]
-                missing = [name for name in (*_NAMES, *_OUTCOME) if name not in columns]
-                if missing:
-                    raise self._problem(f"no column {', '.join(map(repr, missing))}")
-                self._batches = list(file.iter_batches(columns=columns))
-        except (pa.ArrowException, OSError) as error:
-            raise self._problem(f"not a readable Parquet file: {error}") from None
+        self._batches = []
+        for part in table_files(path):
+            try:
+                with pq.ParquetFile(part, page_checksum_verification=True) as file:
+                    columns = [name for name in (*_NAMES, *_OUTCOME, *_REST, _ITEM) if name in file.schema_arrow.names]
+                    missing = [name for name in (*_NAMES, *_OUTCOME) if name not in columns]
+                    if missing:
+                        raise self._problem(f"no column {', '.join(map(repr, missing))}")
+                    self._batches += file.iter_batches(columns=columns)
+            except (pa.ArrowException, OSError) as error:
+                raise self._problem(f"not a readable Parquet file: {error}") from None
 
     def _problem(self, message: str) -> DataError:
         return DataError(Problem("recording", message, RECORDING_HINT, file=str(self._path)))

@@ -20,12 +20,12 @@ from verdict_cli.llm.providers.recorded_calls import (
     check_reply,
     read_key,
     read_recorded,
+    recorded_file,
     row_name,
 )
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
 
-CALLS = "calls.parquet"
 _NO_REPLY = frozenset({"refused", "content-filter"})
 """Failures whose recorded text is not the model's answer, whatever it contains."""
 
@@ -55,7 +55,7 @@ class Recording:
     @classmethod
     def load(cls, path: Path) -> Recording:
         """The recording at a run directory, a ``calls.parquet`` or a JSONL file (``.gz`` allowed)."""
-        file = path / CALLS if path.is_dir() else path
+        file = recorded_file(path)
         try:
             return cls(RecordedColumns(file) if file.suffix == ".parquet" else RecordedLines(file))
         except OSError as error:

@@ -10,7 +10,7 @@ import asyncio
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
 
@@ -29,6 +29,7 @@ COPIED = "copied"
 """The file with the size of what a partition's journal began with."""
 PINNED = "pinned"
 """The partition that calls the pinned units."""
+_FOLDER = re.compile(rf"[0-9]{{6,}}|{PINNED}")
 _SENT = re.compile(r"[^/]+/journal/")
 """Objects of journal lines that workers have put into a store."""
 LEFT_S = 20.0
@@ -42,8 +43,16 @@ def partition_name(part: int) -> str:
     return f"{part:06}"
 
 
-def partition_journal(journal: Path, parts: Path, rows: Iterable[Row], size: int, nodes: Mapping[str, str]) -> float:
-    """Copy the journal's lines to the partitions of ``size`` rows; return what the calls of the rows have cost in USD.
+def partition_journal(
+    journal: Path,
+    parts: Path,
+    rows: Iterable[Row],
+    size: int,
+    nodes: Mapping[str, str],
+    only: Container[str] | None = None,
+) -> float:
+    """Copy the journal's lines to the partitions of ``size`` rows, or to those named; return what the calls of the rows have
+    cost in USD.
 
     A row takes 18 to 36 bytes of memory meanwhile. Calls inside `each` of rows that are no longer there go to all partitions:
     a changed row may be in any of them.
@@ -52,7 +61,9 @@ def partition_journal(journal: Path, parts: Path, rows: Iterable[Row], size: int
     place = -1
     for place, row in enumerate(rows):
         partitions.put(_digest(row.key), place // size)
-    every = [partition_name(part) for part in range(place // size + 1)]
+    every = [
+        name for part in range(place // size + 1) if (name := partition_name(part)) and (only is None or name in only)
+    ]
     spent, buffer, buffered = 0.0, defaultdict[str, list[bytes]](list), 0
     with journal.open("rb") as file:
         for line in file:
@@ -68,8 +79,10 @@ def partition_journal(journal: Path, parts: Path, rows: Iterable[Row], size: int
                 continue
             if entry.reply is not None and nodes.get(entry.node) == entry.fingerprint:
                 spent += entry.reply.cost_usd or 0.0
-            buffer[PINNED if part is None else partition_name(part)].append(line)
-            buffered += len(line)
+            name = PINNED if part is None else partition_name(part)
+            if only is None or name in only:
+                buffer[name].append(line)
+                buffered += len(line)
             if buffered > _BUFFER_BYTES:
                 _write_lines(parts, buffer)
                 buffered = 0
@@ -87,6 +100,8 @@ async def recover_partitions(job: RunJob, journal: Journal) -> None:
 async def merge_partitions(run: RunDirectory, into: Journal) -> None:
     """Append to the run's journal the lines that are new in the partitions'."""
     for folder in sorted((run.path / PARTITION_FOLDER).glob("*")):
+        if not _FOLDER.fullmatch(folder.name):
+            continue
         with RunDirectory(folder).journal.open("ab") as journal:
             await _wait_for_lock(journal.fileno(), folder)
             into.include(_new_lines(folder))
@@ -110,11 +125,11 @@ async def _wait_for_lock(journal: int, folder: Path) -> None:
 
 
 def clear_partitions(run: RunDirectory) -> None:
-    """Remove the partitions."""
-    parts = run.path / PARTITION_FOLDER
-    with output_errors(parts):
-        if parts.exists():
-            shutil.rmtree(parts)
+    """Remove the partitions, and the tables of a run that had several parts."""
+    with output_errors(run.path):
+        for folder in (run.path / PARTITION_FOLDER, run.results, run.calls):
+            if folder.is_dir():
+                shutil.rmtree(folder)
     if run.remote:
         remote = run.remote.folder.below(PARTITION_FOLDER)
         remote.remove(remote.names())

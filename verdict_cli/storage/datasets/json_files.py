@@ -22,12 +22,13 @@ HeaderCheck = Callable[[tuple[str, ...]], None]
 """Receives the column names of a file before its rows are read, and may raise."""
 
 
-def jsonl_records(path: Path) -> Iterator[JsonRecord]:
-    """The file's objects with their lines, from 1."""
+def jsonl_records(path: Path, unread: int = 0) -> Iterator[JsonRecord]:
+    """The file's objects with their lines, from 1. The first ``unread`` are not parsed: each is an empty object."""
     with open_bytes(path) as stream:
         for line, text in enumerate(bounded_lines(path, stream), 1):
             if not text.isspace():
-                yield line, parse_json_line(text)
+                yield line, {} if unread > 0 else parse_json_line(text)
+                unread -= 1
 
 
 def parse_json_line(text: bytes) -> dict[str, Any] | Problem:

@@ -8,13 +8,23 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.storage.datasets.files import unreadable
 from verdict_cli.storage.datasets.json_files import HeaderCheck, JsonRecord
-from verdict_cli.storage.tables.column_types import ColumnKind, array, decode_json_text, is_json
+from verdict_cli.storage.tables.column_types import (
+    ColumnKind,
+    DeclaredType,
+    array,
+    declared_type,
+    decode_json_text,
+    field,
+    is_json,
+    wider,
+)
 
 _BATCH = 1000
 
@@ -27,6 +37,12 @@ def header(path: Path) -> tuple[str, ...]:
 
 def kinds(path: Path) -> dict[str, ColumnKind | None]:
     """Column -> its kind; None for a kind that our tables do not have."""
+    with open_parquet(path) as file:
+        return {column.name: _kind_of(column) for column in file.schema_arrow}
+
+
+def _kind_of(column: Any) -> ColumnKind | None:
+    """The kind of an Arrow field; None for a kind that our tables do not have."""
     import pyarrow as pa
 
     tests: dict[ColumnKind, Callable[[Any], bool]] = {
@@ -36,13 +52,9 @@ def kinds(path: Path) -> dict[str, ColumnKind | None]:
         "float": pa.types.is_floating,
         "str": lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
     }
-    with open_parquet(path) as file:
-        return {
-            field.name: "json"
-            if is_json(field)
-            else next((kind for kind, fits in tests.items() if fits(field.type)), None)
-            for field in file.schema_arrow
-        }
+    if is_json(column):
+        return "json"
+    return next((kind for kind, fits in tests.items() if fits(column.type)), None)
 
 
 def parquet_records(path: Path, check: HeaderCheck) -> Iterator[JsonRecord]:
@@ -81,32 +93,113 @@ def read_rows_at(
     import numpy as np
 
     sorted_positions = np.asarray(positions, dtype=np.int64)
-    with open_parquet(path) as file:
-        schema = file.schema_arrow
-        plain = {name: _converter(schema.field(name)) for name in columns}
-        start = 0
-        for group in range(file.num_row_groups):
-            end = start + file.metadata.row_group(group).num_rows
-            first, last = np.searchsorted(sorted_positions, [start, end])
-            here = sorted_positions[first:last] - start
-            start = end
-            if not len(here):
+    start = 0
+    for part in table_files(path):
+        with open_parquet(part) as file:
+            schema = file.schema_arrow
+            known = [name for name in columns if name in schema.names]
+            plain = {name: _converter(schema.field(name)) for name in known}
+            for group in range(file.num_row_groups):
+                end = start + file.metadata.row_group(group).num_rows
+                first, last = np.searchsorted(sorted_positions, [start, end])
+                here = sorted_positions[first:last] - start
+                start = end
+                if not len(here):
+                    continue
+                done = 0
+                for batch in file.iter_batches(batch_size=size, row_groups=[group], columns=known):
+                    first, last = np.searchsorted(here, [done, done + batch.num_rows])
+                    if last > first:
+                        chosen = batch.take(array((here[first:last] - done).tolist(), "int"))
+                        values = {name: plain[name](chosen.column(name).to_pylist()) for name in known}
+                        yield {name: values.get(name) or [None] * chosen.num_rows for name in columns}
+                    done += batch.num_rows
+
+
+def table_files(path: Path) -> list[Path]:
+    """The files of a table in order: those of a folder, or the file itself."""
+    return sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+
+
+def count_rows(path: Path) -> int:
+    """The number of rows of a table."""
+    total = 0
+    for part in table_files(path):
+        with open_parquet(part) as file:
+            total += file.metadata.num_rows
+    return total
+
+
+class ParquetFolder:
+    """The tables in a folder, read in the order of their names as one: the part of `pyarrow.parquet.ParquetFile` that is used
+    here. A column has the narrowest kind that holds those of all tables. Raises DataError for a folder without tables."""
+
+    def __init__(self, path: Path) -> None:
+        self._files = table_files(path)
+        if not self._files:
+            raise DataError(Problem("not-parquet", "the folder has no Parquet files", "", str(path)))
+        self._schemas = [_schema_of(file, file.stat().st_mtime_ns) for file in self._files]
+        self.schema_arrow = self._schemas[0]
+        if any(not schema.equals(self.schema_arrow, check_metadata=True) for schema in self._schemas):
+            self.schema_arrow = _widest(self._schemas)
+
+    def iter_batches(self, *, batch_size: int = 65_536, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """The `pyarrow.RecordBatch`es of the columns."""
+        names = list(self.schema_arrow.names if columns is None else columns)
+        for path, schema in zip(self._files, self._schemas, strict=True):
+            known = [name for name in names if name in schema.names]
+            with open_parquet(path) as file:
+                for batch in file.iter_batches(batch_size=batch_size, columns=known):
+                    yield self._widened(batch, names)
+
+    def _widened(self, batch: Any, names: Sequence[str]) -> Any:
+        """The batch with the columns' types in all tables."""
+        import pyarrow as pa
+
+        wanted = [self.schema_arrow.field(name) for name in names]
+        arrays = []
+        for to in wanted:
+            if to.name not in batch.schema.names:
+                arrays.append(pa.nulls(batch.num_rows, to.type))
                 continue
-            done = 0
-            for batch in file.iter_batches(batch_size=size, row_groups=[group], columns=list(columns)):
-                first, last = np.searchsorted(here, [done, done + batch.num_rows])
-                if last > first:
-                    chosen = batch.take(array((here[first:last] - done).tolist(), "int"))
-                    yield {name: plain[name](chosen.column(name).to_pylist()) for name in columns}
-                done += batch.num_rows
+            own, column = batch.schema.field(to.name), batch.column(to.name)
+            if own.type == to.type and is_json(own) == is_json(to):
+                arrays.append(column)
+            else:
+                arrays.append(array(_converter(own)(column.to_pylist()), _kind_of(to) or "json"))
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(wanted))
+
+
+@lru_cache(maxsize=20_000)
+def _schema_of(path: Path, modified: int) -> Any:
+    """The table's schema, kept until the file is ``modified``: reports open a folder many times."""
+    with open_parquet(path) as file:
+        return file.schema_arrow
+
+
+def _widest(schemas: Sequence[Any]) -> Any:
+    """The columns of all tables, in the order of their first appearance."""
+    import pyarrow as pa
+
+    kinds: dict[str, ColumnKind] = {}
+    declared: dict[str, DeclaredType | None] = {}
+    for schema in schemas:
+        for column in schema:
+            kind = _kind_of(column) or "json"
+            kinds[column.name] = wider(kinds.get(column.name, "null"), kind, exact=True)
+            declared[column.name] = declared.get(column.name) or declared_type(column)
+    return pa.schema([field(name, kind, declared[name]) for name, kind in kinds.items()])
 
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
-    """The open `pyarrow.parquet.ParquetFile`. Raises DataError for any other or a damaged file."""
+    """The open `pyarrow.parquet.ParquetFile`, or a `ParquetFolder`. Raises DataError for any other or a damaged file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if path.is_dir():
+        yield ParquetFolder(path)
+        return
     try:
         with path.open("rb") as raw, pq.ParquetFile(raw, page_checksum_verification=True) as file:
             _refuse_duplicates(path, file.schema_arrow.names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -121,24 +121,34 @@ def scan(
     return DatasetFacts(rows, total, skipped, columns, fingerprint, selection, stamps=stamps, drawn=drawn.rows())
 
 
-def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING) -> Iterator[Row]:
+def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING, *, skipped: Sequence[range] = ()) -> Iterator[Row]:
     """The selected rows in the dataset's order, streamed; ``selection`` is that of a `scan`. Equal rows share a key.
 
+    ``skipped`` are ascending ranges of places among the selected rows, which are read past.
     A sample is drawn without replacement by selection sampling (Knuth, The Art of Computer Programming,
     volume 2, 3.4.2, algorithm S), which needs no list of the rows drawn.
     """
-    taken = 0
+    taken = place = 0
+    unread = _unread(dataset, selection, skipped)
+    ranges = iter(skipped)
+    skip = next(ranges, None)
     remaining, left, draw = selection.sample, selection.kept, random.Random(selection.seed).random
-    for index, (record, source) in enumerate(_records(dataset)):
+    for index, (record, source) in enumerate(_records(dataset, unread)):
+        if index < unread:
+            taken = place = index + 1
+            continue
         if source is None or isinstance(source, Problem):
             continue
-        if remaining is None:
-            yield _row(dataset, index, record, source)
-        else:
-            if draw() * left < remaining:
-                remaining -= 1
-                yield _row(dataset, index, record, source)
+        if remaining is not None:
+            chosen = draw() * left < remaining
+            remaining -= chosen
             left -= 1
+        if remaining is None or chosen:
+            while skip is not None and place >= skip.stop:
+                skip = next(ranges, None)
+            if skip is None or place < skip.start:
+                yield _row(dataset, index, record, source)
+            place += 1
         taken += 1
         if taken == selection.limit or remaining == 0:
             return
@@ -150,16 +160,38 @@ def _format(dataset: Dataset, path: Path) -> _Format:
     return _Format(partial(separated.csv_records, delimiter=dataset.delimiter), has_header=True)
 
 
-def _records(dataset: Dataset) -> Iterator[tuple[Any, Mapping[str, Any] | Problem | None]]:
-    """Each row's record, and its source: None if ``where`` drops it, a Problem for a bad row to skip."""
+def _unread(dataset: Dataset, selection: Selection, skipped: Sequence[range]) -> int:
+    """How many records at the start need not be read: those of skipped rows, where each record is a row."""
+    if dataset.cast or dataset.keep or dataset.skip_bad_rows or selection.sample is not None:
+        return 0
+    end = 0
+    for rows in skipped:
+        if rows.start != end:
+            break
+        end = rows.stop
+    return end
+
+
+def _records(dataset: Dataset, unread: int = 0) -> Iterator[tuple[Any, Mapping[str, Any] | Problem | None]]:
+    """Each row's record, and its source: None if ``where`` drops it, a Problem for a bad row to skip.
+
+    The first ``unread`` have no source: they were checked, and are not needed.
+    """
     needed = frozenset(required_columns(dataset).values())
     as_read = not (dataset.columns or dataset.cast or dataset.keep) and dataset.id is None
     for path in dataset.files:
         source = _format(dataset, path)
-        records = (
-            source.records(path, partial(_check_header, dataset, path)) if source.has_header else source.records(path)
-        )
+        if source.records is json_files.jsonl_records:
+            records = json_files.jsonl_records(path, unread)
+        elif source.has_header:
+            records = source.records(path, partial(_check_header, dataset, path))
+        else:
+            records = source.records(path)
         for position, record in records:
+            if unread > 0:
+                unread -= 1
+                yield record, None
+                continue
             if as_read and type(record) is dict and record.keys() >= needed:
                 yield record, record
                 continue
@@ -240,21 +272,28 @@ def file_stamps(dataset: Dataset) -> tuple[tuple[int, ...], ...]:
     return tuple((file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns) for file in found)
 
 
+def reading_settings(dataset: Dataset) -> bytes:
+    """All settings that change rows, or decide which of them are read."""
+    return orjson.dumps(_settings(dataset))
+
+
+def _settings(dataset: Dataset) -> list[Any]:
+    return [
+        sorted(dataset.columns.items()),
+        dataset.id,
+        *([dataset.delimiter] if dataset.delimiter else []),
+        dataset.rules,
+        dataset.skip_bad_rows,
+    ]
+
+
 def dataset_fingerprint(dataset: Dataset, selection: Selection) -> str:
     """32 hex digits (BLAKE2b) over the files' bytes and formats and all settings that select or change rows.
 
     Names, folders and times of the files do not count, nor does the seed if no sample is drawn.
     """
     drawn = None if selection.sample is None else [selection.sample, selection.seed]
-    settings = [
-        sorted(dataset.columns.items()),
-        dataset.id,
-        *([dataset.delimiter] if dataset.delimiter else []),
-        dataset.rules,
-        dataset.skip_bad_rows,
-        selection.limit,
-        drawn,
-    ]
+    settings = [*_settings(dataset), selection.limit, drawn]
     digest = hashlib.blake2b(orjson.dumps(settings), digest_size=16)
     for path in dataset.files:
         digest.update(f"{format_of(path)}{compression_of(path)}".encode())

@@ -70,7 +70,7 @@ class Journal:
                         hint="wait until it has ended, or choose another --out",
                     )
                 if new:
-                    _sync_directory(path.parent)
+                    sync_directory(path.parent)
                 if fresh:
                     os.ftruncate(descriptor, 0)
                 journal = cls(path, descriptor, nodes or {}, segments)
@@ -89,6 +89,11 @@ class Journal:
     def __len__(self) -> int:
         """The number of calls of earlier runs."""
         return len(self._index)
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it has calls of earlier runs."""
+        return len(self._index) > 0
 
     def recall(
         self, row: str, node: str, call: int = 0, attempt: int = 0, item: str = "", content: str = ""
@@ -262,8 +267,8 @@ class Journal:
         self._end = self._on_disk = end
 
 
-def _sync_directory(path: Path) -> None:
-    """Bring the name of a new file to the disk. Windows cannot sync directories."""
+def sync_directory(path: Path) -> None:
+    """Bring the names of new files to the disk. Windows cannot sync directories."""
     if os.name != "posix":
         return
     descriptor = os.open(path, os.O_RDONLY)

@@ -144,6 +144,16 @@ class ParquetTable:
             self.discard()
 
     @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self._path.name
+
+    @property
+    def columns(self) -> dict[str, tuple[ColumnKind, bool]]:
+        """The columns so far: the kind of each, and whether each of its integers is exactly a float."""
+        return {name: (kind, self._exact.get(name, True)) for name, kind in self._kinds.items()}
+
+    @property
     def _part(self) -> Path:
         return self._parts[self._generation % 2]
 

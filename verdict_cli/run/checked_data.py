@@ -1,0 +1,87 @@
+"""What the check of a dataset found, kept with a run in parts: reading a million rows to check them takes seconds, which a
+resumed run of the same pipeline and dataset saves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from verdict_cli import __version__
+from verdict_cli.errors import DataError
+from verdict_cli.plan.node import Plan
+from verdict_cli.plan.resolve import as_yaml
+from verdict_cli.run.job import RunJob
+from verdict_cli.run.part_layout import PARTS
+from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
+from verdict_cli.storage.datasets.read import dataset_fingerprint, file_stamps
+
+_FILE = f"{PARTS}/checked.json"
+
+
+class _Checked(Struct, frozen=True, forbid_unknown_fields=True):
+    """The facts of a dataset, and a digest of the pipeline that it was checked against."""
+
+    pipeline: str
+    fingerprint: str
+    rows: int
+    total: int
+    skipped: int
+    columns: tuple[str, ...]
+    kept: int
+
+
+def keep_checked(job: RunJob) -> None:
+    """Keep what the check found of the job's dataset."""
+    data = job.data
+    found = _Checked(
+        _digest(job.plan), data.fingerprint, data.rows, data.total, data.skipped, data.columns, data.selection.kept
+    )
+    job.directory.write(_FILE, msgspec.json.encode(found))
+
+
+def checked_earlier(
+    out: Path | None,
+    plan: Plan,
+    dataset: Dataset,
+    *,
+    limit: int | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+) -> DatasetFacts | None:
+    """What an earlier check of this pipeline and dataset found, by a run in the directory ``out``, or in `runs/`; else None."""
+    if any(node.code for node in plan.nodes):
+        return None
+    pipeline = _digest(plan)
+    known = [found for found in _found(out, plan) if found.pipeline == pipeline]
+    if not known:
+        return None
+    selection = Selection(limit, sample, seed)
+    stamps = file_stamps(dataset)
+    try:
+        fingerprint = dataset_fingerprint(dataset, selection)
+    except DataError:  # the check reports it
+        return None
+    for found in known:
+        if found.fingerprint == fingerprint:
+            selection = Selection(limit, sample, seed, found.kept)
+            return DatasetFacts(
+                found.rows, found.total, found.skipped, found.columns, fingerprint, selection, stamps=stamps
+            )
+    return None
+
+
+def _found(out: Path | None, plan: Plan) -> Iterator[_Checked]:
+    for path in Path("runs").glob(f"{plan.name}-*/{_FILE}") if out is None else (out / _FILE,):
+        try:
+            yield msgspec.json.decode(path.read_bytes(), type=_Checked)
+        except (OSError, ValueError):  # msgspec's errors are ValueErrors
+            continue
+
+
+def _digest(plan: Plan) -> str:
+    """32 hex digits over the whole pipeline, its evaluations among it, and this version's checks."""
+    return blake2b(f"{__version__}|{as_yaml(plan.resolved)}".encode(), digest_size=16).hexdigest()
