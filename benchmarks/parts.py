@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from rows import make
 
 from verdict_cli.language.load import load
-from verdict_cli.messages import Reply, Request, Result, Row, RunFacts, Usage
+from verdict_cli.messages import Reply, Request, Result, Row, Usage
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.attempts import Context
@@ -38,6 +38,7 @@ from verdict_cli.run.row import run_row
 from verdict_cli.run.row_writer import RowWriter
 from verdict_cli.run.run_metadata import first_facts, resumed_facts, run_directory
 from verdict_cli.run.run_parts import RunParts
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.journal.entry import JournalEntry
 
 REST = 9_990

@@ -10,8 +10,8 @@ import pytest
 
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.evaluations import Published
-from verdict_cli.messages import RunFacts
 from verdict_cli.report.report import build_report
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.measure import Measures
 
 ROOT = Path(__file__).resolve().parents[2]

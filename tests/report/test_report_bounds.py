@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verdict_cli.language.load import load
-from verdict_cli.messages import RunFacts
 from verdict_cli.plan.build import build_plan
 from verdict_cli.report.compress import island, packed
 from verdict_cli.report.renderers.html import render_html
@@ -24,6 +23,7 @@ from verdict_cli.report.row_details import row_details
 from verdict_cli.report.row_table import MOST_DETAILS, row_table, select_rows
 from verdict_cli.report.run_document import run_document
 from verdict_cli.run.result_columns import CALL_COLUMNS, result_columns
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.evaluation_results import evaluate_run
 from verdict_cli.storage.tables.writer import ParquetTable
 

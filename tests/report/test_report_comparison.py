@@ -4,10 +4,10 @@ import io
 
 from rich.console import Console
 
-from verdict_cli.messages import RunFacts
 from verdict_cli.report.comparison import ComparisonContext, comparison_document, comparison_json
 from verdict_cli.report.renderers.html import render_html
 from verdict_cli.report.renderers.terminal import render_terminal
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.compare import ComparedMetric, Flip, RunComparison, Significance, Slice
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.paired import Difference

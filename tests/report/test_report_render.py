@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from verdict_cli.language.evaluations import Published
-from verdict_cli.messages import RunFacts
 from verdict_cli.report import formatting
 from verdict_cli.report.renderers.html import render_html
 from verdict_cli.report.renderers.junit import render_junit
@@ -21,6 +20,7 @@ from verdict_cli.report.renderers.markdown import MOST_COMMENT_BYTES, render_mar
 from verdict_cli.report.renderers.terminal import render_terminal
 from verdict_cli.report.report import build_report, full_json, summary_json
 from verdict_cli.report.run_document import run_document
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.gates import GateOutcome
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.measure import Measures

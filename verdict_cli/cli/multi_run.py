@@ -17,10 +17,10 @@ from verdict_cli.errors import JournalError, VerdictError
 if TYPE_CHECKING:
     from verdict_cli.cli.model_options import RowOptions
     from verdict_cli.llm.middleware.cache_store import CacheStore
-    from verdict_cli.messages import BatchFacts
     from verdict_cli.run.job import Stop
     from verdict_cli.run.load_run import RunResult
     from verdict_cli.run.session import Session
+    from verdict_cli.run_facts import BatchFacts
 
 
 def execute_or_exit(session: Session, stop: Stop, how: RowOptions) -> RunResult:

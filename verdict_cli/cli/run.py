@@ -208,10 +208,9 @@ def judged_dataset(
     if how.fresh and retry_failed:
         raise UsageError("--fresh leaves nothing that --retry-failed could retry", hint="give one of them")
     if update and (how.fresh or out is None):
+        needs_out = "--update needs the directory of the run that it resumes"
         raise UsageError(
-            "--fresh and --update cannot be combined"
-            if how.fresh
-            else "--update needs the directory of the run that it resumes",
+            "--fresh and --update cannot be combined" if how.fresh else needs_out,
             hint="give one of them" if how.fresh else "give its --out",
         )
     if ray_address is not None and engine is not Engine.RAY:
@@ -294,9 +293,8 @@ def _formats(text: str) -> list[str]:
     from verdict_cli.report.write_report import FORMATS
 
     formats = [part.strip() for part in text.split(",") if part.strip()]
-    for name in formats:
-        if name not in FORMATS:
-            raise UsageError(
-                f"unknown format {name!r}", hint=f"--format takes {', '.join(FORMATS)}, separated by commas"
-            )
+    unknown = next((name for name in formats if name not in FORMATS), None)
+    if unknown is not None:
+        hint = f"--format takes {', '.join(FORMATS)}, separated by commas"
+        raise UsageError(f"unknown format {unknown!r}", hint=hint)
     return formats

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
-from verdict_cli.messages import Ask, Failure, Output, Row, RunFacts
+from verdict_cli.messages import Ask, Failure, Output, Row
+from verdict_cli.run_facts import RunFacts
 
 _NO_SPAN: AbstractContextManager[Callable[[object], None]] = nullcontext(lambda _: None)
 _NO_ROW: AbstractContextManager[Callable[[object, object], None]] = nullcontext(lambda _, __: None)

@@ -18,10 +18,11 @@ from verdict_cli.plan.check_evaluations import check_evaluations, load_published
 from verdict_cli.plan.compile import compile_node
 from verdict_cli.plan.compile_row_steps import RowSteps, check_item_column, check_pinned_uses
 from verdict_cli.plan.data_columns import Brace, Used
+from verdict_cli.plan.early import Early
 from verdict_cli.plan.expand import InvalidUnit, Stopping, UnitInstance, expand_steps
 from verdict_cli.plan.fingerprint import check_calibrations, fingerprints, judge_digest
 from verdict_cli.plan.link import Edge, LinkedBlock, WiringError, inner_edges, outputs
-from verdict_cli.plan.node import Early, LLMNode, Node, Plan
+from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.plan.possible_predictions import shown_labels
 from verdict_cli.plan.resolve import resolve_pipeline
 from verdict_cli.plan.result_scope import expand_panel
@@ -284,8 +285,7 @@ class _Build:
         for index, label, name in shown_labels(nodes, evaluations):
             instance = instances[index]
             message = f"the prompt shows `{label}`, which is the target of `evaluate.{name}`"
-            hint = "take the label out of the prompt, unless the judge is to see it"
-            path = (*instance.path, "prompt")
+            hint, path = "take the label out of the prompt, unless the judge is to see it", (*instance.path, "prompt")
             self._warn(instance.names.spec.problem("label-in-prompt", message, hint, path))
 
     def _warn_unused(self, nodes: Sequence[Node], instances: Sequence[UnitInstance | InvalidUnit]) -> None:
@@ -297,5 +297,4 @@ class _Build:
         for (_, path), unused in copies.items():
             ids = ", ".join(repr(name) for name, _ in unused[:4]) + (", …" if len(unused) > 4 else "")
             hint = "name it in a later prompt, or take the unit out"
-            names = unused[0][1]
-            self._warn(names.spec.problem("unused", f"nobody uses the output of {ids}", hint, path))
+            self._warn(unused[0][1].spec.problem("unused", f"nobody uses the output of {ids}", hint, path))

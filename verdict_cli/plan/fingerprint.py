@@ -16,9 +16,10 @@ from verdict_cli.language.prompts.sections import dedented
 from verdict_cli.language.units.base import LLMUnit
 from verdict_cli.model import Model
 from verdict_cli.plan.compile_input import is_path_key
+from verdict_cli.plan.early import Early
 from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.levels import Condition, EachGroup
-from verdict_cli.plan.node import Early, Escalation, LLMNode, Node
+from verdict_cli.plan.node import Escalation, LLMNode, Node
 
 _CONNECTION = {
     "api_base",

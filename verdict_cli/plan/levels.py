@@ -18,7 +18,8 @@ from verdict_cli.language.expressions.turns import Turn
 from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType, list_of
 
 if TYPE_CHECKING:
-    from verdict_cli.plan.node import Early, Node, Plan
+    from verdict_cli.plan.early import Early
+    from verdict_cli.plan.node import Node, Plan
 
 ITEM_COLUMN = "item"
 """The column beside those of a unit inside `each` that has the entries."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from verdict_cli.messages import RunFacts
 from verdict_cli.report.formatting import money, visible_text
+from verdict_cli.run_facts import RunFacts
 
 
 def version_notices(run: RunFacts) -> list[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from verdict_cli.messages import BatchFacts
 from verdict_cli.report import formatting
 from verdict_cli.report.document import PAGE_FORMATS, Note, Only, Section, Table
 from verdict_cli.report.report import Report
 from verdict_cli.report.report_context import ReportContext
+from verdict_cli.run_facts import BatchFacts
 
 _MOST_ROWS = 20
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from verdict_cli.messages import RunFacts
 from verdict_cli.report import formatting
 from verdict_cli.report.answering_models import changed_versions, version_notices
 from verdict_cli.report.charts import ChartPoint, Dots
@@ -24,6 +23,7 @@ from verdict_cli.report.document import (
     Table,
     TableColumn,
 )
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.call_stats import Latency
 from verdict_cli.stats.compare import ComparedMetric, Flip, RunComparison, Significance, Slice
 from verdict_cli.stats.paired import Difference

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from verdict_cli.language.units.escalate import ABSTAIN
-from verdict_cli.messages import RunFacts
 from verdict_cli.report.report import ComparisonRow, Report
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.gates import GateOutcome
 from verdict_cli.stats.intervals.interval_methods import MetricValue, wilson
 from verdict_cli.stats.measure import Measures

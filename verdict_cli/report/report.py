@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.package_files import datasets
-from verdict_cli.messages import RunFacts
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.gates import GateOutcome
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL

@@ -17,7 +17,7 @@ from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.run.job import RunJob
 from verdict_cli.run.part_layout import PARTS
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
-from verdict_cli.storage.datasets.read import dataset_fingerprint, file_stamps
+from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
 
 _FILE = f"{PARTS}/checked.json"
 

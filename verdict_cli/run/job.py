@@ -13,12 +13,13 @@ from verdict_cli.llm.middleware.budget import HaltedError
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.llm.tracing import Spans
-from verdict_cli.messages import Output, Row, RunFacts
+from verdict_cli.messages import Output, Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.batches.batch_options import BatchOptions
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.result_columns import CALL_COLUMNS, declared_columns, result_columns
 from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 from verdict_cli.storage.tables.column_types import ColumnKind
 from verdict_cli.storage.tables.reader import concatenate_tables

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from verdict_cli.errors import UsageError
 from verdict_cli.language.load import load, validated
-from verdict_cli.messages import RunFacts
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.validate_run import check_links, check_tables
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.object_store.folder import was_url
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from verdict_cli.messages import RunFacts
 from verdict_cli.run.part_mark import MARK, PartMark
 from verdict_cli.run.remote_directory import JOURNAL
 from verdict_cli.run.run_directory import RunDirectory, output_errors
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.journal.journal import Journal
 
 PARTS = "parts"

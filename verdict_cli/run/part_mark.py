@@ -17,7 +17,7 @@ from verdict_cli.errors import OutputError
 from verdict_cli.messages import Row, Stage
 from verdict_cli.run.progress import RunStats
 from verdict_cli.storage.datasets.dataset import Dataset
-from verdict_cli.storage.datasets.read import reading_settings
+from verdict_cli.storage.datasets.fingerprint import reading_settings
 from verdict_cli.storage.journal.journal import sync_directory
 from verdict_cli.storage.tables.column_types import ColumnKind
 

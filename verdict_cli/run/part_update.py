@@ -9,7 +9,6 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from verdict_cli.messages import RunFacts
 from verdict_cli.run.checked_data import keep_checked
 from verdict_cli.run.job import RunJob
 from verdict_cli.run.part_layout import PARTS, PartLayout, part_name
@@ -18,6 +17,7 @@ from verdict_cli.run.ray.partition import partition_journal, recover_partitions
 from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.run.run_directory import RunDirectory, output_errors
 from verdict_cli.run.run_metadata import start_run
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import number_duplicates
 from verdict_cli.storage.journal.journal import Journal

@@ -9,7 +9,8 @@ from time import perf_counter
 
 from verdict_cli.llm.middleware.rate_limit import Flow, RateLimiters
 from verdict_cli.llm.providers.price_book import cache_saved_usd
-from verdict_cli.messages import Call, Result, RunFacts, Stage
+from verdict_cli.messages import Call, Result, Stage
+from verdict_cli.run_facts import RunFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from verdict_cli.run.attempts import Context
 from verdict_cli.run.compute import compute, empty_output, outputs_before, pooled_values
 from verdict_cli.run.entries import entry_failure, fan_out, has_output, is_empty
 from verdict_cli.run.escalation import Answered, escalate_answer, stages_of
+from verdict_cli.run.event_loop import cancel_all
 from verdict_cli.run.node_run import answer_node, calls_of, fails_row
 from verdict_cli.run.only_unit import run_only_unit
 from verdict_cli.run.stopping_rule import EarlyStopState, is_audited, is_decided
@@ -28,8 +29,8 @@ PINNED_ROW = Row(-1, "pinned", {}, "pinned")
 def run_row(plan: Plan, row: Row, context: Context) -> Coroutine[Any, Any, Result]:
     """The row's result. A failure is a value of it; what is raised stops the run, but for ParkedError (it waits for a batch).
 
-    Every unit that does not depend on a failed one is still run, so that the result does not depend on the order of
-    replies. The failure is that of the first failed unit in order of definition.
+    Units that do not depend on a failed one are still run, so that the order of replies does not count. The failure is
+    that of the first failed unit in order of definition.
     """
     if plan.only_unit is not None and not context.traced:
         return run_only_unit(plan.only_unit, row, context)
@@ -43,10 +44,8 @@ async def run_pinned(plan: Plan, context: Context) -> tuple[dict[int, Output | N
     runner = RowRunner(plan, PINNED_ROW, context, {}, plan.pinned_level)
     result = await runner.run()
     if (failure := result.failure) is not None:
-        raise PinnedError(
-            f"the pinned unit {failure.node!r} failed ({failure.kind}): {failure.message}",
-            hint="every row shares its result, so no row was run",
-        )
+        message = f"the pinned unit {failure.node!r} failed ({failure.kind}): {failure.message}"
+        raise PinnedError(message, hint="every row shares its result, so no row was run")
     return {node.index: runner.outputs[node.index] for node in plan.nodes if node.pinned}, result.calls
 
 
@@ -96,10 +95,9 @@ class RowRunner:
                     self.ready.remove(index)
 
     async def run(self) -> Result:
-        """Run the nodes that are ready. A single call is awaited directly, which is cheaper than a task.
+        """Run the nodes that are ready; where one of several calls stops the run, the others, which are paid for, are waited for.
 
-        Where one of several calls stops the run, the others are waited for: they are paid for.
-        """
+        A single call is awaited directly, which is cheaper than a task."""
         running: set[asyncio.Task[None]] = set()
         parked: list[ParkedError] = []
         awaited = self.level.awaited
@@ -126,10 +124,7 @@ class RowRunner:
             await asyncio.gather(*running, return_exceptions=True)
             raise
         finally:
-            for task in running:
-                task.cancel()
-            if running:
-                await asyncio.gather(*running, return_exceptions=True)
+            await cancel_all(running)
         if parked:
             raise parked[0]
         return self._result()
@@ -301,5 +296,5 @@ class RowRunner:
 
     def _stages(self, index: int) -> tuple[Stage, ...]:
         answered = None if self.outputs[index] is None else self.stages.get(index, Answered(0))
-        calls = self.calls.get(index, [])
-        return stages_of(self.plan.nodes[index], answered, calls, abstained=index in self.abstained)
+        abstained = index in self.abstained
+        return stages_of(self.plan.nodes[index], answered, self.calls.get(index, []), abstained=abstained)

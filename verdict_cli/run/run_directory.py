@@ -10,11 +10,11 @@ from pathlib import Path
 import orjson
 
 from verdict_cli.errors import JournalError, OutputError, UsageError
-from verdict_cli.messages import RunFacts
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.run.remote_directory import JOURNAL, RemoteRunDirectory
 from verdict_cli.run.validate_run import check_links, facts_of
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.journal.journal import Journal
 from verdict_cli.storage.object_store.folder import RemoteFolder, was_url
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from verdict_cli import __version__
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.providers.recorded_calls import recorded_file
-from verdict_cli.messages import Row, RunFacts
+from verdict_cli.messages import Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.batches.batch_options import sends_batches
 from verdict_cli.run.batches.wave_halt import WaveOutcome
@@ -19,8 +19,10 @@ from verdict_cli.run.job import RunJob, RunOptions
 from verdict_cli.run.part_layout import rows_a_part
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.run_facts import RunFacts
+from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
 from verdict_cli.storage.datasets.parquet import table_files
-from verdict_cli.storage.datasets.read import dataset_fingerprint, file_stamps, stream_rows
+from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.object_store.folder import is_remote_url, path_of
 
 

@@ -20,7 +20,8 @@ from verdict_cli.run.progress import RunStats
 from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.run.row_writer import PartTables
 from verdict_cli.run.run_metadata import changed_dataset
-from verdict_cli.storage.datasets.read import file_stamps, stream_rows
+from verdict_cli.storage.datasets.fingerprint import file_stamps
+from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import DigestIndex
 from verdict_cli.storage.journal.entry import JournalEntry
 from verdict_cli.storage.journal.journal import Journal

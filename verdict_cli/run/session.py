@@ -14,7 +14,6 @@ from types import TracebackType
 from verdict_cli.errors import JournalError, UsageError
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.providers.recorded_calls import recorded_file
-from verdict_cli.messages import RunFacts
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.batches.batch_options import check_batches, sends_batches
 from verdict_cli.run.event_loop import loop_factory
@@ -25,6 +24,7 @@ from verdict_cli.run.progress import Progress
 from verdict_cli.run.run_directory import RunDiff, RunDirectory
 from verdict_cli.run.run_metadata import first_facts, is_batched, resumed_facts, run_directory
 from verdict_cli.run.whole_run import run_locally, run_within
+from verdict_cli.run_facts import RunFacts
 
 Show = Callable[[Progress], None]
 

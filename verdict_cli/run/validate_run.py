@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import DataError, JournalError, Problem
-from verdict_cli.messages import RunFacts
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.result_columns import CALL_COLUMNS, result_columns
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.tables.column_types import ColumnKind
 from verdict_cli.storage.tables.reader import column_kinds, read_table
 

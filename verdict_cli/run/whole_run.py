@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Self
 
-from verdict_cli.messages import RunFacts
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.job import Partition, RunJob, Stop
 from verdict_cli.run.local import LocalRunner, with_client
@@ -18,6 +17,7 @@ from verdict_cli.run.ray.partition import recover_partitions
 from verdict_cli.run.row_writer import RunTables
 from verdict_cli.run.run_metadata import RowDigest, changed_dataset, finish_run, start_run
 from verdict_cli.run.run_parts import RunParts
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import number_duplicates
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from verdict_cli.errors import VerdictError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import ROW_METRICS, Gate
-from verdict_cli.messages import RunFacts
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.intervals.interval_methods import NO_VARIATION, MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.intervals.missing_data_bounds import worst_case_interval

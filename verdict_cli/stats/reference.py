@@ -36,7 +36,7 @@ from verdict_cli.stats.paired import (
 from verdict_cli.stats.permutation import regrouping_test
 from verdict_cli.stats.simultaneous import JointEstimates, joint_estimates
 
-NO_SPREAD = "the metric has no standard error here, so repeated runs cannot be compared by it"
+NO_STANDARD_ERROR = "the metric has no standard error here, so repeated runs cannot be compared by it"
 TWO_RUNS = "two repeated runs do not show how much runs differ: the interval may be too narrow"
 BETWEEN = " and variance between runs"
 
@@ -212,7 +212,7 @@ def _pooled_difference(
     if not kept.any():
         return undefined_difference("no row is scored in all runs")
     if of == "within" or spread is None:
-        return undefined_difference(NO_SPREAD)
+        return undefined_difference(NO_STANDARD_ERROR)
     at = [each[kept] for each in rows]
     columns = [column[place] for each, place in zip(data, at, strict=True) for column in key_columns(of, each)]
     cluster = data[-1].cluster

@@ -10,11 +10,11 @@ from typing import Any
 from batch_server import BatchServer
 
 from verdict_cli.language.load import load
-from verdict_cli.messages import RunFacts
 from verdict_cli.plan.build import build_plan
 from verdict_cli.run.batches.batch_options import BatchOptions
 from verdict_cli.run.job import RunOptions
 from verdict_cli.run.session import open_run
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import scan
 from verdict_cli.storage.tables.reader import read_table

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.messages import RunFacts
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.result_columns import CALL_COLUMNS, result_columns
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.tables.writer import ParquetTable
 from verdict_cli.studies.audit.probe_results import ProbeResult, measure_probes, replay_obstacle
 from verdict_cli.studies.audit.probes import AuditOptions, Probe, ProbeVerdict

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
@@ -17,6 +16,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from verdict_cli.errors import UsageError, VerdictError
+from verdict_cli.http.viewer.assets import page_html, page_script, page_style
 from verdict_cli.http.viewer.labelling import check_shown, hides_verdicts, queue_state
 from verdict_cli.http.viewer.query import Query, QueryTimeout
 from verdict_cli.http.viewer.run_registry import LARGE, RunRegistry
@@ -24,7 +24,6 @@ from verdict_cli.http.viewer.run_view import PER_PAGE
 from verdict_cli.http.viewer.runs import headline, leaderboards_of
 from verdict_cli.http.viewer.watches import watch_page, watch_states
 from verdict_cli.report.compress import encoded
-from verdict_cli.report.renderers.html import PAGE_FOLDER, page_environment
 from verdict_cli.storage.tables.label_queue import QUEUE_FILE
 
 BODY_BYTES = 64 * 1024
@@ -42,12 +41,6 @@ _REPORT_POLICY = (
 )
 """A report may come from another machine. The sandbox gives it its own origin, so it gets neither the cookie nor the data."""
 
-FOLDER = Path(__file__).parent
-SHARED = ("data.js", "theme.js", "cells.js", "story.js")
-VIEWER_FILES = (
-    "address.js", "list.js", "table.js", "labels.js", "queue.js", "leaderboard.js", "run.js", "compare.js", "view.js",
-)  # fmt: skip
-
 PageHandler = Callable[[Request, RunRegistry], Any]
 
 
@@ -62,14 +55,14 @@ def viewer_application(registry: RunRegistry) -> Starlette:
         finally:
             registry.close()
 
-    shell = _page()
+    shell = page_html()
     routes = [
         Route(path, lambda _: HTMLResponse(shell, headers={"content-security-policy": POLICY}))
         for path in ("/", "/run", "/compare", "/queue")
     ]
     routes += [
-        Route("/assets/view.js", _asset(_script(), "text/javascript")),
-        Route("/assets/view.css", _asset(_style(), "text/css")),
+        Route("/assets/view.js", _asset(page_script(), "text/javascript")),
+        Route("/assets/view.css", _asset(page_style(), "text/css")),
         Route("/report", _in_thread(_report, registry)),
         Route("/watch", _in_thread(_watch, registry)),
         Route("/api/runs", _in_thread(_runs, registry)),
@@ -85,23 +78,6 @@ def viewer_application(registry: RunRegistry) -> Starlette:
         lifespan=lifespan,
         exception_handlers={HTTPException: _http_error, VerdictError: _verdict_error, QueryTimeout: _too_long},
     )
-
-
-def _page() -> str:
-    """The page. Its script reads from the URL what to show."""
-    return page_environment().from_string((FOLDER / "view.html").read_text("utf-8")).render(kicker="Verdict")
-
-
-def _script() -> str:
-    """The scripts, in the order of their dependencies, inside one function."""
-    files = [*(PAGE_FOLDER / name for name in SHARED), *(FOLDER / name for name in VIEWER_FILES)]
-    text = "\n".join(file.read_text("utf-8") for file in files)
-    return f"(() => {{\n'use strict';\n{text}\n}})();\n"
-
-
-def _style() -> str:
-    """The style sheet of the report, followed by that of the viewer."""
-    return (PAGE_FOLDER / "style.css").read_text("utf-8") + (FOLDER / "view.css").read_text("utf-8")
 
 
 def _asset(text: str, kind: str) -> Callable[[Request], Response]:

@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 
 from verdict_cli.errors import JournalError
-from verdict_cli.messages import RunFacts
 from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.run_facts import RunFacts
 
 MOST_RUNS = 2_000
 DEEPEST = 4

@@ -19,8 +19,8 @@ import orjson
 from verdict_cli.errors import JournalError
 from verdict_cli.llm.batches.request_file import RequestFile, disk_errors, key_path
 from verdict_cli.llm.providers.json_mode import JsonMode
-from verdict_cli.messages import BatchFacts
 from verdict_cli.model import Model
+from verdict_cli.run_facts import BatchFacts
 
 LEDGER = "batches.jsonl"
 REQUESTS = "batches"

@@ -27,8 +27,9 @@ from verdict_cli.errors import ProviderError, ReplyError, RowError, VerdictError
 from verdict_cli.language.model_address import AddressError, parse_address
 from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.llm.tracing import EVALUATION_EVENT, JudgedSpan, Score, Spans, evaluation_attributes
-from verdict_cli.messages import Ask, Failure, Message, Output, Reply, Request, Row, RunFacts
+from verdict_cli.messages import Ask, Failure, Message, Output, Reply, Request, Row
 from verdict_cli.model import Model
+from verdict_cli.run_facts import RunFacts
 
 _PROVIDERS = {
     "azure": "azure.ai.openai",

@@ -19,7 +19,7 @@ from verdict_cli.llm.providers.secrets import redact
 from verdict_cli.llm.providers.sse import assemble
 from verdict_cli.llm.providers.usage import charged_cost, paid_reply, read_usage, usage_in_text
 from verdict_cli.llm.providers.wire_protocol import IdentityCache, WireProtocol, events
-from verdict_cli.llm.providers.wire_values import loads, message_content, read_logprobs
+from verdict_cli.llm.providers.wire_values import is_strict, loads, message_content, read_logprobs
 from verdict_cli.messages import Reply, Request, Usage
 
 _TAKES_COMPLETION_TOKENS = re.compile(r"o\d|gpt-[5-9]")
@@ -127,20 +127,6 @@ def parameters(settings: Mapping[str, Any]) -> str:
     if sent.get("tool_choice") == {"type": "function", "function": {"name": TOOL}}:
         sent |= {"tools": [TOOL], "tool_choice": TOOL}
     return orjson.dumps(sent, default=str).decode()
-
-
-def is_strict(schema: Any) -> bool:
-    """Whether the API's strict mode takes the schema: every object closed, every property required."""
-    if isinstance(schema, list | tuple):
-        return all(is_strict(part) for part in schema)
-    if not isinstance(schema, Mapping):
-        return True
-    if schema.get("type") == "object":
-        named = schema.get("properties", {})
-        if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(named):
-            return False
-        return all(is_strict(part) for part in named.values())
-    return all(is_strict(part) for part in schema.values())
 
 
 def read_body(

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from verdict_cli.errors import Refused
-from verdict_cli.llm.providers.chat_completions import INSTRUCTION, TOOL, is_strict
+from verdict_cli.llm.providers.chat_completions import INSTRUCTION, TOOL
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import (
     Envelope,
@@ -21,6 +21,7 @@ from verdict_cli.llm.providers.wire_protocol import (
     objects,
     protocol_parts,
 )
+from verdict_cli.llm.providers.wire_values import is_strict
 from verdict_cli.messages import Request
 
 _FEWEST_TOKENS = 16

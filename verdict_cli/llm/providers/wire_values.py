@@ -95,3 +95,17 @@ def _is_list(value: Any) -> bool:
 
 def _kind(value: Any) -> str:
     return type(value).__name__
+
+
+def is_strict(schema: Any) -> bool:
+    """Whether the API's strict mode takes the schema: every object closed, every property required."""
+    if isinstance(schema, list | tuple):
+        return all(is_strict(part) for part in schema)
+    if not isinstance(schema, Mapping):
+        return True
+    if schema.get("type") == "object":
+        named = schema.get("properties", {})
+        if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(named):
+            return False
+        return all(is_strict(part) for part in named.values())
+    return all(is_strict(part) for part in schema.values())

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from verdict_cli.errors import VerdictError
 from verdict_cli.llm.middleware.budget import HaltedError
-from verdict_cli.messages import BatchFacts
 from verdict_cli.run.job import Halt
+from verdict_cli.run_facts import BatchFacts
 
 
 class WaveHalt:

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from verdict_cli.errors import UsageError, VerdictError, WorkerError
-from verdict_cli.messages import Output, Row, RunFacts
+from verdict_cli.messages import Output, Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.job import GRACE_S, Partition, RunJob, Stop, join_partitions
@@ -31,6 +31,7 @@ from verdict_cli.run.ray.partition import (
 from verdict_cli.run.ray.worker import WorkerOptions, WorkerResult, fetch_tables, judge_partition, pipeline_files
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.run_metadata import changed_dataset, finish_run, start_run
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import number_duplicates
 

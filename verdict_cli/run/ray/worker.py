@@ -14,7 +14,7 @@ from verdict_cli.errors import VerdictError
 from verdict_cli.llm.middleware.rate_limit import RateLimiters
 from verdict_cli.llm.providers import Providers
 from verdict_cli.llm.providers.recording import Recording
-from verdict_cli.messages import Output, Row, RunFacts
+from verdict_cli.messages import Output, Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.job import Partition, PartitionResult, RunJob, Stop
 from verdict_cli.run.local import run_part
@@ -24,6 +24,7 @@ from verdict_cli.run.ray.coordinator import CallOutcome, PermitGrant, PermitRequ
 from verdict_cli.run.ray.worker_client import SharedModelClient
 from verdict_cli.run.remote_directory import RemoteRunDirectory
 from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
 from verdict_cli.storage.object_store.folder import RemoteFolder, is_remote_url
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,8 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import orjson
 
 from verdict_cli.errors import DataError, Problem, VerdictError
 from verdict_cli.messages import Row
@@ -26,7 +23,8 @@ from verdict_cli.storage.datasets.dataset import (
     rename_columns,
     required_columns,
 )
-from verdict_cli.storage.datasets.files import compression_of, format_of, unreadable
+from verdict_cli.storage.datasets.files import format_of
+from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,45 +259,3 @@ def _empty(dataset: Dataset, total: int, skipped: int) -> Problem:
         return Problem("empty-dataset", f"all {total} rows are bad", "run without --skip-bad-rows", file)
     bad = f" ({skipped} of them are bad)" if skipped else ""
     return Problem("empty-dataset", f"`where` leaves none of the {total} rows{bad}", "loosen dataset.where", file)
-
-
-def file_stamps(dataset: Dataset) -> tuple[tuple[int, ...], ...]:
-    """What changes whenever a file of the dataset is written to or replaced, also if its content is as before."""
-    try:
-        found = [path.stat() for path in dataset.files]
-    except OSError:
-        return ()
-    return tuple((file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns) for file in found)
-
-
-def reading_settings(dataset: Dataset) -> bytes:
-    """All settings that change rows, or decide which of them are read."""
-    return orjson.dumps(_settings(dataset))
-
-
-def _settings(dataset: Dataset) -> list[Any]:
-    return [
-        sorted(dataset.columns.items()),
-        dataset.id,
-        *([dataset.delimiter] if dataset.delimiter else []),
-        dataset.rules,
-        dataset.skip_bad_rows,
-    ]
-
-
-def dataset_fingerprint(dataset: Dataset, selection: Selection) -> str:
-    """32 hex digits (BLAKE2b) over the files' bytes and formats and all settings that select or change rows.
-
-    Names, folders and times of the files do not count, nor does the seed if no sample is drawn.
-    """
-    drawn = None if selection.sample is None else [selection.sample, selection.seed]
-    settings = [*_settings(dataset), selection.limit, drawn]
-    digest = hashlib.blake2b(orjson.dumps(settings), digest_size=16)
-    for path in dataset.files:
-        digest.update(f"{format_of(path)}{compression_of(path)}".encode())
-        try:
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "blake2b").digest())
-        except OSError as error:
-            raise DataError(unreadable(path, error)) from error
-    return digest.hexdigest()

@@ -16,8 +16,8 @@ import numpy as np
 from verdict_cli.errors import UsageError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import METRICS, find_metric
-from verdict_cli.messages import RunFacts
 from verdict_cli.plan.node import Plan
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.call_stats import ReplyLatencies, StandaloneCost, standalone_costs
 from verdict_cli.stats.compare import holm_adjusted
 from verdict_cli.stats.intervals.interval_methods import MetricValue
