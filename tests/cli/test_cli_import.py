@@ -14,7 +14,11 @@ LOGS = Path(__file__).parents[1] / "benchmarks" / "tool_logs" / "logs"
 
 def real_logs() -> list[Any]:
     return [
-        pytest.param("lm-eval" if path.name.startswith("samples") else path.name.partition("-")[0], path, id=path.name)
+        pytest.param(
+            "lm-eval" if path.name.startswith(("samples", "lm_eval")) else path.name.partition("-")[0],
+            path,
+            id=path.name,
+        )
         for path in sorted(LOGS.iterdir())
     ]
 

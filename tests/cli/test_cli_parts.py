@@ -104,6 +104,9 @@ def test_the_metrics_are_those_of_the_run_in_one_part(runs: Path) -> None:
 )
 def test_every_command_reads_a_run_in_parts(command: Sequence[str], told: Any) -> None:
     code, printed = told(*command)
+    if command[0] == "compare":  # a run is not compared with itself
+        assert code == 0, printed
+        return
     same = told(*(word.replace("two", "one") for word in command))
     assert code == same[0], printed
 

@@ -46,7 +46,7 @@ def test_a_well_formed_evaluation_is_taken(value):
     [
         PAIR | {"metrics": ["acuracy"]},
         PAIR | {"metrics": []},
-        PAIR | {"by": "source.type"},
+        PAIR | {"by": 5},
         PAIR | {"missing": "skip"},
         PAIR | {"reduce": {"prediction": "sum"}},
         PAIR | {"kappa": True},

@@ -25,7 +25,7 @@ GROUPS = {
         "init": "Write a first pipeline for your own data, and try it.",
         "run": "Judge every row of a dataset and report the metrics.",
         "view": "Show runs in a browser.",
-        "compare": "Compare two runs row by row.",
+        "compare": "Compare runs row by row, metric by metric.",
         "gate": "Re-evaluate a run's gates and regenerate the report.",
     },
     "Check a pipeline (no model is called)": {
@@ -79,6 +79,8 @@ LISTED_TOGETHER = {
         "Explain a unit, key, metric or error; list units; print the JSON Schema.",
     ),
     "estimate": (("estimate", "plan"), "Estimate the cost of a run; the rows or labels that an interval needs."),
+    "queue": (("queue", "align"), "Draw rows for people to label; improve a judge by the labels."),
+    "verify": (("verify", "cache"), "Check a run's files; show or clear the cache of model replies."),
     "bench": (("bench", "reproduce"), "Judge a benchmark, or reproduce published results and the paper's tables."),
 }
 """Commands that `--help` lists in one line, at the first of them."""

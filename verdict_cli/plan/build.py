@@ -18,7 +18,7 @@ from verdict_cli.plan.check_evaluations import check_evaluations, load_published
 from verdict_cli.plan.compile import compile_node
 from verdict_cli.plan.compile_row_steps import RowSteps, check_item_column, check_pinned_uses
 from verdict_cli.plan.data_columns import Brace, Used
-from verdict_cli.plan.early import Early
+from verdict_cli.plan.early_layers import Early
 from verdict_cli.plan.expand import InvalidUnit, Stopping, UnitInstance, expand_steps
 from verdict_cli.plan.fingerprint import check_calibrations, fingerprints, judge_digest
 from verdict_cli.plan.link import Edge, LinkedBlock, WiringError, inner_edges, outputs

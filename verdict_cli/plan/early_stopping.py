@@ -9,7 +9,7 @@ from itertools import zip_longest
 from verdict_cli.errors import Problem
 from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType
 from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
-from verdict_cli.plan.early import Early, Mean, Vote
+from verdict_cli.plan.early_layers import Early, Mean, Vote
 from verdict_cli.plan.expand import Stopping
 from verdict_cli.plan.link import outputs
 from verdict_cli.plan.node import LLMNode, Node, PoolNode

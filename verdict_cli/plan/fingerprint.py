@@ -16,7 +16,7 @@ from verdict_cli.language.prompts.sections import dedented
 from verdict_cli.language.units.base import LLMUnit
 from verdict_cli.model import Model
 from verdict_cli.plan.compile_input import is_path_key
-from verdict_cli.plan.early import Early
+from verdict_cli.plan.early_layers import Early
 from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.levels import Condition, EachGroup
 from verdict_cli.plan.node import Escalation, LLMNode, Node

@@ -18,7 +18,7 @@ from verdict_cli.language.expressions.turns import Turn
 from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType, list_of
 
 if TYPE_CHECKING:
-    from verdict_cli.plan.early import Early
+    from verdict_cli.plan.early_layers import Early
     from verdict_cli.plan.node import Node, Plan
 
 ITEM_COLUMN = "item"

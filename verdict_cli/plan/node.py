@@ -24,7 +24,7 @@ from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
 from verdict_cli.model import Model
 from verdict_cli.plan.data_columns import Brace, Used
-from verdict_cli.plan.early import Early
+from verdict_cli.plan.early_layers import Early
 from verdict_cli.plan.levels import Condition, EachGroup, Level, Spread, listed, plan_level
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 

@@ -16,7 +16,7 @@ from verdict_cli.language.prompts.placeholders import Slot
 from verdict_cli.language.prompts.prompt import END, Cut, PlaceholderPrompt
 from verdict_cli.llm.model_families import family
 from verdict_cli.model import Model
-from verdict_cli.plan.early import Early
+from verdict_cli.plan.early_layers import Early
 from verdict_cli.plan.node import LLMNode, Node
 
 MOST_MARKS = 4

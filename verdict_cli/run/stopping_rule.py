@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from verdict_cli.plan.early import Early, Mean
+from verdict_cli.plan.early_layers import Early, Mean
 from verdict_cli.run.attempts import draw
 
 

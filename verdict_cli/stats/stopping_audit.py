@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.plan.early import Early, Mean
+from verdict_cli.plan.early_layers import Early, Mean
 from verdict_cli.plan.node import Node, Plan, PoolNode
 from verdict_cli.run.compute import pooled_values
 from verdict_cli.run.stopping_rule import first_batch, is_audited, is_decided

@@ -15,7 +15,7 @@ from scipy.stats import t
 
 from verdict_cli.errors import SpecError
 from verdict_cli.messages import Request, Row
-from verdict_cli.plan.early import Early, Mean, Vote
+from verdict_cli.plan.early_layers import Early, Mean, Vote
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.estimate import estimate_run
 from verdict_cli.run.stopping_rule import first_batch, is_decided, vote

@@ -13,18 +13,18 @@ VIEWER_FILES = (
 )  # fmt: skip
 
 
-def page_html() -> str:
+def viewer_page() -> str:
     """The page. Its script reads from the URL what to show."""
     return page_environment().from_string((FOLDER / "view.html").read_text("utf-8")).render(kicker="Verdict")
 
 
-def page_script() -> str:
+def viewer_script() -> str:
     """The scripts, in the order of their dependencies, inside one function."""
     files = [*(PAGE_FOLDER / name for name in SHARED), *(FOLDER / name for name in VIEWER_FILES)]
     text = "\n".join(file.read_text("utf-8") for file in files)
     return f"(() => {{\n'use strict';\n{text}\n}})();\n"
 
 
-def page_style() -> str:
+def viewer_style() -> str:
     """The style sheet of the report, followed by that of the viewer."""
     return (PAGE_FOLDER / "style.css").read_text("utf-8") + (FOLDER / "view.css").read_text("utf-8")

@@ -7,6 +7,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 
 from verdict_cli.http.viewer.run_view import MOST_CELL_TEXT, RunView
+from verdict_cli.report.chat import as_conversation, chat_turns
 from verdict_cli.storage.tables.human_labels import HumanLabel, label_key
 from verdict_cli.storage.tables.label_queue import LabelQueue, QueuedRow, next_rows, read_queue
 from verdict_cli.storage.tables.reader import read_rows
@@ -65,11 +66,14 @@ def queue_state(view: RunView, position: int | None = None) -> dict[str, Any]:
 def _row(view: RunView, shown: QueuedRow) -> dict[str, Any]:
     names = view.judged_columns()
     (batch,) = read_rows(view.results, [shown.row], names) if names else ({},)
+    source = {name.removeprefix("source."): batch[name][0] for name in names}
+    talks = {name: messages for name, value in source.items() if (messages := as_conversation(value)) is not None}
     own = view.annotations().get(label_key(shown.id), {}).get(view.annotator, HumanLabel())
     return {
         "position": shown.row,
         "id": shown.id,
-        "source": {name.removeprefix("source."): _cut(batch[name][0]) for name in names},
+        "source": {name: _cut(value) for name, value in source.items() if name not in talks},
+        "chats": {name: chat_turns(messages, _cut, MOST_CELL_TEXT) for name, messages in talks.items()},
         "human": {"label": own.label, "note": own.note, "at": own.at},
     }
 

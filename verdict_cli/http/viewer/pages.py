@@ -16,7 +16,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from verdict_cli.errors import UsageError, VerdictError
-from verdict_cli.http.viewer.assets import page_html, page_script, page_style
+from verdict_cli.http.viewer.assets import viewer_page, viewer_script, viewer_style
 from verdict_cli.http.viewer.labelling import check_shown, hides_verdicts, queue_state
 from verdict_cli.http.viewer.query import Query, QueryTimeout
 from verdict_cli.http.viewer.run_registry import LARGE, RunRegistry
@@ -55,14 +55,14 @@ def viewer_application(registry: RunRegistry) -> Starlette:
         finally:
             registry.close()
 
-    shell = page_html()
+    shell = viewer_page()
     routes = [
         Route(path, lambda _: HTMLResponse(shell, headers={"content-security-policy": POLICY}))
         for path in ("/", "/run", "/compare", "/queue")
     ]
     routes += [
-        Route("/assets/view.js", _asset(page_script(), "text/javascript")),
-        Route("/assets/view.css", _asset(page_style(), "text/css")),
+        Route("/assets/view.js", _asset(viewer_script(), "text/javascript")),
+        Route("/assets/view.css", _asset(viewer_style(), "text/css")),
         Route("/report", _in_thread(_report, registry)),
         Route("/watch", _in_thread(_watch, registry)),
         Route("/api/runs", _in_thread(_runs, registry)),

@@ -57,7 +57,7 @@ class QueuePage {
       if (value !== null) this.save(value);
     });
     this.problem = make('p', { class: 'notice', role: 'alert', hidden: true });
-    showPage('Queue', this.name, ...head, form, this.problem, make('section', { class: 'queued' }, make('h2', {}, 'Row ', said(row.id)), ...fields('', row.source)));
+    showPage('Queue', this.name, ...head, form, this.problem, make('section', { class: 'queued' }, make('h2', {}, 'Row ', said(row.id)), ...fields('', row.source, row.chats)));
   }
 
   previous() {

@@ -40,7 +40,7 @@ function chat({ turns, left }) {
 }
 
 /** Named values: short ones side by side, long texts in blocks, shares as bars, conversations as chats. */
-function fields(title, values, chats) {
+function fields(title, values, chats = {}) {
   const entries = Object.entries(values);
   if (!entries.length && !Object.keys(chats).length) return [];
   const brief = entries.filter(([, value]) => isShort(value));
@@ -50,7 +50,7 @@ function fields(title, values, chats) {
     isShares(value) ? bars(Object.entries(value)) : make('pre', { tabindex: '0' }, said(value)),
   ]);
   const talks = Object.entries(chats).flatMap(([name, talk]) => [make('h4', {}, said(name)), chat(talk)]);
-  return [make('h3', {}, title), ...(brief.length ? [list] : []), ...blocks, ...talks];
+  return [...(title ? [make('h3', {}, title)] : []), ...(brief.length ? [list] : []), ...blocks, ...talks];
 }
 
 /** The entries of a list with what was said of each, a table for each list. */

@@ -145,7 +145,7 @@ def mean_share_interval(
     together = _correlations(covariance, shares, sample)
     reach = [float(np.sqrt(max(float(side @ together @ side), 0.0))) for side in (below, above)]
     pooled = _pooled(total, weights * _slopes(shares, sample), covariance, sample, level)
-    return min(float(total - reach[0]), pooled[0]), max(float(total + reach[1]), pooled[1])
+    return float(min(total - reach[0], pooled[0])), float(max(total + reach[1], pooled[1]))
 
 
 def _slopes(shares: Sequence[Proportion], sample: Sample) -> Floats:
