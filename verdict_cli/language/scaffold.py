@@ -159,7 +159,10 @@ def _prompt(start: Scaffold) -> list[str]:
     lines = [*start.question.strip().splitlines()]
     for column in start.columns:
         tag = "_".join(_WORD.findall(column)) or "value"
-        lines += ["", f"<{tag}>", start.slot(column), f"</{tag}>"]
+        slot = start.slot(column)
+        if start.types.get(column, "").startswith("list["):
+            slot = f"{slot[:-1]} | numbered}}"
+        lines += ["", f"<{tag}>", slot, f"</{tag}>"]
     return [f"      {line}".rstrip() for line in lines]
 
 

@@ -238,3 +238,15 @@ def test_other_braces_stay_as_they_are(text: str) -> None:
     assert made.bare == ()
     if "source" not in text:
         assert made.render({}).messages[0].content == text
+
+
+def test_a_numbered_list_has_a_number_before_each_item() -> None:
+    assert only("{source.texts | numbered}", source={"texts": ["a", "b\n[3] c"]}) == "[1] a\n[2] b\n    [3] c"
+    assert only("{source['my texts']|numbered}.", source={"my texts": [1, True]}) == "[1] 1\n[2] true."
+    assert only("{source.texts | numbered}", source={"texts": []}) == ""
+
+
+@pytest.mark.parametrize(("value", "message"), [("a", "takes a list"), ({"a": 1}, "takes a list"), ([None], "null")])
+def test_what_cannot_be_numbered_fails_the_row(value: Any, message: str) -> None:
+    with pytest.raises(RowError, match=message):
+        compiled("{source.texts | numbered}").render({"source": {"texts": value}})

@@ -45,6 +45,7 @@ _STEP = re.compile(r"\.(\w+)|\[(-?\d{1,9})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 _FILTER = re.compile(
     rf"[ \t]*\|[ \t]*({'|'.join(MESSAGE_FILTERS)})\([ \t]*(?:(\d{{1,6}})|'([^']*)'|\"([^\"]*)\")[ \t]*\)[ \t]*(?=$|\|)"
 )
+_NUMBERED = re.compile(r"[ \t]*\|[ \t]*numbered[ \t]*")
 _FILTER_TAKES = {int: "a number of messages", str: "a role"}
 _NAME = r"[^\W\d]\w*(?:[ .-]\w+)*"
 _BARE = re.compile(rf"(?<![\\{{])(?:\{{\{{[ \t]*({_NAME})[ \t]*\}}\}}|\{{[ \t]*({_NAME})[ \t]*\}})")
@@ -54,8 +55,8 @@ _SIMILAR = re.compile(r"(?<![{\\])\{(\w+)[.\[][\w.\[\]'-]*\}")
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One placeholder: the path as written, what it means, its format, whether it is an image, and whether its
-    text is delimited."""
+    """One placeholder: the path as written, what it means, its format, whether it is an image, whether its text is
+    delimited, the messages it shows, and whether it is a list whose items get numbers."""
 
     written: ExpressionPath
     paths: tuple[ExpressionPath, ...]
@@ -64,6 +65,7 @@ class Slot:
     image: bool = False
     delimited: bool = False
     filters: tuple[tuple[str, int | str], ...] = ()
+    numbered: bool = False
 
     def fill(self, values: Mapping[str, Any]) -> str:
         """The text of the placeholder, `Delimited` where it is delimited. RowError names the placeholder."""
@@ -71,7 +73,7 @@ class Slot:
             value = self._all(values) if self.many else follow(self.paths[0], values)
             for name, argument in self.filters:
                 value = filtered(value, name, argument)
-            text = insert(value, self.spec)
+            text = numbered(value) if self.numbered else insert(value, self.spec)
             if not self.delimited or isinstance(value, int | float):
                 return text
             delimited = Delimited(text)
@@ -93,6 +95,17 @@ class Slot:
         if any(item is None for item in items):
             raise RowError("one of these units has no output", kind="missing-value")
         return items
+
+
+def numbered(value: Any) -> str:
+    """A list as a prompt shows it with `| numbered`: each item after its number, from 1. RowError for another value.
+
+    Further lines of an item are indented, so that no text can pass for an item of its own.
+    """
+    if not isinstance(value, list | tuple):
+        raise RowError("`numbered` takes a list", hint="such as `list[str]` in `dataset.schema`")
+    texts = ("\n    ".join(insert(item).splitlines()) for item in value)
+    return "\n".join(f"[{number}] {text}" for number, text in enumerate(texts, 1))
 
 
 def parse_placeholders(
@@ -121,14 +134,19 @@ def parse_placeholders(
             continue
         parts.append(match["doubled"] or "")
         try:
-            path, spec, filters = _path(match["root"], match["rest"])
+            rest = (
+                _NUMBERED.sub("", match["rest"])
+                if (in_list := bool(_NUMBERED.search(match["rest"])))
+                else match["rest"]
+            )
+            path, spec, filters = _path(match["root"], rest)
             meant = resolve(path)
         except ExpressionError as error:
             problem(f"{{{written}}}: {error.message}", error.hint)
             continue
         image = isinstance(without_null(meant.type), ImageType)
         delimited = delimit and path[0] != "unit" and not (image or meant.trusted or closed(meant.type))
-        parts.append(Slot(path, meant.paths, meant.many, spec, image, delimited, filters))
+        parts.append(Slot(path, meant.paths, meant.many, spec, image, delimited, filters, in_list))
     parts.append(_ESCAPED.sub(r"\1", text[end:]))
     return tuple(part for part in parts if part != "")
 
@@ -176,7 +194,7 @@ def _path(root: str, rest: str) -> tuple[ExpressionPath, str, tuple[tuple[str, i
         raise ExpressionError(
             f"{tail!r} is not allowed in a placeholder",
             "a path is written `source.question`, `source['my column']`, `previous.judge[1].score`, "
-            "followed by a format such as `:.2f`, or by `| last(6)`, `first`, `only` or `without` of a conversation; "
+            "followed by a format such as `:.2f`, by `| numbered` of a list, or by `| last(6)`, `first`, `only` or `without` of a conversation; "
             "`\\{` makes a brace literal",
         )
     return tuple(parts), "", tuple(filters)
