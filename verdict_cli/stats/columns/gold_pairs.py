@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.evaluations import Evaluation, GoldScope
 from verdict_cli.stats.columns.collect import Collected
 from verdict_cli.stats.columns.column import INCLUSION, MISSING, Column, Floats, Ints, LabelSet
 
@@ -21,7 +21,8 @@ class GoldPairs:
     """The judge's answer to each row, and the human label: NaN where there is none.
 
     `binary`: both are 0 or 1. `cluster` is each row's cluster, `bounds` the ends of the scale that both are on,
-    `inclusion` the probability with which a labelled row was drawn; None where all rows have the same.
+    `inclusion` the probability with which a labelled row was drawn; None where all rows have the same. `of` is what the
+    estimates are about.
     """
 
     judge: Floats
@@ -30,11 +31,18 @@ class GoldPairs:
     cluster: Ints | None = None
     bounds: tuple[float, float] | None = None
     inclusion: Floats | None = None
+    of: GoldScope = "population"
 
     def clip(self, value: float) -> float:
         """The value, moved to the nearest end of its range."""
         low, high = (0.0, 1.0) if self.binary else self.bounds or (-math.inf, math.inf)
         return min(max(value, low), high)
+
+    @property
+    def range(self) -> float:
+        """The most by which two values can differ."""
+        low, high = self.clip(-math.inf), self.clip(math.inf)
+        return high - low
 
     @property
     def labelled(self) -> npt.NDArray[np.bool_]:
@@ -88,7 +96,7 @@ def gold_pairs(evaluation: Evaluation, columns: Mapping[str, Column], cluster: I
     inclusion = columns[INCLUSION].numbers if INCLUSION in columns else None
     if inclusion is not None:
         truth[np.isnan(inclusion)] = np.nan
-    return GoldPairs(judge, truth, binary, cluster, bounds, inclusion)
+    return GoldPairs(judge, truth, binary, cluster, bounds, inclusion, evaluation.gold.of)
 
 
 def check_inclusion(name: str, evaluation: Evaluation, collected: Collected, results: Path) -> None:
