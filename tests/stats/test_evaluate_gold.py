@@ -20,9 +20,10 @@ from verdict_cli.language import evaluations as section
 from verdict_cli.language import gate_rules as gates
 from verdict_cli.language.evaluations import Evaluation, GoldScope
 from verdict_cli.language.gate_rules import Gate
+from verdict_cli.stats.columns.gold_pairs import GoldPairs
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.measure import measure
-from verdict_cli.stats.prediction_powered import GoldPairs, corrected, labels_needed, ppi, rogan_gladen, tuned
+from verdict_cli.stats.prediction_powered import corrected, labels_needed, ppi, rogan_gladen, tuned
 from verdict_cli.storage.tables.writer import ParquetTable
 
 RNG = np.random.default_rng(12)
@@ -127,7 +128,7 @@ def test_no_figure_is_made_of_labels_that_say_nothing(judge: list[int], truth: l
 @given(st.floats(0.55, 0.9), st.sampled_from([0.02, 0.03, 0.05]))
 def test_as_many_labels_as_are_said_to_be_needed_make_the_width(right: float, half_width: float) -> None:
     found, _ = judged(20_000, right, 2_000)
-    needed, alone = labels_needed(found.judge, found.truth, half_width, 0.95)
+    needed, alone = labels_needed(found, half_width, 0.95)
     assert needed is not None and needed <= alone
     again, _ = judged(20_000, right, needed)
     figures, _ = corrected(again, Draw(RNG), None)
@@ -136,7 +137,7 @@ def test_as_many_labels_as_are_said_to_be_needed_make_the_width(right: float, ha
 
 def test_a_width_that_all_labels_would_not_give_says_so() -> None:
     found, _ = judged(300, 0.7, 100)
-    assert labels_needed(found.judge, found.truth, 0.01, 0.95)[0] is None
+    assert labels_needed(found, 0.01, 0.95)[0] is None
 
 
 def test_clusters_make_the_interval_wider() -> None:
@@ -198,7 +199,7 @@ def test_labels_without_an_error_still_leave_half_a_row_open() -> None:
 @given(st.floats(0.55, 0.9), st.sampled_from([0.02, 0.03, 0.05]))
 def test_of_rows_as_many_labels_as_are_said_to_be_needed_make_the_width(right: float, half_width: float) -> None:
     found, _ = judged(2_000, right, 800)
-    needed, alone = labels_needed(found.judge, found.truth, half_width, 0.95, "rows")
+    needed, alone = labels_needed(found, half_width, 0.95, "rows")
     assert needed is not None and needed <= alone <= 2_000
     again, _ = judged(2_000, right, needed)
     figures, _ = corrected(again, Draw(RNG), None, "rows")

@@ -38,7 +38,9 @@ class Gold(ConfigModel):
     target: ExpressionText
     """Expression over `source` and `human` for the human label of a row, such as `source.human`, or `human.label` for labels that `verdict view` collected; null for rows without one."""
     where: ExpressionText | None = None
-    """Expression over `source` and `human` that is true of the rows whose label counts; they must be drawn at random."""
+    """Expression over `source` and `human` that is true of the rows whose label counts; they must be drawn at random, with `weight` where some were more likely."""
+    weight: ExpressionText | None = None
+    """Expression over `source` and `human` for the probability with which a row was drawn to be labelled, such as `human.inclusion` after `verdict queue`; labels of rows where it is null do not count. Without it all rows were as likely."""
     of: GoldScope = "population"
     """What the intervals are about: the `population` that the run's rows were drawn from, or these `rows` alone, of which the labelled ones are a random sample."""
     half_width: Annotated[float, Field(gt=0)] | None = None

@@ -135,8 +135,9 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Evalu
     if metric in GOLD_ESTIMATES:
         if evaluations[name].gold is None:
             return [("metric", f"`{name}` has no `gold`, which gives `{metric}`", f"give `evaluate.{name}.gold`")]
-        if gate.baseline is not None:
-            return [("baseline", f"`{metric}` is not compared between runs", "give `min` or `max`")]
+        if gate.baseline is not None and metric != "ppi":
+            hint = f"name `{name}.ppi`, or give `min` or `max`"
+            return [("baseline", f"`{metric}` is not compared between runs", hint)]
         return []
     if metric in ROW_METRICS:
         return _rows(gate)

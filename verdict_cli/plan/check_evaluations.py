@@ -80,6 +80,7 @@ def check_evaluations(
             gold_texts: list[tuple[ExpressionPath, str | None]] = [
                 (("gold", "target"), evaluation.gold.target),
                 (("gold", "where"), evaluation.gold.where),
+                (("gold", "weight"), evaluation.gold.weight),
             ]
             for key, text in gold_texts:
                 if text is not None:

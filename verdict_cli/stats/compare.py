@@ -25,6 +25,7 @@ from verdict_cli.stats.columns.column import MISSING, Floats, Ints, disambiguate
 from verdict_cli.stats.columns.evaluation_kind import requested_metrics
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.saved_rows import row_identities
+from verdict_cli.stats.corrected_difference import CORRECTED
 from verdict_cli.stats.evaluation_results import outcome_cell, predictions, score_meaning, scores_of
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
 from verdict_cli.stats.paired import Difference, PairedRows, kind_mismatch, pair, paired_difference, run_rows
@@ -161,6 +162,7 @@ def _compare(
     meaning = score_meaning(new, metrics)
     scored = [scores_of(data, metrics) for data in pairs.data]
     scores = (scored[0][pairs.rows[0]], scored[1][pairs.rows[1]])
+    metrics = metrics if evaluation.gold is None else (*metrics, CORRECTED)
     slices: dict[str, dict[str, Slice]] = {}
     for text, keys in zip(evaluation.by, pairs.by, strict=True):
         codes = keys.codes[pairs.rows[1]]

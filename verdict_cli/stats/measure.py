@@ -16,6 +16,7 @@ from verdict_cli.stats.annotators import AnnotatorStudy, annotator_study
 from verdict_cli.stats.columns.collect import OUTPUT_KEYS, Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Ints, disambiguate_labels
 from verdict_cli.stats.columns.evaluation_kind import requested_metrics
+from verdict_cli.stats.columns.gold_pairs import GoldPairs, check_inclusion
 from verdict_cli.stats.columns.row_data import EvaluationData, check_labels, check_positive, reduce_groups
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.evaluation_warnings import evaluation_warnings
@@ -37,7 +38,7 @@ from verdict_cli.stats.metrics.metric_families import (
     usable,
     wrong_types,
 )
-from verdict_cli.stats.prediction_powered import GoldFacts, corrected, gold_pairs
+from verdict_cli.stats.prediction_powered import GoldFacts, corrected
 
 MOST_MEASURED_GROUPS = 50
 """A report shows no more groups of an expression; a column of texts by mistake would take hours."""
@@ -177,6 +178,7 @@ def iterate_measures(
         if "prediction" in collected.columns:
             check_labels(name, data, results)
         check_positive(name, evaluation, data, results)
+        check_inclusion(name, evaluation, collected, results)
         measures = _measures(name, evaluation, collected, data, seed, level, exact)
         study = annotator_study(evaluation, results, _draw(seed, level, name, "annotators"))
         if study is not None:
@@ -209,12 +211,7 @@ def _measures(
         labels = dict(zip(order.tolist(), disambiguate_labels(shown), strict=False))
         groups[text] = {
             label: _group(
-                evaluation,
-                metrics,
-                collected,
-                data,
-                np.flatnonzero(codes == code),
-                _draw(seed, level, name, text, str(code)),
+                evaluation, metrics, data, np.flatnonzero(codes == code), _draw(seed, level, name, text, str(code))
             )
             for code, label in labels.items()
         }
@@ -224,7 +221,7 @@ def _measures(
     missing = labelled & ~_present(collected, data)
     counted = int(labelled.sum()) + collected.unreached
     without = int(missing.sum()) + collected.unreached
-    estimates, gold = _gold(evaluation, collected, data, _draw(seed, level, name, "gold"), everything)
+    estimates, gold = _gold(evaluation, data, _draw(seed, level, name, "gold"), everything)
     return Measures(
         values=metric_values(metrics, data, everything, replace(_draw(seed, level, name), exact=exact)) | estimates,
         groups=groups,
@@ -244,24 +241,23 @@ def _measures(
 
 
 def _group(
-    evaluation: Evaluation, metrics: tuple[str, ...], collected: Collected, data: EvaluationData, rows: Ints, draw: Draw
+    evaluation: Evaluation, metrics: tuple[str, ...], data: EvaluationData, rows: Ints, draw: Draw
 ) -> dict[str, MetricValue]:
     """The metrics of some of the rows, with the estimates from human labels."""
-    return metric_values(metrics, data, rows, draw) | _gold(evaluation, collected, data, draw, rows)[0]
+    return metric_values(metrics, data, rows, draw) | _gold(evaluation, data, draw, rows)[0]
 
 
 def _gold(
-    evaluation: Evaluation, collected: Collected, data: EvaluationData, draw: Draw, rows: Ints
+    evaluation: Evaluation, data: EvaluationData, draw: Draw, rows: Ints
 ) -> tuple[dict[str, MetricValue], GoldFacts | None]:
     """The estimates from human labels of some of these rows; none without `gold`."""
     if evaluation.gold is None:
         return {}, None
-    judged = collected.columns["value" if evaluation.value is not None else "prediction"].take(rows)
-    cluster = None if data.cluster is None else data.cluster[rows]
-    found = gold_pairs(evaluation, judged, collected.columns["gold"].take(rows), cluster)
-    if isinstance(found, str):
-        return dict.fromkeys(GOLD_ESTIMATES, MetricValue(None, None, None, len(rows), found)), None
-    return corrected(found, draw, evaluation.gold.half_width, evaluation.gold.of)
+    if not isinstance(data.gold, GoldPairs):
+        return dict.fromkeys(GOLD_ESTIMATES, MetricValue(None, None, None, len(rows), data.gold or "")), None
+    return corrected(
+        data.gold.take(rows[data.gold.answered[rows]]), draw, evaluation.gold.half_width, evaluation.gold.of
+    )
 
 
 def _present(collected: Collected, data: EvaluationData) -> RowMask:

@@ -13,9 +13,11 @@ from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.collect import Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, key_text
+from verdict_cli.stats.columns.gold_pairs import check_inclusion
 from verdict_cli.stats.columns.row_data import EvaluationData, check_labels, reduce_groups
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.columns.saved_rows import row_identities
+from verdict_cli.stats.corrected_difference import CORRECTED, corrected_difference
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import (
     CONFIDENCE_LEVEL,
@@ -90,6 +92,7 @@ def run_rows(
         data = EvaluationData.of(evaluation, collected)
         if "prediction" in collected.columns:
             check_labels(name, data, results)
+        check_inclusion(name, evaluation, collected, results)
         rows[name] = (data, collected.by, _keys(collected))
     return rows
 
@@ -187,11 +190,13 @@ def kind_mismatch(old: EvaluationData, new: EvaluationData) -> str:
 def paired_difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int = 0) -> Difference:
     """A metric of both runs over the pairs, which are kept together: what is hard for both runs cancels.
 
-    With `swaps`, also its p-value from as many swaps at most.
+    With `swaps`, also its p-value from as many swaps at most; the corrected metric has Student's.
     """
     old, new = pairs.data
     if why := kind_mismatch(old, new):
         return undefined_difference(why)
+    if metric == CORRECTED:
+        return Difference(*corrected_difference((old.gold, new.gold), pairs.rows, draw.level))
     of = metric_input(metric, new)
     for data in pairs.data:
         if why := wrong_types(of, data):

@@ -20,20 +20,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from verdict_cli.language.evaluations import Evaluation, GoldScope
-from verdict_cli.stats.columns.column import MISSING, Column, Floats, Ints, LabelSet
+from verdict_cli.language.evaluations import GoldScope
+from verdict_cli.stats.columns.column import Floats
+from verdict_cli.stats.columns.gold_pairs import GoldPairs
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.intervals.effective_size import FEW_EFFECTIVE, FEWEST_CLUSTERS, kish, raised_design_effect
 from verdict_cli.stats.intervals.interval_methods import MetricValue, normal, score, student
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
 from verdict_cli.stats.metrics import numbers
 from verdict_cli.stats.metrics.metric_families import RowMask
-
-NOT_RANDOM = 0.01
-"""The p-value below which labelled rows are taken to differ from the others: a false alarm in one of 100 evaluations."""
-LABELS_NOT_RANDOM = (
-    "the labels are not a random sample of the rows: the judge's mean is {labelled:.3g} on the labelled rows "
-    "and {others:.3g} on the others"
+from verdict_cli.stats.weighted_labels import (
+    design_effect,
+    effective_labels,
+    label_warnings,
+    labelled_freedom,
+    unseen_error,
+    weighted_estimate,
+    weighted_slope,
 )
 
 
@@ -50,50 +52,6 @@ class GoldFacts:
     alone: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GoldPairs:
-    """The judge's answer to each row that it answered, and the human label: NaN where there is none.
-
-    `binary`: both are 0 or 1. `cluster` is each row's cluster, `bounds` the ends of the scale that both are on.
-    """
-
-    judge: Floats
-    truth: Floats
-    binary: bool
-    cluster: Ints | None = None
-    bounds: tuple[float, float] | None = None
-
-    def clip(self, value: float) -> float:
-        """The value, moved to the nearest end of its range."""
-        low, high = (0.0, 1.0) if self.binary else self.bounds or (-math.inf, math.inf)
-        return min(max(value, low), high)
-
-    @property
-    def labelled(self) -> RowMask:
-        """True where the row has a label."""
-        return np.logical_not(np.isnan(self.truth))
-
-
-def gold_pairs(evaluation: Evaluation, judged: Column, gold: Column, cluster: Ints | None) -> GoldPairs | str:
-    """The rows that the judge answered; or why they cannot be compared. A `positive` makes shares of labels."""
-    if evaluation.positive is not None:
-        found = LabelSet.of(gold, judged, also=(evaluation.positive,))
-        code = found.index(evaluation.positive)
-        judge, truth = ((found.codes(column) == code).astype(np.float64) for column in (judged, gold))
-        binary, bounds = True, None
-    elif judged.numeric and gold.numeric:
-        judge, truth = judged.numbers.copy(), gold.numbers.copy()
-        both = np.concatenate([judge[judged.present], truth[gold.present]])
-        binary, bounds = bool(np.isin(both, (0.0, 1.0)).all()), judged.bounds
-        if bounds and len(both) and not (bounds[0] <= both.min() and both.max() <= bounds[1]):
-            bounds = None
-    else:
-        return "`gold` compares numbers; set `positive` to count a label"
-    truth[np.equal(gold.codes, MISSING)] = np.nan
-    kept = judged.present
-    return GoldPairs(judge[kept], truth[kept], binary, None if cluster is None else cluster[kept], bounds)
-
-
 def corrected(
     found: GoldPairs, draw: Draw, half_width: float | None = None, of: GoldScope = "population"
 ) -> tuple[dict[str, MetricValue], GoldFacts]:
@@ -104,20 +62,26 @@ def corrected(
     if of == "rows":
         estimates["judged"] = _narrowed(estimates["judged"], 0.0)
     if count < 2:
-        none = MetricValue(None, None, None, count, "fewer than two rows have a label")
+        needs = "a label" if found.inclusion is None else "a label and its weight"
+        none = MetricValue(None, None, None, count, f"fewer than two rows have {needs}")
         empty = dict.fromkeys(("labelled", "ppi", "rogan_gladen"), none)
         return estimates | empty, GoldFacts(count, rows, half_width=half_width)
-    estimates["labelled"] = _mean(found, labelled, found.truth, draw)
-    if of == "rows":
-        estimates["labelled"] = _narrowed(estimates["labelled"], math.sqrt(1 - count / rows))
-    weight = tuned(found.judge, found.truth)
-    estimates["ppi"] = ppi(found, weight, draw.level, of)
+    if found.inclusion is not None:
+        weight = weighted_slope(found)
+        estimates["labelled"] = weighted_estimate(found, 0.0, draw.level, of, "weighted mean")
+        estimates["ppi"] = weighted_estimate(found, weight, draw.level, of, "weighted PPI")
+    else:
+        weight = tuned(found.judge, found.truth)
+        estimates["labelled"] = _mean(found, labelled, found.truth, draw)
+        if of == "rows":
+            estimates["labelled"] = _narrowed(estimates["labelled"], math.sqrt(1 - count / rows))
+        estimates["ppi"] = ppi(found, weight, draw.level, of)
     estimates["rogan_gladen"] = rogan_gladen(found, draw.level, of)
-    warnings = _label_warnings(found)
+    warnings = label_warnings(found)
     estimates |= {name: estimates[name].warned(*warnings) for name in ("labelled", "ppi", "rogan_gladen")}
     needed = alone = None
     if half_width is not None:
-        needed, alone = labels_needed(found.judge, found.truth, half_width, draw.level, of)
+        needed, alone = labels_needed(found, half_width, draw.level, of)
     return estimates, GoldFacts(count, rows, weight, half_width, needed, alone)
 
 
@@ -164,10 +128,10 @@ def ppi(found: GoldPairs, weight: float, level: float, of: GoldScope = "populati
         slope = weight * len(judge) / others if others else 0.0
         residuals = truth[labelled] - slope * judge[labelled]
         rest = np.zeros(others)
-    variance = (_variance(found, residuals, rest) + _unseen_error(found)) * (
+    variance = (_variance(found, residuals, rest) + unseen_error(found)) * (
         others / len(judge) if of == "rows" else 1.0
     )
-    quantile = student(level, _labelled_freedom(found))
+    quantile = student(level, labelled_freedom(found))
     value = found.clip(value)
     if found.binary and variance:
         # Wilson's, of as many rows as the variance is worth at a share that is not quite 0 or 1.
@@ -179,14 +143,6 @@ def ppi(found: GoldPairs, weight: float, level: float, of: GoldScope = "populati
     return MetricValue(value, low, high, len(judge), se=math.sqrt(variance), method="PPI++", level=level)
 
 
-def _labelled_freedom(found: GoldPairs) -> float:
-    """The labelled rows, or what their clusters are worth, minus one."""
-    if found.cluster is None:
-        return max(int(found.labelled.sum()) - 1, 1)
-    sizes = np.bincount(np.unique(found.cluster[found.labelled], return_inverse=True)[1])
-    return max(kish(sizes.astype(np.float64)) - 1, 1.0)
-
-
 def _variance(found: GoldPairs, residuals: Floats, rest: Floats) -> float:
     """The variance of the sum of the two means."""
     influence = np.zeros(len(found.judge))
@@ -194,42 +150,7 @@ def _variance(found: GoldPairs, residuals: Floats, rest: Floats) -> float:
     if len(rest):
         influence[~found.labelled] = (rest - rest.mean()) / len(rest)
     spread = float(rest.var(ddof=1)) / len(rest) if len(rest) > 1 else 0.0
-    return (float(residuals.var(ddof=1)) / len(residuals) + spread) * _design_effect(found, influence)
-
-
-def _design_effect(found: GoldPairs, influence: Floats) -> float:
-    """How much larger the variance of an estimate is in clusters, from what each row adds to it; 1 without clusters."""
-    if found.cluster is None:
-        return 1.0
-    of = np.unique(found.cluster, return_inverse=True)[1]
-    alone = float((influence**2).sum())
-    if not alone:
-        return 1.0
-    sizes = np.bincount(of).astype(np.float64)
-    sums = np.bincount(of, influence)
-    seen = float((sums**2).sum()) * len(sums) / max(len(sums) - 1, 1) / alone
-    return raised_design_effect(seen, sizes, 0.5)
-
-
-def _unseen_error(found: GoldPairs) -> float:
-    """The variance of one more error of the judge than the labels show."""
-    return 1 / int(found.labelled.sum()) ** 2 if found.binary else 0.0
-
-
-def _label_warnings(found: GoldPairs) -> list[str]:
-    """Why the estimates from labels may not hold: the judge says something else on labelled rows than on all (the mean of
-    a sample from a finite population: Cochran, 1977, section 2.6), or few clusters have labels."""
-    warnings = []
-    labelled, others = found.judge[found.labelled], found.judge[~found.labelled]
-    if len(labelled) and len(others) and np.ptp(found.judge) > 0:
-        error = math.sqrt(float(found.judge.var(ddof=1)) * (1 / len(labelled) - 1 / len(found.judge)))
-        # Half a row less: the continuity correction of a count.
-        away = abs(float(labelled.mean() - found.judge.mean())) - (0.5 / len(labelled) if found.binary else 0.0)
-        if away > normal(1 - NOT_RANDOM) * error:
-            warnings.append(LABELS_NOT_RANDOM.format(labelled=labelled.mean(), others=others.mean()))
-    if found.cluster is not None and (effective := _labelled_freedom(found) + 1) < FEWEST_CLUSTERS:
-        warnings.append(FEW_EFFECTIVE.format(effective=effective))
-    return warnings
+    return (float(residuals.var(ddof=1)) / len(residuals) + spread) * design_effect(found, influence)
 
 
 def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -> MetricValue:
@@ -239,15 +160,19 @@ def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -
         return MetricValue(None, None, None, rows, "it is for shares: true or false, or a `positive` label")
     judge, truth, labelled = found.judge, found.truth, found.labelled
     positive, negative = labelled & (truth == 1), labelled & (truth == 0)
-    ups, downs = int(positive.sum()), int(negative.sum())
-    if not ups or not downs:
+    if not positive.any() or not negative.any():
         return MetricValue(None, None, None, rows, "the labels are all the same")
-    sensitivity, specificity = float(judge[positive].mean()), float(1 - judge[negative].mean())
+    weights = np.zeros(rows)
+    weights[labelled] = found.weights
+    up, down = float(weights[positive].sum()), float(weights[negative].sum())
+    sensitivity = float(weights[positive] @ judge[positive]) / up
+    specificity = 1 - float(weights[negative] @ judge[negative]) / down
     if sensitivity + specificity <= 1:
         return MetricValue(None, None, None, rows, "on the labelled rows the judge is no better than chance")
     share = float(judge.mean())
     value = (share + specificity - 1) / (sensitivity + specificity - 1)
     z = normal(level)
+    ups, downs = effective_labels(found, positive), effective_labels(found, negative)
     right, true = (ups * sensitivity + 1) / (ups + 2), (downs * specificity + 1) / (downs + 2)
     gain = right + true - 1
     p = share if of == "rows" else (rows * share + z * z / 2) / (rows + z * z)
@@ -261,11 +186,11 @@ def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -
         variance += inside * (1 - inside) / rows * gain**2
     slope = sensitivity + specificity - 1
     influence = (judge - share) / rows / slope
-    influence = influence - np.where(positive, value * (judge - sensitivity) / ups / slope, 0.0)
-    influence = influence - np.where(negative, (1 - value) * (judge - 1 + specificity) / downs / slope, 0.0)
-    effect = _design_effect(found, influence)
+    influence = influence - np.where(positive, value * weights * (judge - sensitivity) / up / slope, 0.0)
+    influence = influence - np.where(negative, (1 - value) * weights * (judge - 1 + specificity) / down / slope, 0.0)
+    effect = design_effect(found, influence)
     reach = (
-        (z if found.cluster is None else student(level, _labelled_freedom(found))) * math.sqrt(variance * effect) / gain
+        (z if found.cluster is None else student(level, labelled_freedom(found))) * math.sqrt(variance * effect) / gain
     )
     ends = (value, middle + shift - reach, middle + shift + reach)
     value, low, high = (min(max(end, 0.0), 1.0) for end in ends)
@@ -274,17 +199,16 @@ def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -
 
 
 def labels_needed(
-    judge: Floats, truth: Floats, half_width: float, level: float, of: GoldScope = "population"
+    found: GoldPairs, half_width: float, level: float, of: GoldScope = "population"
 ) -> tuple[int | None, int]:
     """The labels for an interval of `ppi` of this half-width on as many rows, None where all of them are too few; and
     those without the judge."""
-    labelled = ~np.isnan(truth)
-    human, judged = truth[labelled], judge[labelled]
-    spread = float(human.var(ddof=1))
+    judge, weights = found.judge, found.weights
+    human, judged = found.truth[found.labelled], judge[found.labelled]
+    (spread, shared), _ = np.cov(human, judged, aweights=weights)
     if spread == 0:
         return 2, 2
-    shared = float(np.cov(human, judged)[0, 1]) ** 2 / spread / float(judge.var(ddof=1)) if judge.var() > 0 else 0.0
-    shared = min(shared, 1.0)
+    shared = min(float(shared) ** 2 / spread / float(judge.var(ddof=1)), 1.0) if judge.var() > 0 else 0.0
     variance = half_width**2 / (normal(level) ** 2 * spread)
     if of == "rows":
         alone = math.ceil(1 / (variance + 1 / len(judge)))

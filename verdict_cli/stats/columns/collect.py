@@ -14,7 +14,7 @@ from verdict_cli.errors import DataError, Problem, RowError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
-from verdict_cli.stats.columns.column import Column, ColumnBuilder, Factorized, Ints, KeyBuilder
+from verdict_cli.stats.columns.column import INCLUSION, Column, ColumnBuilder, Factorized, Ints, KeyBuilder
 from verdict_cli.stats.columns.entries import entry_type, observations, row_paths
 from verdict_cli.stats.columns.saved_rows import SAVED_ROW_ROOTS, SKIPPED, SavedRowPath, saved_rows
 from verdict_cli.storage.tables.column_types import DeclaredType
@@ -110,10 +110,11 @@ class _Reader:
         given |= {f"panel[{index}]": text for index, text in enumerate(evaluation.panel or ())}
         self.expressions = {key: self._compiled(key, text) for key, text in given.items() if text is not None}
         self.gold_where = None
-        if evaluation.gold is not None:
-            self.expressions["gold"] = self._compiled("gold.target", evaluation.gold.target)
-            if evaluation.gold.where is not None:
-                self.gold_where = self._compiled("gold.where", evaluation.gold.where)
+        if (gold := evaluation.gold) is not None:
+            self.expressions["gold"] = self._compiled("gold.target", gold.target)
+            if gold.weight is not None:
+                self.expressions[INCLUSION] = self._compiled(INCLUSION, gold.weight)
+            self.gold_where = None if gold.where is None else self._compiled("gold.where", gold.where)
         self.builders = {
             key: ColumnBuilder(words, self._declared(expression, declared))
             for key, expression in self.expressions.items()
@@ -216,7 +217,7 @@ class _Reader:
 
     def _value(self, key: str, expression: Expression, row: int | str, failed: bool, values: Mapping[str, Any]) -> None:
         builder = self.builders[key]
-        if key in ("target", "gold"):
+        if key in ("target", "gold", INCLUSION):
             known, value = self._fixed(key, expression, row, failed, values)
             if key == "gold" and self.gold_where is not None:
                 counts = self._fixed("gold.where", self.gold_where, row, failed, values)[1]

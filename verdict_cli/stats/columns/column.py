@@ -75,6 +75,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 MISSING, NUMERIC = -1, -2
+INCLUSION = "gold.weight"
+"""The column of the probabilities with which rows were drawn for a human label."""
 EXACT = 2**53
 """Floats cannot distinguish integers beyond this: they are labels, not numbers."""
 

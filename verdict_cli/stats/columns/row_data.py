@@ -15,6 +15,7 @@ from verdict_cli.language.metric_registry import EvaluationKind
 from verdict_cli.stats.columns.collect import LONGER, Collected
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Factorized, Floats, Ints, LabelSet, key_text
 from verdict_cli.stats.columns.evaluation_kind import infer_kind, ranked_words, word_ranks
+from verdict_cli.stats.columns.gold_pairs import GoldPairs, gold_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class EvaluationData:
 
     `target`, `prediction` and each judge's `votes` are indices into `labels`, MISSING where there is none; `wrong` says
     that a missing prediction counts as a label of its own. Numbers are NaN where a value is missing or not a number.
-    `panel` is empty where there is no panel of judges.
+    `panel` is empty where there is no panel of judges. `gold` are the rows with their human labels, or why there are none.
     """
 
     kind: EvaluationKind
@@ -44,6 +45,7 @@ class EvaluationData:
     average: str = "macro"
     beta: float = 1.0
     k: int = 1
+    gold: GoldPairs | str | None = None
 
     @staticmethod
     def of(evaluation: Evaluation, collected: Collected) -> EvaluationData:
@@ -57,6 +59,7 @@ class EvaluationData:
             infer_kind(evaluation, (predictions, targets, *panel)),
             word_ranks(evaluation, targets, predictions),
         )
+        cluster = collected.cluster.codes.astype(np.int64) if collected.cluster else None
         if ranks and kind != "ranking":
             kind = evaluation.kind or "ordinal"
         found = LabelSet.of(targets, predictions, *panel, also=positive)
@@ -75,10 +78,11 @@ class EvaluationData:
             votes=tuple(found.codes(column) for column in panel),
             positive=found.index(evaluation.positive) if positive else None,
             wrong=evaluation.missing == "wrong",
-            cluster=collected.cluster.codes.astype(np.int64) if collected.cluster else None,
+            cluster=cluster,
             average=evaluation.average,
             beta=evaluation.beta or 1.0,
             k=evaluation.k or 1,
+            gold=gold_pairs(evaluation, columns, cluster),
         )
 
     @property
