@@ -285,6 +285,19 @@ def test_clusters_widen_the_interval_of_rows_that_repeat_each_other(table):
     assert width > 2 * (alone.high - alone.low)
 
 
+def test_a_row_without_a_cluster_is_one_of_its_own_and_the_report_says_how_many(table):
+    def rows(clusters):
+        return [("a", "ab"[row % 5 == 0], {"source.c": cluster}) for row, cluster in enumerate(clusters)]
+
+    evaluation = Evaluation(**LABELS, cluster="source.c", metrics=["accuracy"])
+    some = measure({"e": evaluation}, table(rows([row // 2 if row < 30 else None for row in range(50)])))["e"]
+    named = measure({"e": evaluation}, table(rows([row // 2 if row < 30 else row for row in range(50)])))["e"]
+    assert some.values["accuracy"] == named.values["accuracy"]
+    assert some.values["accuracy"].clusters == 35
+    said = "20 rows have no cluster, because `source.c` is null: each counts as a cluster of its own"
+    assert (some.warnings, named.warnings) == ((said,), ())
+
+
 def test_an_infinite_prediction_is_no_prediction(table):
     found = measure({"e": Evaluation(**LABELS)}, table([(1.0, math.inf), (2.0, 2.0)]))["e"]
     assert found.missing == 1

@@ -75,7 +75,7 @@ class EvaluationData:
             votes=tuple(found.codes(column) for column in panel),
             positive=found.index(evaluation.positive) if positive else None,
             wrong=evaluation.missing == "wrong",
-            cluster=collected.cluster.codes.astype(np.int64) if collected.cluster else None,
+            cluster=_clusters(collected.cluster) if collected.cluster else None,
             average=evaluation.average,
             beta=evaluation.beta or 1.0,
             k=evaluation.k or 1,
@@ -93,6 +93,18 @@ class EvaluationData:
         if code is None and self.targets.types == {"bool"}:
             code = next((index for index, label in enumerate(self.labels) if label is True), len(self.labels))
         return None if code is None else (self.target == code).astype(np.float64)
+
+
+def in_no_cluster(keys: Factorized) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    """The rows whose cluster is null."""
+    return np.isin(keys.codes, [code for code, key in enumerate(keys.labels) if key is None])
+
+
+def _clusters(keys: Factorized) -> Ints:
+    """The cluster of each row; a row whose cluster is null is one of its own."""
+    codes, alone = keys.codes.astype(np.int64), in_no_cluster(keys)
+    codes[alone] = len(keys.labels) + np.arange(int(alone.sum()))
+    return codes
 
 
 def _empty(rows: int) -> Column:
