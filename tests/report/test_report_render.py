@@ -14,6 +14,7 @@ from rich.console import Console
 
 from verdict_cli.language.evaluations import Published
 from verdict_cli.report import formatting
+from verdict_cli.report.document import Tiles
 from verdict_cli.report.renderers.html import render_html
 from verdict_cli.report.renderers.junit import render_junit
 from verdict_cli.report.renderers.markdown import MOST_COMMENT_BYTES, render_markdown
@@ -387,3 +388,12 @@ def test_nearly_all_rows_are_not_printed_as_all():
     assert [format_number(value) for value in (0.9994, 4999 / 5000, 0.99999, 1.0)] == [
         "0.999", "0.9998", "0.99999", "1.000",
     ]  # fmt: skip
+
+
+def test_the_page_opens_with_the_primary_metric_agreement_beyond_chance_coverage_and_cost():
+    names = ("accuracy", "balanced_accuracy", "f1", "cohen_kappa")
+    values = {name: MetricValue(0.5, 0.4, 0.6, 447) for name in names}
+    opening = run_document(build_report("r", FACTS, {"safety": replace(MEASURES, values=values)})).sections[0]
+    tiles = next(part for part in opening.parts if isinstance(part, Tiles)).tiles
+    assert [tile.title for tile in tiles] == ["accuracy", "cohen_kappa", "coverage", "cost"]
+    assert [tile.value for tile in tiles] == ["0.500", "0.500", "0.993", "unknown"]

@@ -139,8 +139,9 @@ def test_the_kind_is_inferred_from_the_types(table, rows, further, kind):
 def test_alpha_is_nominal_for_classes_and_interval_for_numbers(table):
     rows = [(1, 1), (2, 2), (3, 2), (4, 4), (5, 5), (3, 5)]
     path = table(rows)
-    ordinal = measure({"e": Evaluation(**LABELS)}, path)["e"].values["krippendorff_alpha"].value
-    nominal = measure({"e": Evaluation(**LABELS, kind="classification")}, path)["e"].values
+    alpha = {**LABELS, "metrics": ["krippendorff_alpha"]}
+    ordinal = measure({"e": Evaluation(**alpha)}, path)["e"].values["krippendorff_alpha"].value
+    nominal = measure({"e": Evaluation(**alpha, kind="classification")}, path)["e"].values
     assert ordinal == pytest.approx(0.8160535117056856, abs=1e-9)
     assert nominal["krippendorff_alpha"].value != ordinal
 
@@ -284,6 +285,19 @@ def test_clusters_widen_the_interval_of_rows_that_repeat_each_other(table):
     assert width > 2 * (alone.high - alone.low)
 
 
+def test_a_row_without_a_cluster_is_one_of_its_own_and_the_report_says_how_many(table):
+    def rows(clusters):
+        return [("a", "ab"[row % 5 == 0], {"source.c": cluster}) for row, cluster in enumerate(clusters)]
+
+    evaluation = Evaluation(**LABELS, cluster="source.c", metrics=["accuracy"])
+    some = measure({"e": evaluation}, table(rows([row // 2 if row < 30 else None for row in range(50)])))["e"]
+    named = measure({"e": evaluation}, table(rows([row // 2 if row < 30 else row for row in range(50)])))["e"]
+    assert some.values["accuracy"] == named.values["accuracy"]
+    assert some.values["accuracy"].clusters == 35
+    said = "20 rows have no cluster, because `source.c` is null: each counts as a cluster of its own"
+    assert (some.warnings, named.warnings) == ((said,), ())
+
+
 def test_an_infinite_prediction_is_no_prediction(table):
     found = measure({"e": Evaluation(**LABELS)}, table([(1.0, math.inf), (2.0, 2.0)]))["e"]
     assert found.missing == 1
@@ -370,9 +384,25 @@ def test_labels_that_differ_only_in_type_or_case_are_reported(table):
     assert not measure({"e": evaluation}, table([("a", "b"), ("a", "a")]))["e"].warnings
 
 
-def test_the_default_metrics_do_not_repeat_the_balanced_accuracy(table):
+@pytest.mark.parametrize(
+    ("keys", "metrics"),
+    [
+        ({}, "accuracy balanced_accuracy f1 cohen_kappa confusion"),
+        ({"average": "micro"}, "accuracy balanced_accuracy cohen_kappa confusion"),
+        ({"positive": "a"}, "accuracy precision recall f1 cohen_kappa confusion"),
+    ],
+)
+def test_the_default_metrics_of_words_are_few_and_none_repeats_another(table, keys, metrics):
     rows = [("ab"[index % 2], "ab"[index % 3 > 0]) for index in range(12)]
-    found = measure({"e": Evaluation(**LABELS)}, table(rows))["e"]
-    assert "balanced_accuracy" in found.values and "recall" not in found.values
-    assert found.averages == {"precision": "macro", "f1": "macro"}
-    assert "recall" in measure({"e": Evaluation(**LABELS, positive="a")}, table(rows))["e"].values
+    found = measure({"e": Evaluation(**LABELS, **keys)}, table(rows))["e"]
+    assert list(found.values) == metrics.split()
+    assert found.averages == ({"f1": "macro"} if not keys else {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "metrics"),
+    [("ordinal", "accuracy weighted_kappa spearman mae confusion"), ("numeric", "pearson spearman mae")],
+)
+def test_the_default_metrics_of_numbers_are_few(table, kind, metrics):
+    found = measure({"e": Evaluation(**LABELS, kind=kind)}, table([(1, 1), (2, 3), (4, 4), (5, 3)]))["e"]
+    assert set(found.values) == set(metrics.split())

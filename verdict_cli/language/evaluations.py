@@ -72,7 +72,7 @@ class Evaluation(ArenaKeys):
     options: Annotated[tuple[ExpressionText, ...], Field(min_length=2, max_length=2)] | None = None
     """Expressions for the options A and B of a pairwise judge, or for their lengths: how often it prefers the longer."""
     metrics: Annotated[tuple[MetricKey, ...], Field(min_length=1)] | None = None
-    """The metrics; by default all that fit the kind. `pearson_within` and the like are the mean of each cluster's own correlation."""
+    """The metrics; by default a few that fit the kind. `pearson_within` and the like are the mean of each cluster's own correlation."""
     average: Literal["macro", "micro", "weighted"] = "macro"
     """How precision, recall, specificity, F1 and F-beta are averaged over the labels without `positive`: every label alike, all decisions pooled, or each label by its share of the targets."""
     beta: Annotated[float, Field(gt=0)] | None = None

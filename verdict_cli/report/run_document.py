@@ -39,6 +39,8 @@ from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.measure import Measures
 
 MOST_TILES = 8
+SECOND_METRICS = ("auroc", "cohen_kappa", "weighted_kappa", "spearman")
+"""What a tile shows next to the primary metric, if there is one: agreement beyond chance, or order."""
 SectionMaker = Callable[[Report, ReportContext | None], Iterator[Section]]
 
 
@@ -75,9 +77,15 @@ def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]
         for node, rate in report.flips.items()
         if rate.value is not None and rate not in shown
     ]
-    if tiles:
-        parts.append(Tiles(tiles[:MOST_TILES]))
     facts = report.facts
+    if evaluations == 1:
+        tiles += [*(_coverage_tile(each) for each in report.measures.values() if each.coverage is not None)]
+    if tiles:
+        tiles = [
+            *tiles[: MOST_TILES - 1],
+            Tile("cost", formatting.money(facts.cost_usd), note=f"{facts.calls:,} calls"),
+        ]
+        parts.append(Tiles(tiles))
     details = [
         ("tokens", f"{facts.prompt_tokens:,} in, {facts.completion_tokens:,} out"),
         ("configuration", facts.config),
@@ -91,16 +99,24 @@ def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]
 def _headline(
     measures: Measures, comparison: PublishedComparison | None, evaluations: int
 ) -> list[tuple[str, MetricValue]]:
-    """The primary metric of each evaluation; of one or two evaluations, some more."""
+    """The primary metric of each evaluation; of one or two evaluations, one more that says something else."""
     first = primary_metric(measures, comparison)
     if first is None:
         return []
-    rest = [
-        (name, metric)
+    rest = {
+        name: metric
         for name, metric in formatting.scalar_metrics(measures.values.items())
         if name != first[0] and metric.value is not None
-    ]
-    return [first, *rest[: {1: 3, 2: 1}.get(evaluations, 0)]]
+    }
+    named = [name for name in (*SECOND_METRICS, *rest) if name in rest]
+    return [first, *((name, rest[name]) for name in named[: 1 if evaluations <= 2 else 0])]
+
+
+def _coverage_tile(measures: Measures) -> Tile:
+    """The share of the labelled rows with a prediction."""
+    return Tile(
+        "coverage", formatting.format_number(measures.coverage), note=f"n={measures.rows - measures.unlabelled:,}"
+    )
 
 
 def _tile(name: str, metric: str, value: MetricValue) -> Tile:

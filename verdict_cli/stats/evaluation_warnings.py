@@ -7,7 +7,7 @@ import numpy as np
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.collect import Collected
 from verdict_cli.stats.columns.column import MISSING, key_text
-from verdict_cli.stats.columns.row_data import EvaluationData, near_misses
+from verdict_cli.stats.columns.row_data import EvaluationData, in_no_cluster, near_misses
 
 FEW_CLUSTERS = 20
 """Intervals from fewer clusters are rough (Cameron and Miller, 2015, section VI)."""
@@ -35,6 +35,9 @@ def evaluation_warnings(evaluation: Evaluation, collected: Collected, data: Eval
         )
     if evaluation.target is not None and (spelled := near_misses(data)):
         found.append(spelled)
+    if collected.cluster is not None and (alone := int(in_no_cluster(collected.cluster).sum())):
+        rows = "1 row has" if alone == 1 else f"{alone:,} rows have"
+        found.append(f"{rows} no cluster, because `{evaluation.cluster}` is null: each counts as a cluster of its own")
     if data.cluster is not None and 0 < (clusters := len(np.unique(data.cluster))) < FEW_CLUSTERS:
         found.append(f"there are only {clusters} clusters: intervals from so few are rough")
     return found

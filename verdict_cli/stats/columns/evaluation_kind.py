@@ -11,9 +11,8 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import BUILT_IN_METRICS, EvaluationKind, MetricInput
 from verdict_cli.stats.columns.column import MISSING, Column, LabelSet
 
-OF_DISTANCES = ("pearson", "mae", "rmse")
-"""Metrics that are left out by default where an ordered scale has words: their distances mean nothing."""
-ORDER_OF_WORDS = {"krippendorff_alpha": "ordinal_alpha"}
+OF_ONE_LABEL = ("precision", "recall")
+"""Metrics that are left out by default without `positive`: averaged over the labels, recall is the balanced accuracy."""
 
 
 def infer_kind(evaluation: Evaluation, columns: Sequence[Column]) -> EvaluationKind:
@@ -58,7 +57,10 @@ def ranked_words(column: Column, ranks: Mapping[str, int]) -> Column:
 def requested_metrics(
     evaluation: Evaluation, kind: EvaluationKind | None, value: Column | None, *, words: bool = False
 ) -> tuple[str, ...]:
-    """The metrics that `metrics:` names, else all that fit; `words`: the values of an ordered scale are words."""
+    """The metrics that `metrics:` names, else a few that fit, none of which equals another by its definition.
+
+    `words`: the values of an ordered scale are words.
+    """
     if evaluation.metrics is not None:
         return evaluation.metrics
     if evaluation.panel is not None:
@@ -73,10 +75,11 @@ def requested_metrics(
     found: list[str] = []
     if kind and evaluation.target is not None:
         found = [metric.name for metric in BUILT_IN_METRICS if kind in metric.kinds and metric.inputs != ("choice",)]
-        if words:
-            found = [ORDER_OF_WORDS.get(name, name) for name in found if name not in OF_DISTANCES]
-        if evaluation.positive is None and "balanced_accuracy" in found:
-            found.remove("recall")  # averaged over the labels it is the balanced accuracy
+        left_out = {"mae"} if words else set()  # the distances of words mean nothing
+        left_out |= set(OF_ONE_LABEL) if evaluation.positive is None else {"balanced_accuracy"}
+        if evaluation.average == "micro" and evaluation.positive is None:
+            left_out.add("f1")  # all decisions pooled, it is the accuracy
+        found = [name for name in found if name not in left_out]
     for of, given in inputs.items():
         found += [metric.name for metric in BUILT_IN_METRICS if given and metric.inputs == (of,)]
     return (*found, "mean") if value is not None and not inputs["value"] else tuple(found)

@@ -59,7 +59,7 @@ class EvaluationData:
             infer_kind(evaluation, (predictions, targets, *panel)),
             word_ranks(evaluation, targets, predictions),
         )
-        cluster = collected.cluster.codes.astype(np.int64) if collected.cluster else None
+        cluster = _clusters(collected.cluster) if collected.cluster else None
         if ranks and kind != "ranking":
             kind = evaluation.kind or "ordinal"
         found = LabelSet.of(targets, predictions, *panel, also=positive)
@@ -97,6 +97,18 @@ class EvaluationData:
         if code is None and self.targets.types == {"bool"}:
             code = next((index for index, label in enumerate(self.labels) if label is True), len(self.labels))
         return None if code is None else (self.target == code).astype(np.float64)
+
+
+def in_no_cluster(keys: Factorized) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    """The rows whose cluster is null."""
+    return np.isin(keys.codes, [code for code, key in enumerate(keys.labels) if key is None])
+
+
+def _clusters(keys: Factorized) -> Ints:
+    """The cluster of each row; a row whose cluster is null is one of its own."""
+    codes, alone = keys.codes.astype(np.int64), in_no_cluster(keys)
+    codes[alone] = len(keys.labels) + np.arange(int(alone.sum()))
+    return codes
 
 
 def _empty(rows: int) -> Column:

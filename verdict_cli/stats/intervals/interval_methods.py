@@ -45,7 +45,7 @@ class MetricValue:
     """A metric of `n` rows with the ends of its interval at `level`.
 
     `value` is None where the metric is undefined, and `reason` says why; `low` and `high` are None where there is no
-    interval, or both the value where all resamples give the same one (`reason` says so). `warnings` say why the
+    interval, as where all resamples give the same value (`reason` says so). `warnings` say why the
     interval may be too narrow; `reason` repeats them for readers. The value of `confusion` is `{"labels": […],
     "counts": [[…]]}`, rows by target and columns by prediction. `se` is the standard error, `method` that of the
     interval, `df` the degrees of freedom of its quantile (None: normal). In clusters, `clusters` counts them,
@@ -272,7 +272,7 @@ def median_metric(value: float, ordered: Floats, sample: Sample, level: float) -
     """Woodruff: the quantiles at the ends of the interval of the share of rows below the median."""
     keys, inverse = np.unique(ordered, return_inverse=True)
     if len(keys) == 1:
-        return MetricValue(value, value, value, sample.n, NO_VARIATION, warnings=(NO_VARIATION,))
+        return MetricValue(value, None, None, sample.n, NO_VARIATION, warnings=(NO_VARIATION,))
     sums = np.bincount(inverse, sample.counts)
     error, freedom = 0.5 / np.sqrt(sample.n), np.inf
     if sample.cluster is not None:

@@ -207,7 +207,7 @@ def _metric_value(
     if error is None:
         ends = perfect_agreement_interval(value, statistic, sample, level)
         if ends is None:
-            return MetricValue(value, value, value, sample.n, NO_VARIATION, warnings=(NO_VARIATION,))
+            return MetricValue(value, None, None, sample.n, NO_VARIATION, warnings=(NO_VARIATION,))
         low = max(ends[0], statistic.bounds[0])
         return MetricValue(value, low, ends[1], sample.n, method="Wilson of disagreement")
     if not np.isfinite(error.error):

@@ -140,7 +140,7 @@ def mean_share_interval(
         value = share.metric_of(float(sample.counts @ share.hits) / trials) if trials else 0.0
         low, high = share_interval(share, sample, level, exact=exact) if trials else (0.0, 1.0)
         below[index], above[index] = (weights[index] * max(end, 0.0) for end in (value - low, high - value))
-        total += weights[index] * value
+        total += float(weights[index]) * value
     covariance = _covariance(shares, sample)
     together = _correlations(covariance, shares, sample)
     reach = [float(np.sqrt(max(float(side @ together @ side), 0.0))) for side in (below, above)]
