@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -56,6 +60,58 @@ def judge(knows: Any) -> Any:
         return Reply(json.dumps(reply), usage=Usage(1, 0), cost_usd=0.01, model="m")
 
     return answer
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A chat endpoint on this machine behind OPENAI_BASE_URL, answered by the judge and the proposer; what it was asked."""
+    asked: list[str] = []
+    scripted = judge(lambda text: "Odd numbers are {good}" in text)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            text = body["messages"][-1]["content"]
+            node = "proposal" if "Find out why the judge differs" in text else "judge"
+            node = "reason" if text.startswith("Think about") else node
+            asked.append(node)
+            reply = scripted(SimpleNamespace(node=node, messages=[SimpleNamespace(content=text)]))
+            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": reply.text}}
+            usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+            content = json.dumps({"id": "x", "model": "m", "choices": [choice], "usage": usage}).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_address[1]}/v1")
+        try:
+            yield asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_proposer_behind_an_endpoint_drives_the_whole_search(shell: Any, rows: Path, endpoint: list[str]) -> None:
+    config = shell.config(STEPS, head="model: openai/m")
+    flags = ("--unit", "judge", "--cluster", "source.doc", "--out", "al", "--json", "--no-cache")
+    search = ("--proposer", "openai/boss", "--proposals", "2", "--rounds", "2", "--note", "source.why")
+    done = shell("align", config, rows, *flags, *search)
+    assert done.code == 0, done.err
+    found = done.json()
+    assert found["better"] and found["winner"].startswith("guidelines") and found["sealed"]["new"] == 1.0
+    assert endpoint.count("proposal") == 2  # the second round starts from a judge without mistakes
+    calls = len(endpoint)
+    assert shell("align", config, rows, *flags, *search).json() == found and len(endpoint) == calls
 
 
 def aligned(shell: Any, rows: Path, *flags: str) -> Any:
