@@ -13,6 +13,7 @@ from verdict_cli.language.gate_rules import Gate, gate_problems
 from verdict_cli.stats.columns.gold_pairs import GoldPairs
 from verdict_cli.stats.compare import compare_runs
 from verdict_cli.stats.corrected_difference import corrected_difference
+from verdict_cli.stats.evaluation_results import evaluate_run
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.measure import measure
 from verdict_cli.stats.noninferiority import against_baselines
@@ -130,6 +131,13 @@ def test_compare_shows_the_corrected_difference_of_all_rows_and_of_each_slice(tm
     plain = GOLD.model_copy(update={"gold": None})
     bare = compare_runs({"e": (plain, GOLD)}, runs).evaluations["e"]
     assert bare.whole.differences["ppi"].change.reason == "the first run's evaluation has no `gold`"
+
+
+def test_an_evaluation_without_a_target_has_no_warning_for_lack_of_one(tmp_path: Path) -> None:
+    share = Evaluation.model_validate(
+        {"prediction": "output.good", "positive": True, "gold": {"target": "human.label"}}
+    )
+    assert not evaluate_run({"e": share}, run(tmp_path / "a", 0.7, 0.1)).measures["e"].warnings
 
 
 def test_a_gate_holds_the_corrected_metric_to_its_baseline(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from verdict_cli.errors import VerdictError
 from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints, disambiguate_labels
 from verdict_cli.stats.columns.evaluation_kind import requested_metrics
@@ -162,7 +163,7 @@ def evaluate_run(
         try:
             distributions[name] = distributions_of(data)
             if at is not None:
-                kept.append(_row_scores(name, at, data, list(measured.values)))
+                kept.append(_row_scores(name, at, data, [one for one in measured.values if find_metric(one)]))
         except VerdictError:
             raise
         except Exception as error:  # what only the page shows must not cost the metrics

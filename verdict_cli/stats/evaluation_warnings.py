@@ -28,7 +28,7 @@ def evaluation_warnings(evaluation: Evaluation, collected: Collected, data: Eval
         rows = "1 row is" if collected.skipped == 1 else f"{collected.skipped:,} rows are"
         found.append(f"{rows} left out: `when` skipped what is measured")
     positive = data.positive
-    if positive is not None and not (data.target == positive).any():
+    if evaluation.target is not None and positive is not None and not (data.target == positive).any():
         labels = ", ".join(repr(data.labels[code]) for code in np.unique(data.target[data.target != MISSING])[:10])
         found.append(
             f"`positive: {key_text(evaluation.positive)}` is never a target; the targets are {labels or 'none'}"
