@@ -19,6 +19,8 @@ DESIGNS = {
     "half of the rows in one cluster": {"family": "labels", "n": 150, "clusters": 40, "clustering": "giant"},
     "differences in clusters": {"family": "two judges", "n": 120, "clusters": 12, "clustering": "equal"},
     "rare positives": {"family": "probabilities", "n": 150, "rare": 0.12},
+    "2 percent positives": {"family": "probabilities", "n": 1000, "rare": 0.02},
+    "2 percent positives of few rows": {"family": "probabilities", "n": 300, "rare": 0.02},
     "ratings at the ceiling": {"family": "ratings", "n": 60, "ceiling": True},
     "two ratings": {"family": "two ratings", "n": 60},
     "only 0 and 1": {"family": "values", "n": 30, "shape": "binary", "rare": 0.03},

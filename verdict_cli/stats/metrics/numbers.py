@@ -7,6 +7,7 @@ interval level: of two observers it is one minus the mean squared difference ove
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
@@ -30,6 +31,8 @@ from verdict_cli.stats.metrics.statistic import (
 
 ENOUGH = 60
 """So many rows show the tails of values whose variance is wanted: skewed values need more of them than errors do."""
+TINY = 1e-70
+"""The fourth powers of smaller values are not floating-point numbers."""
 FLOAT_ROUNDING = 1e-12
 """A variance below this share of the second moment is rounding: the values are constant."""
 
@@ -88,6 +91,12 @@ def _mean_square(values: Floats) -> Statistic:
     )
 
 
+def _unit_of_tiny(x: Floats, y: Floats) -> float:
+    """A power of two near the largest of values so small that their squares would be 0; else 1."""
+    largest = float(np.abs(np.concatenate([x, y])).max(initial=0.0))
+    return 2.0 ** math.frexp(largest)[1] if 0 < largest < TINY else 1.0
+
+
 def _centred(values: Floats) -> Floats:
     if len(values) and values.min() == values.max():
         return np.zeros(len(values))
@@ -96,6 +105,8 @@ def _centred(values: Floats) -> Floats:
 
 def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
     """The metrics of predictions `x` against targets `y` at each atom."""
+    unit = _unit_of_tiny(x, y)
+    x, y = x / unit, y / unit
     moments = Moments(x, y)
 
     def of(name: str, formula: Callable[[Means], Floats], undefined: str = "no rows") -> Statistic:
@@ -119,8 +130,13 @@ def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
         return 1 - ratio(m.square, 2 * pooled * ratio(2 * m.n, 2 * m.n - 1))
 
     same = "predictions and targets are all the same value"
-    root = of("rmse", lambda m: np.sqrt(m.square))
+    root = of("rmse", lambda m: unit * np.sqrt(m.square))
     square = replace(root, at=lambda weights: moments(weights).square, interval="skewness")
+    distance = of("mae", lambda m: m.distance)
+    if unit < 1:
+        inner = replace(distance, interval="skewness")
+        at, back = (lambda weights: unit * inner.at(weights)), (lambda mean: float(mean * unit))
+        distance = replace(distance, at=at, interval="transformed", transformed=TransformedStatistic(inner, back))
     return {
         "pearson": replace(
             of("pearson", pearson, "the predictions or the targets are all the same value"),
@@ -128,9 +144,9 @@ def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
         ),
         "weighted_kappa": of("weighted_kappa", kappa, same),
         "krippendorff_alpha": of("krippendorff_alpha", alpha, same),
-        "mae": of("mae", lambda m: m.distance),
+        "mae": distance,
         "rmse": replace(
-            root, tails=(), transformed=TransformedStatistic(square, lambda mean: float(max(mean, 0.0) ** 0.5))
+            root, tails=(), transformed=TransformedStatistic(square, lambda mean: unit * float(max(mean, 0.0) ** 0.5))
         ),
     }
 
