@@ -97,7 +97,7 @@ def test_asking_again_gives_the_noise_floor_and_the_variance(shell: Any, asked: 
 
 def test_a_steady_judge_has_no_variance(shell: Any, asked: Any) -> None:
     asked(lambda *_: '{"score": 3}')
-    assert "variance within a row 0.000 [0.000, 0.000]" in audit(shell, SCORE)["repeated"]["note"]
+    assert "variance within a row 0.000" in audit(shell, SCORE)["repeated"]["note"]
 
 
 def test_attacks_succeed_on_a_judge_that_obeys_and_only_by_what_it_obeys(shell: Any, asked: Any) -> None:
@@ -150,7 +150,7 @@ def test_a_judge_that_knows_the_facts_notices_every_kind_of_planted_error(shell:
     assert all(one["p_holm"] < 0.05 for one in planted.values())
     assert "2 rows left out, where this cannot be planted" in planted["planted: unit"]["note"]
     assert made["all"]["planted_errors"] == (
-        "the judge noticed 100% [100%, 100%] of 84 planted errors, more than repeats do; every kind significantly"
+        "the judge noticed 100% of 84 planted errors, more than repeats do; every kind significantly"
     )
     assert "Planted errors" in (shell.folder / "a/audit.md").read_text()
 

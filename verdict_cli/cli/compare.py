@@ -112,6 +112,7 @@ def compare_two(
 ) -> tuple[ReportDocument, RunComparison]:
     """The comparison of the second run with the first, with its document. UsageError if they share no evaluation."""
     from verdict_cli.report.comparison import comparison_document
+    from verdict_cli.report.pipeline_changes import pipeline_changes
     from verdict_cli.stats.compare import compare_runs
 
     first, second = runs
@@ -123,8 +124,9 @@ def compare_two(
         level=level or first.plan.interval_level,
     )
     sides = _contexts(runs)
+    changes = pipeline_changes(first.plan.resolved, second.plan.resolved)
     same = pipeline_key(first) == pipeline_key(second)
-    return comparison_document((sides[0], sides[1]), comparison, same_pipeline=same), comparison
+    return comparison_document((sides[0], sides[1]), comparison, changes, same_pipeline=same), comparison
 
 
 def _contexts(runs: Sequence[RunResult]) -> list[ComparisonContext]:

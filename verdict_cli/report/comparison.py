@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from verdict_cli.report import formatting
@@ -23,6 +23,7 @@ from verdict_cli.report.document import (
     Table,
     TableColumn,
 )
+from verdict_cli.report.pipeline_changes import PipelineChange, changes_section
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.call_stats import Latency
 from verdict_cli.stats.compare import ComparedMetric, Flip, RunComparison, Significance, Slice
@@ -137,21 +138,24 @@ def _flip_json(flip: Flip) -> dict[str, Any]:
     return {"id": flip.id, "a": flip.first, "b": flip.second, "target": flip.target, "gain": flip.gain}
 
 
-def comparison_document(sides: Sides, comparison: RunComparison, *, same_pipeline: bool = False) -> ReportDocument:
-    """The document; differences are `b` minus `a`. `same_pipeline`: both are runs of one pipeline."""
+def comparison_document(
+    sides: Sides, comparison: RunComparison, changes: Sequence[PipelineChange] = (), *, same_pipeline: bool = False
+) -> ReportDocument:
+    """The document; differences are `b` minus `a`, `changes` those of the pipelines; `same_pipeline`: there is but one."""
     opening = [*_runs(sides), *([Note(SAME_PIPELINE)] if same_pipeline else [])]
     sections = [Section("", opening, listed=False)]
     sections += [
         Section(name, [*_evaluation(metric, comparison.by, comparison.level)], metric.kind)
         for name, metric in comparison.evaluations.items()
     ]
+    sections += changes_section(changes)
     return ReportDocument(
         f"{sides[0].facts.name} → {sides[1].facts.name}",
         sections,
         kicker="Verdict comparison",
         lead=f"a is {sides[0].run}, b is {sides[1].run}",
         elsewhere="with --json",
-        data=lambda: comparison_json(sides, comparison),
+        data=lambda: {**comparison_json(sides, comparison), "changes": [asdict(each) for each in changes]},
     )
 
 
@@ -171,9 +175,7 @@ def _runs(sides: Sides) -> Iterator[Part]:
 
 
 def _latency_facts(latency: Latency | None) -> dict[str, str]:
-    if latency is None:
-        return {}
-    return {"latency": f"{latency.median_s:.3g} s median, {latency.p95_s:.3g} s p95"}
+    return {} if latency is None else {"latency": f"{latency.median_s:.3g} s median, {latency.p95_s:.3g} s p95"}
 
 
 def _evaluation(metric: ComparedMetric, by: str, level: float) -> Iterator[Part]:

@@ -73,7 +73,7 @@ class Slot:
             value = self._all(values) if self.many else follow(self.paths[0], values)
             for name, argument in self.filters:
                 value = filtered(value, name, argument)
-            text = numbered(value) if self.numbered else insert(value, self.spec)
+            text = numbered_items(value) if self.numbered else insert(value, self.spec)
             if not self.delimited or isinstance(value, int | float):
                 return text
             delimited = Delimited(text)
@@ -97,7 +97,7 @@ class Slot:
         return items
 
 
-def numbered(value: Any) -> str:
+def numbered_items(value: Any) -> str:
     """A list as a prompt shows it with `| numbered`: each item after its number, from 1. RowError for another value.
 
     Further lines of an item are indented, so that no text can pass for an item of its own.

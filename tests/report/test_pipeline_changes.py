@@ -1,0 +1,52 @@
+"""What differs between the pipelines of two runs."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from verdict_cli.report.pipeline_changes import changes_section, pipeline_changes
+
+OLD = {
+    "name": "a",
+    "model": {"name": "m", "temperature": 0},
+    "pipeline": [{"unit": "JudgeUnit", "scale": "likert", "prompt": "Rate it.\nBe strict.\n{source.a}"}],
+    "evaluate": {"x": {"value": "output.score"}},
+}
+NEW = {
+    "name": "b",
+    "model": {"name": "m2", "temperature": 0},
+    "pipeline": [{"unit": "JudgeUnit", "prompt": "Rate it.\nBe kind.\n{source.a}"}, {"unit": "MeanPoolUnit"}],
+    "evaluate": {},
+}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def test_models_prompts_scales_and_steps_are_listed_and_what_is_only_measured_is_not() -> None:
+    found = {each.path: (each.first, each.second) for each in pipeline_changes(OLD, NEW)}
+    assert found == {
+        "model.name": ("m", "m2"),
+        "pipeline[0].scale": ("likert", None),
+        "pipeline[0].prompt": (OLD["pipeline"][0]["prompt"], NEW["pipeline"][0]["prompt"]),
+        "pipeline[1]": (None, {"unit": "MeanPoolUnit"}),
+    }
+
+
+def test_the_lines_of_a_prompt_that_differ_are_shown() -> None:
+    (section,) = changes_section(pipeline_changes(OLD, NEW))
+    texts = [part.text for part in section.parts if part.kind == "code"]
+    assert len(texts) == 1 and "-Be strict." in texts[0] and "+Be kind." in texts[0]
+
+
+@given(st.dictionaries(st.text(max_size=3), JSON, max_size=4), st.dictionaries(st.text(max_size=3), JSON, max_size=4))
+def test_a_pipeline_does_not_differ_from_itself_and_differences_are_the_same_both_ways(
+    first: dict, second: dict
+) -> None:
+    assert pipeline_changes(first, first) == [] and not list(changes_section([]))
+    there = {(each.path, repr(each.first), repr(each.second)) for each in pipeline_changes(first, second)}
+    back = {(each.path, repr(each.second), repr(each.first)) for each in pipeline_changes(second, first)}
+    assert there == back
