@@ -16,7 +16,8 @@ from scipy.stats import binomtest
 
 from verdict_cli.studies.align.selection import PART_SHARES, is_better, split_rows, successive_halving
 
-SHARED = Path(os.environ.get("VERDICT_SHARED", "../shared")) / "data" / "realmistake"
+DATA = Path(os.environ.get("VERDICT_SHARED", "../shared")) / "data"
+SHARED = DATA / "realmistake"
 
 
 def search(scores: np.ndarray, clusters: np.ndarray, seed: int) -> tuple[int, bool]:
@@ -107,3 +108,28 @@ def test_the_best_of_recorded_prompts_is_found_or_one_within_the_bound():
         assert means.max() - means[best] <= bound
         regrets.append(means.max() - means[best])
     assert len(regrets) == 24 and np.mean(regrets) < 0.04
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the recorded judges are not here")
+@pytest.mark.parametrize(("evaluator", "strategies"), [("GPT-4", 15), ("ChatGPT", 12), ("PaLM2", 8)])
+def test_the_best_of_recorded_strategies_is_found_or_one_within_the_bound(evaluator, strategies):
+    """LLMBar: 193 pairs, judged by each strategy in both orders; a row's score is the share of orders that are right."""
+    labels = {}
+    for subset in ("Natural", "GPTOut", "Manual"):
+        with gzip.open(DATA / "llmbar" / f"dataset_{subset}.jsonl.gz", "rt") as lines:
+            labels |= {(subset, row["index"]): row["label"] for row in map(json.loads, lines)}
+    by_strategy: dict[str, dict[tuple[str, int], float]] = defaultdict(dict)
+    with gzip.open(DATA / "llmbar" / f"outputs_{evaluator}.jsonl.gz", "rt") as lines:
+        for row in map(json.loads, lines):
+            key = (row["subset"], row["index"])
+            last = [stage for stage in row["stages"] if "orig" in stage][-1]
+            right = [str(last[order]["winner"]) == str(labels[key]) for order in ("orig", "swap")]
+            by_strategy[row["strategy"]][key] = sum(right) / 2
+    assert len(by_strategy) == strategies
+    keys = sorted(labels)
+    scores = np.array([[scores[key] for key in keys] for _, scores in sorted(by_strategy.items())])
+    means = scores.mean(axis=1)
+    rows = int(PART_SHARES["select"] * len(keys))
+    bound = 2 * np.sqrt(np.log(2 * len(scores) / 0.05) / (2 * rows))
+    regrets = [means.max() - means[search(scores, np.arange(len(keys)), seed)[0]] for seed in range(20)]
+    assert max(regrets) <= bound and np.mean(regrets) < 0.05
