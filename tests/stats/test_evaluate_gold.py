@@ -198,6 +198,7 @@ def test_labels_without_an_error_still_leave_half_a_row_open() -> None:
 
 @given(st.floats(0.55, 0.9), st.sampled_from([0.02, 0.03, 0.05]))
 def test_of_rows_as_many_labels_as_are_said_to_be_needed_make_the_width(right: float, half_width: float) -> None:
+    RNG.bit_generator.state = np.random.default_rng(12).bit_generator.state  # for each example alike
     found, _ = judged(2_000, right, 800)
     needed, alone = labels_needed(found, half_width, 0.95, "rows")
     assert needed is not None and needed <= alone <= 2_000
