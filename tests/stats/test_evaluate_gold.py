@@ -202,9 +202,12 @@ def test_of_rows_as_many_labels_as_are_said_to_be_needed_make_the_width(right: f
     found, _ = judged(2_000, right, 800)
     needed, alone = labels_needed(found, half_width, 0.95, "rows")
     assert needed is not None and needed <= alone <= 2_000
-    again, _ = judged(2_000, right, needed)
-    figures, _ = corrected(again, Draw(RNG), None, "rows")
-    assert (figures["ppi"].high - figures["ppi"].low) / 2 == pytest.approx(half_width, rel=0.25)
+    widths = []
+    for _ in range(8):  # so few labels that one draw alone may give a third more or less
+        again, _ = judged(2_000, right, needed)
+        figures, _ = corrected(again, Draw(RNG), None, "rows")
+        widths.append((figures["ppi"].high - figures["ppi"].low) / 2)
+    assert np.mean(widths) == pytest.approx(half_width, rel=0.25)
 
 
 def test_each_group_is_corrected_by_its_own_labels(tmp_path: Path) -> None:
