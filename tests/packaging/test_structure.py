@@ -158,13 +158,6 @@ def test_types_are_in_the_modules_themselves() -> None:
     assert list(PACKAGE.rglob("*.pyi")) == []
 
 
-def test_no_retired_word_is_used() -> None:
-    done = subprocess.run(
-        [sys.executable, ROOT / "docs" / "tools" / "wording.py"], capture_output=True, encoding="utf-8", check=False
-    )
-    assert done.returncode == 0, done.stdout
-
-
 def test_a_run_needs_no_optional_package(tmp_path: Path) -> None:
     for name in ("verdict_cli", "schemas", "configs", "datasets"):
         unneeded = shutil.ignore_patterns("__pycache__", *(OPTIONAL if name == "verdict_cli" else ()))
