@@ -75,7 +75,7 @@ test-trl: $(VENV)/.dev $(TRL)/.installed ## Train a tiny model by TRL's GRPOTrai
 	VERDICT_TRL=$(TRL)/bin/python $(BIN)/python -m pytest -q -m trl
 
 .PHONY: check
-check: $(VENV)/.dev ## Format, lint, types, layers, data cards, wording; freshness of schemas and generated pages
+check: $(VENV)/.dev ## Format, lint, types, layers, data cards, wording; freshness of generated files; the site and its links
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -94,6 +94,8 @@ check: $(VENV)/.dev ## Format, lint, types, layers, data cards, wording; freshne
 		$(BIN)/verdict bench wice --replay $(RECORDINGS) --markdown; } | grep '^| [a-z]*/' | grep -vxFf docs/reproductions.md \
 		|| { echo "docs/reproductions.md has other values: make reproductions"; exit 1; }
 	$(BIN)/python docs/tools/wording.py
+	@$(MAKE) --silent $(VENV)/.docs > .docs.log 2>&1 || echo "mkdocs cannot be installed here: the site was not built, links are checked by the tests only"; rm -f .docs.log
+	@test ! -x $(BIN)/mkdocs || NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 .PHONY: format
 format: $(VENV)/.dev ## Format the code and fix what lint can fix
@@ -115,6 +117,10 @@ $(VENV)/.docs: $(VENV)/.core
 .PHONY: docs
 docs: $(VENV)/.docs ## Build the documentation in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+.PHONY: screenshots
+screenshots: $(VENV)/.dev browser ## Take the pictures of docs/images from the demo, with Chromium
+	$(BIN)/python docs/tools/screenshots.py
 
 .PHONY: licences
 licences: $(VENV)/.core ## Regenerate docs/licences.md from the packages' metadata; needs all extras installed

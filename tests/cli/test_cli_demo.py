@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import shlex
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from importlib import import_module
-from keyword import iskeyword
 from pathlib import Path
 
 import pytest
@@ -189,32 +185,6 @@ def test_a_published_table_beside_our_own_sample_says_that_it_is_not_comparable(
     assert "not comparable: the published values are of the paper's data" in " ".join(out.split())
     for name in ("report.md", "report.html"):
         assert "not comparable" in (shell.folder / "run" / name).read_text(encoding="utf-8")
-
-
-def examples() -> dict[str, list[str]]:
-    """Command -> the words of its help's example, where they name what comes with verdict only."""
-    from verdict_cli.cli.app import COMMANDS
-    from verdict_cli.language.package_files import configs
-
-    found = {}
-    for name in COMMANDS:
-        own = f"{name}_" if iskeyword(name) else name
-        help_ = inspect.getdoc(getattr(import_module(f"verdict_cli.cli.{own}"), own, None)) or ""
-        assert "configs/" not in help_ and "datasets/" not in help_, name
-        words = shlex.split(help_.partition("Example: verdict ")[2].partition(" > ")[0])
-        if len(words) > 1 and words[1] in configs() and name not in {"rank", "serve"}:
-            found[name] = words
-    return found
-
-
-def test_the_examples_of_the_help_that_name_shipped_files_cover_the_main_commands() -> None:
-    assert {"run", "judge", "validate", "graph", "estimate", "plan", "sweep", "audit"} <= examples().keys()
-
-
-@pytest.mark.parametrize("words", examples().values(), ids=lambda words: words[0])
-def test_an_example_of_the_help_runs_in_an_empty_folder(shell: Shell, words: list[str]) -> None:
-    done = shell(*words)
-    assert done.code == 0, done.err
 
 
 def test_a_copy_of_the_demos_judge_can_be_started_from(shell: Shell) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from verdict_cli.cli.app import COMMANDS, app
+from verdict_cli.cli.app import COMMANDS
 from verdict_cli.errors import EXITS
 from verdict_cli.language.metric_registry import METRICS
 from verdict_cli.language.reference import entries
@@ -72,36 +69,6 @@ def test_an_unknown_name_has_its_nearest(name: str, said: str, shell: Any) -> No
 def test_without_a_name_everything_is_listed(shell: Any) -> None:
     listed = shell("explain").out
     assert all(part in listed for part in entries())
-
-
-def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command that does something, with the words that call it."""
-    if not hasattr(command, "list_commands"):
-        yield words, command
-        return
-    context = typer.Context(command)
-    for name in command.list_commands(context):
-        yield from leaves(command.get_command(context, name), (*words, name))
-
-
-LEAVES = dict(leaves(typer.main.get_command(app)))
-
-
-def examples(command: Any) -> list[str]:
-    """The command lines in a command's help, put together where they are long."""
-    lines = [line.strip() for line in (command.help or "").replace("\\\n", " ").splitlines()]
-    return [line.removeprefix("Example: ") for line in lines if line.removeprefix("Example: ").startswith("verdict ")]
-
-
-@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
-def test_every_command_has_an_example_with_options_that_it_has(words: tuple[str, ...]) -> None:
-    command = LEAVES[words]
-    given = examples(command)
-    assert given, f"verdict {' '.join(words)} --help has no example"
-    for example in given:
-        parsed = shlex.split(example.split(" | ")[-1].split(" > ")[0])
-        assert parsed[1 : 1 + len(words)] == list(words), example
-        command.make_context(" ".join(words), parsed[1 + len(words) :], resilient_parsing=False).close()
 
 
 @pytest.mark.parametrize("of", ["bash", "zsh", "fish"])

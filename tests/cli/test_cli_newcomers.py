@@ -60,7 +60,7 @@ def test_no_data(shell: Any, data: Path) -> None:
     config = shell.config(JUDGE)
     told(shell("run", config, "dta.jsonl"), 2, "there is no such file", "did you mean data.jsonl?")
     told(shell("run", config, shell.write("empty.jsonl", "")), 2, "the dataset holds no rows")
-    told(shell("run", config), 2, "Missing argument 'data'")
+    told(shell("run", config), 2, "Missing argument 'DATA'")
 
 
 def test_data_and_pipeline_the_wrong_way_round(shell: Any, data: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,22 +15,23 @@ STEPS = "- {unit: JudgeUnit, prompt: 'Rate {source.text}'}"
 
 
 def test_another_address_needs_a_token(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("uvicorn")
     monkeypatch.delenv("VERDICT_TOKEN", raising=False)
     done = shell("serve", shell.config(STEPS), "--host", "0.0.0.0")
     assert (done.code, "there is no token" in done.err and "set VERDICT_TOKEN" in done.err) == (2, True)
 
 
-def test_without_the_extra_it_says_how_to_install_it(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("verdict_cli.http.api")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    done = shell("serve", shell.config(STEPS))
-    assert (done.code, "pip install '.[serve]'" in done.err) == (2, True)
+def test_serve_and_view_need_no_extra(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    installed = {re.split(r"[<>=]", line)[0].replace("-", "_").lower() for line in project["dependencies"]}
+    found = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
+    sources = [path.read_text(encoding="utf-8") for path in (root / "verdict_cli" / "http").rglob("*.py")]
+    imported = {name for source in sources for name in found.findall(source)} - set(sys.stdlib_module_names)
+    assert {"fastapi", "starlette", "uvicorn"} <= imported
+    of_starlette = {"anyio"}
+    assert imported - installed - of_starlette == {"verdict_cli"}
 
 
 def test_an_address_that_is_taken_and_a_wrong_rule_are_told(shell: Any) -> None:
-    pytest.importorskip("uvicorn")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

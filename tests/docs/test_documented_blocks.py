@@ -1,5 +1,5 @@
 """Every YAML and Python block and every `verdict …` line of the documentation is run, page by page, from top to bottom, in
-a folder that has the samples and the pipelines.
+an empty folder, as after `pip install`; the pages about a checkout in a folder that has its samples and pipelines.
 
 - A block with a `title="FILE"` is written to that file first, so that later lines of the page can name it; a whole pipeline
   without one to the file of its name.
@@ -29,10 +29,8 @@ from typer.testing import CliRunner
 from verdict_cli.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md", "datasets/README.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
-]
+OF_A_CHECKOUT = [ROOT / name for name in ("CONTRIBUTING.md", "benchmarks/README.md", "datasets/README.md")]
+PAGES = [ROOT / "README.md", *OF_A_CHECKOUT, *sorted((ROOT / "docs").glob("*.md"))]
 """The pages of docs/reference are run when they are written (test_reference_pages.py)."""
 
 TESTED_ELSEWHERE = {"python.md", "reports.md"}
@@ -135,9 +133,9 @@ def around(part: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with what a checkout has for users: pipelines, samples, schemas."""
-    for name in ("configs", "datasets", "schemas"):
+def folder(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, as after `pip install`; for pages about a checkout, one with its pipelines, samples and schemas."""
+    for name in ("configs", "datasets", "schemas") if page in OF_A_CHECKOUT else ():
         shutil.copytree(ROOT / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,21 @@ def blocks(page: Path, kind: str) -> list[str]:
     return re.findall(rf"```{kind}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
 
+@cache
+def anchors(page: Path) -> set[str]:
+    """The ids of a page: its headings', as GitHub and the site make them, and those that are set."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    plain = [re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", heading).lower()).strip() for heading in headings]
+    return {re.sub(r"[ -]+", "-", heading) for heading in plain} | set(re.findall(r'id="([\w-]+)"', text))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), f"{page.name}: {target}"
+    for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([\w-]+))?\)", page.read_text(encoding="utf-8")):
+        led = page.parent / target if target else page
+        assert led.exists(), f"{page.name}: {target}"
+        assert not anchor or re.sub("-+", "-", anchor) in anchors(led), f"{page.name}: {target}#{anchor}"
 
 
 def test_the_graph_of_the_readme_is_the_one_that_it_describes(tmp_path: Path) -> None:
@@ -31,7 +43,6 @@ def test_the_graph_of_the_readme_is_the_one_that_it_describes(tmp_path: Path) ->
 
 
 def test_the_endpoints_of_the_page_are_those_of_the_server() -> None:
-    pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
     source = (ROOT / "verdict_cli" / "http" / "api" / "app.py").read_text(encoding="utf-8")
     served = set(re.findall(r'@app\.(?:get|post|delete)\(\s*"([^"]+)"', source))
     table = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8").split("\n\n")
@@ -72,8 +83,11 @@ def test_every_make_command_of_the_readme_is_a_target() -> None:
     assert set(named) <= set(targets)
 
 
-def test_the_picture_of_the_report_is_small() -> None:
-    assert (ROOT / "docs" / "images" / "report.png").stat().st_size < 200_000
+def test_the_pictures_are_small_and_on_a_page() -> None:
+    pictures = sorted((ROOT / "docs" / "images").glob("*.png"))
+    shown = {name for page in PAGES for name in re.findall(r"images/([\w-]+\.png)", page.read_text(encoding="utf-8"))}
+    assert shown == {picture.name for picture in pictures}
+    assert max(picture.stat().st_size for picture in pictures) < 200_000
 
 
 PEERS = {

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from verdict_cli import __version__
 from verdict_cli.cli.console import print_error
+from verdict_cli.cli.help_format import HelpCommand
 from verdict_cli.cli.model_options import flatten_options
 from verdict_cli.errors import VerdictError
 
@@ -123,7 +124,7 @@ def _command(name: str) -> Any:
     command_app = getattr(module, "app", None)
     if command_app is None:
         command_app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        command_app.command(name)(flatten_options(getattr(module, attribute)))
+        command_app.command(name, cls=HelpCommand)(flatten_options(getattr(module, attribute)))
     command = typer.main.get_command(command_app)
     command.short_help = COMMANDS[name]
     return command

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from verdict_cli.cli.console import print_error, print_json, print_report
+from verdict_cli.cli.help_format import HelpCommand
 from verdict_cli.cli.model_options import RowOptions, flatten_options
 from verdict_cli.cli.options import AsJson, Config, Data, Yes
 
@@ -16,7 +17,7 @@ app = typer.Typer(help="Show, cancel or collect the batches of a run.", rich_mar
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run that sends batches.")]
 
 
-@app.command("status")
+@app.command("status", cls=HelpCommand)
 def batch_status(run: RunFolder, as_json: AsJson = False) -> None:
     """Show a run's batches, those in flight as their provider describes them now.
 
@@ -49,7 +50,7 @@ def _document(live: Any) -> dict[str, Any]:
     return document
 
 
-@app.command("cancel")
+@app.command("cancel", cls=HelpCommand)
 def batch_cancel(run: RunFolder) -> None:
     """Cancel a run's batches in flight. What was answered before is kept; the same run command sends the rest again.
 
@@ -65,7 +66,7 @@ def batch_cancel(run: RunFolder) -> None:
         raise typer.Exit(4)
 
 
-@app.command("fetch")
+@app.command("fetch", cls=HelpCommand)
 def batch_fetch(run: RunFolder) -> None:
     """Collect a run's batches that have ended, without running its pipeline.
 
@@ -77,7 +78,7 @@ def batch_fetch(run: RunFolder) -> None:
     _tell(batches.fetch(), batches)
 
 
-@app.command("export")
+@app.command("export", cls=HelpCommand)
 @flatten_options
 def batch_export(
     config: Config,
@@ -114,7 +115,7 @@ def batch_export(
 _WAITING = 5
 
 
-@app.command("import")
+@app.command("import", cls=HelpCommand)
 def batch_import(
     run: RunFolder, results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The results, one a line.")]
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from verdict_cli.cli.console import print_error, print_json, print_message, print_report
+from verdict_cli.cli.help_format import HelpCommand
 from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import OutputError
 from verdict_cli.llm.middleware.cache import KEY_PARTS
@@ -33,7 +34,7 @@ def cache_commands(context: typer.Context) -> None:
         cache_info(as_json=False)
 
 
-@app.command("info")
+@app.command("info", cls=HelpCommand)
 def cache_info(as_json: AsJson = False) -> None:
     """Show the number of cached replies per model, and the size of the file.
 
@@ -55,7 +56,7 @@ def cache_info(as_json: AsJson = False) -> None:
         print_report(f"  {model}  {count:,}\n")
 
 
-@app.command("clear")
+@app.command("clear", cls=HelpCommand)
 def clear() -> None:
     """Delete all cached replies.
 
@@ -69,7 +70,7 @@ def clear() -> None:
     print_message("the cache is empty")
 
 
-@app.command("path")
+@app.command("path", cls=HelpCommand)
 def path() -> None:
     """Print the path of the cache file. VERDICT_CACHE_DIR sets its directory.
 
@@ -78,7 +79,7 @@ def path() -> None:
     sys.stdout.write(f"{cache_directory() / CACHE_FILE_NAME}\n")
 
 
-@app.command("explain")
+@app.command("explain", cls=HelpCommand)
 def explain() -> None:
     """Explain which requests share a reply, and which replies are never cached.
 

@@ -49,7 +49,7 @@ def compare(
     Three or more runs have intervals that hold together. Those of the same pipeline (with other seeds, or repeated) are
     compared by their mean, and show how much two runs of one pipeline differ.
 
-    Example: verdict compare runs/main runs/candidate --by source.type --html difference.html
+    Example: verdict compare runs/demo/baseline runs/demo/judge --by source.type --html difference.html
     """
     from verdict_cli.report.renderers.terminal import render_terminal
 

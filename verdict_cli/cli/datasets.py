@@ -16,6 +16,7 @@ from verdict_cli.benchmarks.importers import IMPORTERS, import_benchmark
 from verdict_cli.benchmarks.recorded import SETS
 from verdict_cli.benchmarks.verify import card_file_of, findings
 from verdict_cli.cli.console import print_json, print_message, print_report
+from verdict_cli.cli.help_format import HelpCommand
 from verdict_cli.cli.options import AsJson
 from verdict_cli.cli.show_report import to_terminal
 from verdict_cli.errors import FetchError, UsageError
@@ -39,7 +40,7 @@ def datasets_commands() -> None:
     """List, download, import and check benchmarks."""
 
 
-@app.command("list")
+@app.command("list", cls=HelpCommand)
 def list_(as_json: AsJson = False) -> None:
     """List the benchmarks with their licences and pipelines, and which data is available locally.
 
@@ -63,7 +64,7 @@ def list_(as_json: AsJson = False) -> None:
     to_terminal(table)
 
 
-@app.command("info")
+@app.command("info", cls=HelpCommand)
 def dataset_info(name: BenchmarkName, as_json: AsJson = False) -> None:
     """Show a benchmark's card: source, licence, files with their checksums and columns.
 
@@ -81,7 +82,7 @@ def dataset_info(name: BenchmarkName, as_json: AsJson = False) -> None:
     print_report("\n".join(lines) + "\n")
 
 
-@app.command("import")
+@app.command("import", cls=HelpCommand)
 def import_(
     name: Annotated[
         str, typer.Argument(help="The benchmark, e.g. xstest, or one of its recorded judges, e.g. wice/gpt-4-0613.")
@@ -107,7 +108,7 @@ def import_(
         print_message(f"{write(replay, converted.replies()):,} recorded replies: {replay}")
 
 
-@app.command("fetch")
+@app.command("fetch", cls=HelpCommand)
 def fetch(
     name: Annotated[
         str, typer.Argument(help="The benchmark, or hf:OWNER/NAME[:SPLIT] for a dataset of the Hugging Face hub.")
@@ -145,7 +146,7 @@ def fetch(
     sys.stdout.write(f"{fetched.path}\n")
 
 
-@app.command("sample")
+@app.command("sample", cls=HelpCommand)
 def sample(
     data: Annotated[str, typer.Argument(help="A dataset: a file, a directory or a glob.")],
     count: Annotated[int, typer.Option("--rows", "-n", min=1, help="The number of rows to draw.")] = 100,
@@ -168,7 +169,7 @@ def sample(
     print_message(f"{written:,} of {facts.total:,} rows: {target}")
 
 
-@app.command("rebuild")
+@app.command("rebuild", cls=HelpCommand)
 def rebuild(
     target: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of recordings to make or complete.")],
     mirror: Annotated[
@@ -205,7 +206,7 @@ def rebuild(
         raise typer.Exit(FetchError.exit_code)
 
 
-@app.command("check")
+@app.command("check", cls=HelpCommand)
 def check(
     name: BenchmarkName, path: Annotated[Path, typer.Argument(help="The file to check.")], as_json: AsJson = False
 ) -> None:

@@ -76,10 +76,20 @@ def _lookup(name: str) -> dict[str, Any]:
         return {"name": name, "group": "key", "text": "", "of": _meanings(matches)}
     known = {part_key.name for part in holders for part_key in part.keys} if dot and holders else {*parts, *METRICS}
     keys = {part_key.name for part in parts.values() for part_key in part.keys}
-    close = nearest_spelling(key if dot and holders else name, known | (set() if dot else keys))
     raise UsageError(
-        f"nothing is called {name!r}", hint=close if close.startswith("did") else "verdict explain lists every name"
+        f"nothing is called {name!r}", hint=_close(key if dot and holders else name, known, keys if not dot else set())
     )
+
+
+def _close(name: str, known: set[str], keys: set[str]) -> str:
+    """The names that the given one is part of, as `pairwise` is of PairwiseJudgeUnit, else the nearest one."""
+    within = sorted(
+        (each for each in known if len(name) > 3 and name.lower() in each.lower()),
+        key=lambda each: (each.islower(), each),
+    )
+    if within:
+        return f"did you mean {', '.join(within[:4])}?"
+    return nearest_spelling(name, known | keys, most=0) or "verdict explain lists every name"
 
 
 def _part(part: ReferenceEntry) -> dict[str, Any]:

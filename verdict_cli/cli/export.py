@@ -37,7 +37,7 @@ def export(
     A score is a number, a boolean or a value of a scale in the output of the pipeline's last step, with its explanation.
     `dataset: {trace: …, span: …}` in the pipeline file names the trace and the span that a row judges.
 
-    Example: verdict export runs/demo --to inspect --out demo.json
+    Example: verdict export runs/demo/judge --to inspect --out demo.json
     """
     if endpoint is not None and (to is not Tool.OTLP or out is not None):
         problem = "--endpoint and --out cannot be combined" if to is Tool.OTLP else "--endpoint is for --to otlp"

@@ -26,7 +26,7 @@ def extract(
 ) -> None:
     """Read a run's recorded replies with other extractors, and show where they disagree. No model is called.
 
-    Example: verdict extract runs/demo --with regex,structured
+    Example: verdict extract runs/demo/judge --with regex,structured
     """
     names = _extractor_names(with_)
     directory, facts, plan = load_run(run)
@@ -45,7 +45,12 @@ def extract(
 def _extractor_names(text: str) -> list[str]:
     names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
-        if name == "post_hoc" or EXTRACTORS.get(name) is None:
+        if name == "post_hoc":
+            raise UsageError(
+                "post_hoc reads a reply by a second call, and `verdict extract` makes none",
+                hint=f"choose among {', '.join(_readers(EXTRACTORS))}",
+            )
+        if EXTRACTORS.get(name) is None:
             hint = nearest_spelling(name, _readers(EXTRACTORS.names()))
             raise UsageError(f"unknown extractor {name!r}", hint=hint)
     if not names:

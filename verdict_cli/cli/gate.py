@@ -40,7 +40,7 @@ def gate(
 
     Exits with 1 if a gate fails, and with 2 if there are no gates, or with --key if the run is not as it was signed.
 
-    Example: verdict gate runs/candidate --gates gates.yaml --inconclusive pass
+    Example: verdict gate runs/demo/judge --inconclusive pass
     """
     if untrusted:
         from verdict_cli.cli.untrusted import confine

@@ -45,7 +45,7 @@ def queue(
 ) -> None:
     """Draw rows of a run for people to label, each with a known probability, so that metrics can be corrected for the draw.
 
-    Example: verdict queue runs/demo --n 40 --choose stratified --annotators 2 --blind
+    Example: verdict queue runs/demo/judge --n 40 --choose stratified --annotators 2 --blind
     """
     from verdict_cli.studies.labelling.doubt import draw_queue
 

@@ -120,7 +120,7 @@ def rank(
     Pairs are judged in both orders. Strengths are Bradley-Terry estimates, with intervals and a consistency check. With
     --systems it writes the rows of battles between systems, which `verdict run` judges.
 
-    Example: verdict rank pairwise_positions answers.jsonl --row '{"question": "…"}'
+    Example: verdict rank pairwise_positions answers.jsonl --field answer --row '{"question": "What is 2 + 2?"}' --model baseline/lexical
     """
     from verdict_cli.report.plan_graph import calls_a_row
 

@@ -32,7 +32,7 @@ def report(
 ) -> None:
     """Recompute a run's metrics and rewrite its report, without calling a model.
 
-    Example: verdict report runs/demo --labels
+    Example: verdict report runs/demo/judge --level 0.9
     """
     key = None
     if sign is not None:

@@ -92,23 +92,17 @@ def serve(
     trace: TraceOption = False,
     trace_content: TraceContent = False,
 ) -> None:
-    """Serve a judge over HTTP: /judge, /judge/batch, /reward, /health, /metrics. Needs the extra `serve`.
+    """Serve a judge over HTTP: /judge, /judge/batch, /reward, /health, /metrics.
 
     On SIGTERM, and when its terminal is closed, the server finishes accepted work and stops. On SIGHUP without a terminal it
     reloads the pipeline file.
 
     Example: verdict serve xstest --model baseline/lexical
     """
-    try:
-        from verdict_cli.http.api.server import serve_api
-        from verdict_cli.http.api.service import Limits, ServeSettings
-        from verdict_cli.http.guard.listening import bind_socket, needs_token
-        from verdict_cli.http.guard.middleware import AccessPolicy
-    except ImportError as error:
-        raise UsageError(
-            f"verdict serve needs {error.name}, which is not installed",
-            hint="in a checkout of verdict: pip install '.[serve]'",
-        ) from None
+    from verdict_cli.http.api.server import serve_api
+    from verdict_cli.http.api.service import Limits, ServeSettings
+    from verdict_cli.http.guard.listening import bind_socket, needs_token
+    from verdict_cli.http.guard.middleware import AccessPolicy
 
     token = os.environ.get(token_env) or None
     if token is None and needs_token(host):

@@ -19,7 +19,7 @@ def verify(
 
     Exits with 0 if every file is as the run wrote it, and with 2 if not. Without --key this detects damage, not intent.
 
-    Example: verdict verify runs/demo
+    Example: verdict verify runs/demo/judge
     """
     checked, others = check_files(run, key)
     for name in others:

@@ -40,24 +40,19 @@ def view(
 ) -> None:
     """Show runs in a browser: search, filter, sort and label rows, compare runs, follow running ones.
 
-    Needs the extra `view`. The pages load nothing from the network.
+    The pages load nothing from the network.
 
     Examples:
 
       verdict view runs
 
-      verdict view runs/demo --as ann
+      verdict view runs/demo/judge --as ann
     """
-    try:
-        from verdict_cli.http.guard.listening import bind_socket, listening_address, needs_token
-        from verdict_cli.http.guard.middleware import AccessPolicy
-        from verdict_cli.http.viewer.runs import Runs
-        from verdict_cli.http.viewer.viewer_server import serve_viewer
-    except ImportError as error:
-        raise UsageError(
-            f"verdict view needs {error.name}, which is not installed",
-            hint="in a checkout of verdict: pip install '.[view]'",
-        ) from None
+    from verdict_cli.http.guard.listening import bind_socket, listening_address, needs_token
+    from verdict_cli.http.guard.middleware import AccessPolicy
+    from verdict_cli.http.viewer.runs import Runs
+    from verdict_cli.http.viewer.viewer_server import serve_viewer
+
     if not re.fullmatch(r"[\w.@ -]{0,64}", annotator) or annotator != annotator.strip():
         raise UsageError(
             f"--as {annotator!r} is not a name", hint="at most 64 letters, digits, spaces, and any of . _ @ -"

@@ -14,9 +14,6 @@ from typing import Any, TypeVar
 import pytest
 from served import ONE_JUDGE
 
-pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
-pytest.importorskip("prometheus_client", reason="the extra `serve` is not installed")
-pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 ROOT = Path(__file__).resolve().parents[3]

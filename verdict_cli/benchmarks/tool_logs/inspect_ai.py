@@ -69,7 +69,7 @@ def _content(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> byt
     if info.compress_type != _ZSTANDARD:
         return archive.read(info)
     # zipfile reads Zstandard from Python 3.14 on. The data follow the local header, whose names can differ in length.
-    import zstandard
+    import pyarrow
 
     with path.open("rb") as stream:
         stream.seek(info.header_offset)
@@ -80,8 +80,8 @@ def _content(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> byt
         stream.seek(name + extra, 1)
         packed = stream.read(info.compress_size)
     try:
-        content = zstandard.ZstdDecompressor().decompressobj().decompress(packed)
-    except zstandard.ZstdError as error:
+        content: bytes = pyarrow.CompressedInputStream(pyarrow.BufferReader(packed), "zstd").read(info.file_size + 1)
+    except OSError as error:
         raise EOFError(str(error)) from None
     if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
         raise EOFError("its checksum is wrong")

@@ -1,1 +1,1 @@
-"""The HTTP API of `verdict serve`. Needs the extra `serve`."""
+"""The HTTP API of `verdict serve`."""

@@ -1,1 +1,1 @@
-"""Runs in a browser. Needs the extra `view`, and is imported by `verdict view` alone."""
+"""Runs in a browser. Imported by `verdict view` alone."""

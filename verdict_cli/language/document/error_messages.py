@@ -35,15 +35,35 @@ _TYPES = {
 }
 
 
-def nearest_spelling(word: str, known: Iterable[str]) -> str:
-    """`did you mean 'x'?` for the nearest known word, else the list of known words; empty where none is known."""
+MOST_LISTED = 12
+"""The most names that a message lists. With more, it names the command that lists them."""
+
+_MEANT = (
+    (("a", "b", "candidates", "responses"), "options", "write `options: [source.a, source.b]`"),
+    (("both_orders", "swap", "swap_positions"), "positions", "write `positions: both`"),
+    (("temperature", "top_p", "max_tokens", "stop"), "model", "write `model: {name: …, temperature: …}`"),
+    (("system", "system_prompt"), "prompt", "write a line `@system` in the prompt, and `@user` before the rest"),
+    (("choices", "classes", "labels"), "categories", "write `categories: [a, b]`"),
+    (
+        ("choices", "labels", "values", "range"),
+        "scale",
+        "write `scale: {values: [bad, good]}` or `scale: {range: [1, 5]}`",
+    ),
+    (("n", "votes", "repeat", "times"), "unit", "write `layer: [{unit: …}]` with `repeat: 3` beside it"),
+)
+"""Keys that newcomers write, the key that is meant, and how it is written."""
+
+
+def nearest_spelling(word: str, known: Iterable[str], most: int | None = None) -> str:
+    """`did you mean 'x'?` for the nearest known word, else the list of known words; empty where none is known, and where
+    there are more than ``most``."""
     words = sorted(known)
     close = get_close_matches(word, words, n=1, cutoff=0.6) or get_close_matches(
         word.lower(), [each.lower() for each in words], n=1, cutoff=0.6
     )
     if close:
         return f"did you mean '{next(each for each in words if each.lower() == close[0].lower())}'?"
-    return f"known: {', '.join(words)}" if words else ""
+    return f"known: {', '.join(words)}" if words and (most is None or len(words) <= most) else ""
 
 
 def _itself(path: ErrorPath) -> ErrorPath:
@@ -91,12 +111,15 @@ def _words(detail: Any, kinds: set[str], owner: type[BaseModel] | None, path: Er
             allowed = [*EXTRACTORS.names()]
         elif path[-2:-1] == ("metrics",):
             allowed = [*METRICS.names()]
-        return (
-            "wrong-value",
-            f"{given!r:.80} is not one of {', '.join(allowed)}",
-            nearest_spelling(str(given), allowed) if isinstance(given, str) else "",
-            False,
-        )
+        near = nearest_spelling(str(given), allowed, most=0) if isinstance(given, str) else ""
+        if len(allowed) > MOST_LISTED:
+            return (
+                "wrong-value",
+                f"{given!r:.80} is not a known name",
+                near or "`verdict explain` lists the names",
+                False,
+            )
+        return "wrong-value", f"{given!r:.80} is not one of {', '.join(allowed)}", near, False
     if kind == "written_form":
         return "wrong-value", f"expected {context['expected']}, found {_shown(given)}", context["hint"], False
     if kinds <= _TYPES.keys():
@@ -172,7 +195,17 @@ def _unknown(key: str, owner: type[BaseModel] | None) -> str:
         return "a file never contains an API key: name the environment variable that holds it with `api_key_env`"
     if key == "<<":
         return "merge keys are not part of YAML 1.2"
-    return nearest_spelling(key, known_keys(owner)) if owner is not None else ""
+    if owner is None:
+        return ""
+    keys = known_keys(owner)
+    meant = next((hint for names, target, hint in _MEANT if key in names and target in keys), "")
+    if meant:
+        return meant
+    # A unit has some 35 keys: the list would bury the message.
+    return (
+        nearest_spelling(key, keys, most=MOST_LISTED)
+        or f"`verdict explain {owner.__name__}` lists its {len(keys)} keys"
+    )
 
 
 def _purpose(owner: type[BaseModel] | None, key: str) -> str:

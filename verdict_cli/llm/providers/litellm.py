@@ -16,12 +16,13 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
 from verdict_cli.language.egress_hosts import OWNERS
+from verdict_cli.llm.model_families import provider_of
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.chat_completions import STREAMED, arguments, parameters, read_envelope
 from verdict_cli.llm.providers.endpoint import check_litellm_host
 from verdict_cli.llm.providers.http_errors import allowance_of, clean
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
-from verdict_cli.llm.providers.litellm_errors import translate
+from verdict_cli.llm.providers.litellm_errors import translate, unknown_model
 from verdict_cli.llm.providers.price_book import entry_of
 from verdict_cli.llm.providers.secrets import address_secrets, key_in, model_secrets, redact
 from verdict_cli.messages import Allowance, Reply, Request, Usage
@@ -55,6 +56,9 @@ class LitellmProvider:
             check_litellm_host(model, os.environ)
         except Refused as error:
             return "; ".join(filter(None, (error.message, error.hint)))
+        if _has_no_provider(model):
+            unknown = unknown_model(model.name)
+            return f"{unknown.message}; {unknown.hint}"
         if model.name.startswith(("vertex_ai/", "vertex_ai_beta/")) and not _has_google_auth():
             return f"model {model.name} needs the package google-auth; pip install '.[vertex]'"
         return None
@@ -212,6 +216,13 @@ def _best_json_mode(name: str) -> JsonMode:
     if entry.get("supports_response_schema") or litellm.supports_response_schema(model=name):
         return "schema"
     return "tool" if litellm.supports_function_calling(model=name) else "prompt"
+
+
+def _has_no_provider(model: Model) -> bool:
+    """Whether litellm will find no provider for the model: a bare name that neither its data nor its rules have."""
+    name = model.name
+    routed = "/" in name or name.startswith("ft:") or model.api_base or "custom_llm_provider" in model.params
+    return not routed and provider_of(name) == name and entry_of(name) is None
 
 
 def _envelope(response: Any) -> dict[str, Any]:

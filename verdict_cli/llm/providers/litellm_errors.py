@@ -75,6 +75,11 @@ def _bad_request(name: str, exception: Any) -> Ours:
 
 
 def _unknown(name: str, exception: Any) -> Ours:
+    return unknown_model(name)
+
+
+def unknown_model(name: str) -> Refused:
+    """The error for a model of which not even the provider is known, with the nearest name that is."""
     return Refused(
         f"no provider is known for the model {name!r}",
         hint=f"{_near(name)}write PROVIDER/NAME as litellm does, such as anthropic/claude-haiku-4-5, "
@@ -84,8 +89,19 @@ def _unknown(name: str, exception: Any) -> Ours:
 
 def _near(name: str) -> str:
     """`did you mean gpt-4o-mini? ` for the nearest model that has a price; "" if none is near."""
-    close = get_close_matches(name.rpartition("/")[2], model_names(), n=1, cutoff=0.8)
+    if _OLLAMA_NAME.fullmatch(name):
+        return f"did you mean ollama/{name}? "
+    bare = name.rpartition("/")[2]
+    same = [known for known in model_names() if known.rpartition("/")[2] == bare]
+    own = [known for known in same if bare.startswith(known.partition("/")[0])]
+    close = own or same or get_close_matches(bare, model_names(), n=1, cutoff=0.8)
     return f"did you mean {close[0]}? " if close else ""
+
+
+_OLLAMA_NAME = re.compile(
+    r"(?:(?:llama|codellama|qwen|gemma|phi|smollm|granite\d?|olmo)-?\d[\w.-]*|mistral|mixtral|deepseek-r1)(?::[\w.-]+)?"
+)
+"""Names of open models as Ollama writes them, such as `llama3.2` and `qwen2.5:7b`."""
 
 
 def _unreadable(name: str, exception: Any) -> Ours:

@@ -206,42 +206,22 @@ def _decompressed(path: Path, raw: io.BufferedReader[Any]) -> io.BufferedReader[
 
 
 class _ZstdReader(io.RawIOBase):
-    """Reads consecutive Zstandard frames. Unlike the library's own reader it reports a truncated file."""
+    """Reads consecutive Zstandard frames. Raises DataError where they are damaged or cut off."""
 
     def __init__(self, path: Path, raw: IO[bytes]) -> None:
-        self._path, self._raw = path, raw
-        self._frame: Any = None
-        self._ready = memoryview(b"")
+        import pyarrow
+
+        self._path = path
+        self._stream = pyarrow.CompressedInputStream(pyarrow.PythonFile(raw, "r"), "zstd")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            compressed = (self._frame.unused_data if self._frame and self._frame.eof else b"") or self._raw.read(
-                _COMPRESSED_CHUNK
-            )
-            if not compressed:
-                if self._frame and not self._frame.eof:
-                    raise DataError(self._broken("it is cut off"))
-                return 0
-            self._ready = memoryview(self._decompress(compressed))
-        count = min(len(buffer), len(self._ready))
-        buffer[:count] = self._ready[:count]
-        self._ready = self._ready[count:]
-        return count
-
-    def _decompress(self, compressed: bytes) -> bytes:
-        import zstandard
-
-        if self._frame is None or self._frame.eof:
-            self._frame = zstandard.ZstdDecompressor().decompressobj()
         try:
-            return bytes(self._frame.decompress(compressed))
-        except zstandard.ZstdError as error:
-            raise DataError(self._broken(str(error))) from error
-
-    def _broken(self, reason: str) -> Problem:
-        return Problem(
-            "broken-zst", f"the Zstandard file is damaged or cut off: {reason}", _COPY_AGAIN, str(self._path)
-        )
+            content = self._stream.read(len(buffer))
+        except OSError as error:
+            message = f"the Zstandard file is damaged or cut off: {error}"
+            raise DataError(Problem("broken-zst", message, _COPY_AGAIN, str(self._path))) from error
+        buffer[: len(content)] = content
+        return len(content)

@@ -53,10 +53,20 @@ def _nodes(plan: Plan, options: FitOptions) -> list[Node]:
         "pool_weights": "is a ModePoolUnit or a MeanPoolUnit",
         "threshold": "could escalate",
     }[options.kind]
-    known = ", ".join(names) or "none"
+    if not names:
+        raise UsageError(
+            f"no unit of this run {what}", hint=_TO_FIT.get(options.kind, "add one to the pipeline and run it")
+        )
+    known = ", ".join(names)
     if named is None:
-        raise UsageError(f"--unit is needed: {len(names)} units of this run {what}: {known}")
+        raise UsageError(f"{len(names)} units of this run each {what}", hint=f"name one with --unit: {known}")
     raise UsageError(f"no unit {named!r} of this run {what}", hint=f"these do: {known}")
+
+
+_TO_FIT = {
+    "probability": "write `extract: token_probability` for the unit, run the pipeline again and calibrate that run",
+    "score_weights": "write `extract: weighted_summed_score` for the unit, run the pipeline again and calibrate that run",
+}
 
 
 def _fits(plan: Plan, node: Node, kind: FitKind) -> bool:

@@ -1,0 +1,106 @@
+"""Every example of every `--help` is run as printed, in a folder that holds nothing but the demo's runs and a file of the
+user's own. What cannot run here is listed with the reason; its command and options are checked."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from verdict_cli.cli.app import app
+
+OWN_ROWS = [
+    ("1", "What is 2 + 2?", "4", "yes"),
+    ("2", "What is 2 + 3?", "6", "no"),
+    ("3", "What is 3 + 3?", "6", "yes"),
+]
+OWN_FILES = {
+    "answers.csv": "".join(",".join(row) + "\n" for row in [("id", "question", "answer", "label"), *OWN_ROWS]),
+    "answers.jsonl": "".join(
+        f'{{"id": {number}, "question": "{question}", "answer": "{answer}", "label": "{label}"}}\n'
+        for number, question, answer, label in OWN_ROWS
+    ),
+}
+NOT_RUN = {
+    "align": "takes a minute",
+    "batch cancel": "needs a run with batches",
+    "batch export": "needs a server's address",
+    "batch fetch": "needs a run with batches",
+    "batch import": "needs a run with batches",
+    "batch status": "needs a run with batches",
+    "calibrate": "needs 20 labelled rows of a judge with probabilities; docs/recipes.md has one that runs",
+    "datasets fetch": "needs the network",
+    "datasets import": "needs a fetched file",
+    "datasets check": "needs a file of the user's own",
+    "datasets rebuild": "needs git and the network",
+    "datasets sample": "needs a fetched file",
+    "import": "needs another tool's log",
+    "reproduce": "needs a key and the network",
+    "serve": "serves until Ctrl-C",
+    "view": "serves until Ctrl-C",
+}
+ENDS = {"gate": 1, "report": 1}
+"""Exit codes other than 0: the demo's precision gate fails."""
+
+
+def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Every command that does something, by its words."""
+    if not hasattr(command, "list_commands"):
+        yield " ".join(words), command
+        return
+    context = typer.Context(command)
+    for name in command.list_commands(context):
+        yield from leaves(command.get_command(context, name), (*words, name))
+
+
+def examples(command: Any) -> list[str]:
+    """The command lines in a command's help, each on one line."""
+    lines = [line.strip() for line in (command.help or "").replace("\\\n", " ").splitlines()]
+    return [line.removeprefix("Example: ") for line in lines if line.removeprefix("Example: ").startswith("verdict ")]
+
+
+COMMANDS = dict(leaves(typer.main.get_command(app)))
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `verdict demo`, made once."""
+    from verdict_cli.cli.demo import demo as run_demo
+
+    folder = tmp_path_factory.mktemp("demo") / "demo"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("verdict_cli.cli.demo.at_hand", lambda _: None)
+        run_demo(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_an_example_with_options_that_it_has(name: str) -> None:
+    given = examples(COMMANDS[name])
+    assert given, f"verdict {name} --help has no example"
+    for example in given:
+        words, parsed = name.split(), shlex.split(example.split(" | ")[-1].split(" > ")[0])
+        assert parsed[1 : 1 + len(words)] == words, example
+        COMMANDS[name].make_context(name, parsed[1 + len(words) :], resilient_parsing=False).close()
+
+
+def test_what_is_not_run_is_a_command() -> None:
+    assert NOT_RUN.keys() <= COMMANDS.keys()
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - NOT_RUN.keys()))
+def test_the_examples_of_a_help_run_as_printed(name: str, shell: Any, demo: Path) -> None:
+    shutil.copytree(demo, shell.folder / "runs" / "demo")
+    for file, content in OWN_FILES.items():
+        shell.write(file, content)
+    for line in examples(COMMANDS[name]):
+        words = shlex.split(line.partition(" > ")[0])[1:]
+        if words[:1] == ["init"] and "--from" not in words and "--question" not in words:
+            continue  # prompts on a terminal
+        done = shell(*words)
+        assert done.code == ENDS.get(name, 0), f"{line}\n{done.err}\n{done.out}"

@@ -1,0 +1,62 @@
+"""The `--help` of a command: common options first, the others under headings, values by what they are."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from typer.core import TyperArgument, TyperCommand
+
+FEW = 20
+"""Commands with at most so many options list them under one heading."""
+
+HEADINGS = {
+    "Pipeline": ("set", "level", "allow-code", "allow-outside"),
+    "Rows": ("sample", "seed", "skip-bad-rows"),
+    "Run directory": ("fresh", "update", "part-rows", "format", "sign"),
+    "Calls": ("no-cache", "allow-host", "engine", "ray-address"),
+    "Batches": ("batch", "batch-fallback", "detach"),
+    "Gates, tracing, strangers' files": ("inconclusive", "trace", "trace-content", "untrusted"),
+}
+"""Heading -> its options, where a command has many. All other options are common ones and precede the headings."""
+
+VALUES = {"int": "N", "float": "NUMBER", "str": "TEXT", "path": "PATH", "file": "PATH", "list[Path]": "PATHS"}
+"""What typer writes for the type of a value, without ` range`, and what the help says."""
+
+_TYPE = re.compile(r" <([^<>]+?)(?: range)?>$")
+
+
+class HelpCommand(TyperCommand):
+    """A command whose help groups its options, and names values as `N` or `PATH` instead of Python's types."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        for parameter in self.params:
+            if isinstance(parameter, TyperArgument) and parameter.metavar is None and parameter.name is not None:
+                parameter.metavar = parameter.name.upper()
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        pieces = super().collect_usage_pieces(ctx)
+        plain = (re.sub(r"^(?:\{(.*)\}|\[(\[.*\])\])", r"\1\2", piece) for piece in pieces)
+        return [piece.replace("......", "...") for piece in plain]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options under their headings."""
+        arguments, options = [], {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            if parameter.param_type_name == "argument":
+                arguments.append((_TYPE.sub("", record[0]), record[1].removesuffix("[required]").rstrip()))
+            else:
+                named = _TYPE.sub(lambda found: f" {VALUES.get(found[1], found[1])}", record[0])
+                options[parameter.opts[0].lstrip("-")] = (named, record[1])
+        headings = HEADINGS if len(options) > FEW else {}
+        sections = {
+            heading: [options.pop(name) for name in names if name in options] for heading, names in headings.items()
+        }
+        for heading, lines in {"Arguments": arguments, "Options": [*options.values()], **sections}.items():
+            if lines:
+                with formatter.section(heading):
+                    formatter.write_dl(lines)
