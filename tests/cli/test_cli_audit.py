@@ -82,6 +82,19 @@ def test_a_judge_that_likes_length_moves_with_it_and_not_with_style(shell: Any, 
     assert "Zheng" in made["length"]["paper"]
 
 
+def test_an_audit_begins_with_its_conclusion_and_what_was_not_tested(shell: Any, asked: Any) -> None:
+    asked(lambda _, text: json.dumps({"score": 5 if len(text) > 300 else 2}))
+    config = shell.config(SCORE, HEAD)
+    done = shell("audit", config, rows(shell), "--out", "a")
+    said = " ".join(done.out.split())
+    assert "t sensitive to length: yes, +3.000" in said
+    assert "stable: yes; no significant effect of style" in said
+    assert "not tested: labels (--rename OLD=NEW); paraphrase (--paraphrase UNIT=FILE);" in said
+    assert "the judged text is source.answer; --text COLUMN names another" in said
+    found = json.loads((shell.folder / "a" / "audit.json").read_text())
+    assert next(iter(found)) == "conclusion" and found["judged"] == ["answer"]
+
+
 def test_asking_again_gives_the_noise_floor_and_the_variance(shell: Any, asked: Any) -> None:
     def judge(request: Request, _: str) -> str:
         copy = int((re.findall(r"\[(\d+)\]", request.node) or ["0"])[0])

@@ -314,3 +314,14 @@ def test_copies_of_a_row_and_rows_of_a_cluster_count_once(tmp_path: Path) -> Non
     assert "rows: 60" in (tmp_path / "t.yaml").read_text()
     verdict(*words, "--agreement", "0.9", "--cluster", "source.doc", "--out", tmp_path / "c.yaml")
     assert "rows: 30" in (tmp_path / "c.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("fit", "hint"),
+    [("probability", "add `extract: token_probability` to the judge"), ("pool_weights", "add a ModePoolUnit or")],
+)
+def test_a_run_without_a_unit_that_fits_is_told_what_its_pipeline_lacks(shell: Any, fit: str, hint: str) -> None:
+    judge = "- {unit: JudgeUnit, name: judge, prompt: '{source.text}'}"
+    assert shell("run", shell.config(judge), shell.rows(3), "--out", "r", "--quiet").code == 0
+    done = shell("calibrate", "r", "--target", "source.text", "--fit", fit)
+    assert done.code == 2 and "no unit of this run" in done.err and hint in " ".join(done.err.split())

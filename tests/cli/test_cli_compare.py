@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -55,6 +56,9 @@ def test_the_document_has_every_figure_test_and_flip(runs: Any) -> None:
     assert len(safety["flipped"]) == 14
     assert safety["flipped"][0] == {"id": "r24", "a": "unsafe", "b": "safe", "target": "safe", "gain": 1.0}
     assert set(safety["by"]["source.type"]) == {"x", "y"}
+    ends = f"[{accuracy['low']:.3f}, {accuracy['high']:.3f}], p < 0.001"
+    assert accuracy["p_holm"] < 0.001
+    assert document["conclusion"] == f"b is better on accuracy: +0.350 {ends} (paired permutation test, Holm)"
 
 
 def test_the_terminal_shows_the_first_flips_and_says_how_many_more(runs: Any) -> None:
@@ -64,6 +68,15 @@ def test_the_terminal_shows_the_first_flips_and_says_how_many_more(runs: Any) ->
     assert "r24" in done.out
     assert "4 more with --json" in done.out
     assert "latency" in done.out
+
+
+def test_the_conclusion_of_equal_runs_says_what_difference_the_rows_would_show(runs: Any) -> None:
+    assert judged(runs, "c", [False] + [True] * 38 + [False]).code == 0
+    equal = runs("compare", "b", "c", "--html", "page.html")
+    first = " ".join(equal.out.split()).split("t → t ")[1]
+    assert first.startswith("no significant difference in accuracy: b − a is 0.000 [")
+    assert re.search(r"with these rows a difference of 0\.\d{3} would be found with 80% power", first)
+    assert '<p class="conclusion">no significant difference' in (runs.folder / "page.html").read_text()
 
 
 def test_a_comparison_that_cannot_be_made_is_an_error(runs: Any) -> None:
@@ -121,6 +134,7 @@ def test_several_runs_have_intervals_that_hold_together_and_one_family_of_p_valu
     assert difference["p_holm"] >= difference["p"]
     assert set(found["evaluations"]["safety"]["by"]["source.type"]) == {"x", "y"}
     assert "3 runs" in (runs.folder / "page.html").read_text()
+    assert found["conclusion"].startswith("b is better than a on accuracy: +0.350 [")
     shown = runs("compare", "a", "b", "c")
     assert "a (reference)" in shown.out
     assert "95% interval (together)" in shown.out

@@ -99,6 +99,7 @@ def test_a_judge_that_always_takes_the_first_place_is_found_out(shell: Any, mode
     assert (found["flips"], found["ties"], found["first_place_wins"], found["decided"]) == (3, 3, 6, 6)
     assert {one["rank"] for one in done.json()["ranking"]} == {1}
     text = shell("rank", shell.config(PAIR, HEAD), values(shell, [1, 2, 3]), "--row", ASKED).out
+    assert "0 is first of 3; not significantly different from it:" in " ".join(text.split())
     assert "order: 3 of 3 pairs changed with it" in text and "not significantly different from rank 1" in " ".join(
         text.split()
     )

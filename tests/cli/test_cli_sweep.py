@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from verdict_cli.messages import Reply, Request, Usage
+from verdict_cli.studies.sweep.sweep_document import short_labels
 
 STEPS = """
 - layer:
@@ -211,6 +212,40 @@ def test_variants_that_differ_in_one_row_are_no_evidence(shell: Any, scripted_mo
     done = shell("sweep", shell.config(ONE), rows(shell), "--vary", "model=a,b", "--out", "s", "--json")
     assert done.code == 0, done.err
     assert [one["p"] for one in done.json()["variants"]] == [None, 1]
+    assert done.json()["conclusion"] == "no variant is significantly better than model=a on right.accuracy"
+
+
+def test_the_conclusion_names_the_best_variant_and_the_significantly_worse_ones(
+    shell: Any, scripted_model: Any
+) -> None:
+    wrong = {"a": 8, "b": 0, "c": 19}
+    scripted_model.answer = lambda request: json.dumps(
+        {"score": (request.row.index % 2 == 0) != (request.row.index < wrong[request.model.name])}
+    )
+    done = shell("sweep", shell.config(ONE), rows(shell), "--vary", "model=a,b,c", "--out", "s", "--json")
+    found = done.json()["variants"][1]
+    ends = f"[{found['difference']['low']:.3f}, {found['difference']['high']:.3f}]"
+    assert done.json()["conclusion"] == (
+        f"best: model=b, better than model=a on right.accuracy: +0.400 {ends}, p = {found['p_holm']:.2g} "
+        "(paired permutation test, Holm); significantly worse: model=c"
+    )
+    page = (shell.folder / "s" / "sweep.html").read_text()
+    assert '"labels":["b","c"]' in page and '"label"' not in page
+    assert '<p class="conclusion">best: model=b' in page
+
+
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (["repeat=1", "repeat=3"], ["1", "3"]),
+        (["model=m repeat=1 until=x", "model=m repeat=3 until=x"], ["1", "3"]),
+        (["model=a k=1", "model=b k=1", "model=a k=2"], ["model=a k=1", "model=b k=1", "model=a k=2"]),
+        (["a b", "a"], ["a b", "a"]),
+        (["one"], ["one"]),
+    ],
+)
+def test_labels_of_variants_leave_out_what_they_share(names: list[str], labels: list[str]) -> None:
+    assert short_labels(names) == labels
 
 
 def test_the_best_of_equal_variants_has_a_wider_interval_and_a_probability_of_being_the_best(

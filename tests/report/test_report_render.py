@@ -397,3 +397,32 @@ def test_the_page_opens_with_the_primary_metric_agreement_beyond_chance_coverage
     tiles = next(part for part in opening.parts if isinstance(part, Tiles)).tiles
     assert [tile.title for tile in tiles] == ["accuracy", "cohen_kappa", "coverage", "cost"]
     assert [tile.value for tile in tiles] == ["0.500", "0.500", "0.993", "unknown"]
+
+
+def test_a_card_says_why_its_interval_is_missing():
+    values = {
+        "accuracy": MetricValue(1.0, 1.0, 1.0, 447),
+        "cohen_kappa": MetricValue(0.0, None, None, 447, "no interval"),
+    }
+    page = as_html(build_report("r", FACTS, {"safety": replace(MEASURES, values=values)}))
+    tiles = page.partition('<div class="tiles">')[2].split('<div class="tile">')[1:5]
+    assert ['<p class="small caution">no interval</p>' in tile for tile in tiles] == [False, True, False, False]
+
+
+def test_a_run_of_which_every_row_failed_says_so_and_with_which_error():
+    facts = replace(FACTS, failed=450, failures={"unavailable": 450}, reasons={"unavailable": "connection refused"})
+    measures = replace(MEASURES, values={}, groups={}, coverage=None, rows=0)
+    report = build_report("r", facts, {"safety": measures})
+    said = "all 450 rows failed, so there are no metrics. Most often: unavailable: connection refused"
+    assert said in as_html(report).partition('<div class="tiles">')[0]
+    assert f"! {said}" in " ".join(printed(report).split())
+    tiles = next(part for part in run_document(report).sections[0].parts if isinstance(part, Tiles)).tiles
+    assert [(tile.title, tile.value) for tile in tiles] == [("coverage", "0.000"), ("cost", "unknown")]
+
+
+def test_every_format_begins_with_what_the_gates_decide():
+    said = "1 of 3 gates failed: run.coverage 0.993 (≥ 1); 1 inconclusive: safety.accuracy 0.771 (≥ 0.75 at 0.95 confidence)"
+    assert " ".join(printed(REPORT).split()).startswith(f"xstest {said}")
+    assert said in unescape(markdown(REPORT).partition("\n\n###")[0])
+    assert said in unescape(as_html(REPORT).partition("<section")[0])
+    assert run_document(REPORT).as_json()["conclusion"] == said

@@ -82,7 +82,7 @@ def align(
     if found.better:
         search.write_aligned(found, align_conclusion(found))
     if as_json:
-        print_json(document.data())
+        print_json(document.as_json())
         return
     to_terminal(render_terminal(document))
     if not how.quiet:

@@ -50,7 +50,7 @@ def audit(
         typer.Option(
             "--text",
             metavar="COLUMN",
-            help="A column whose text is judged. [default: the options, or the only text column]",
+            help="A column whose text is judged. [default: the options, the only column of prompts, or by its name]",
         ),
     ] = None,
     goal: Annotated[
@@ -161,6 +161,7 @@ def audit(
         "dataset": data,
         "verdict": audit_plan.verdict.text,
         "best": audit_plan.verdict.best,
+        "judged": list(audit_plan.judged),
         "rows": rows.rows,
         "runs": len(done),
         "failed": sum(run.facts.failed for run in done),
@@ -179,7 +180,7 @@ def _write_audit(folder: Path, audited: ReportDocument, *, as_json: bool) -> Non
 
     write_study(RunDirectory(folder), "audit", audited)
     if as_json:
-        print_json(audited.data())
+        print_json(audited.as_json())
     else:
         to_terminal(render_terminal(audited))
 

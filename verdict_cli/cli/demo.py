@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from verdict_cli.cli.compare import compare_two, write_page
+from verdict_cli.cli.compare import write_page
 from verdict_cli.cli.console import printable
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.run import judged_dataset
@@ -17,6 +17,7 @@ from verdict_cli.cli.show_report import to_terminal
 from verdict_cli.language.package_files import configs, datasets, recordings
 from verdict_cli.llm.providers.detect_models import KEYS, at_hand
 from verdict_cli.report import formatting
+from verdict_cli.report.compare_runs import compare_two
 from verdict_cli.run.load_run import load_run
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from verdict_cli.cli.console import print_json
 from verdict_cli.cli.options import AsJson, PublicKey, Untrusted
 from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
 from verdict_cli.errors import UsageError
@@ -60,5 +61,11 @@ def gate(
             hint="give --gates FILE with `gates: [{metric: NAME.METRIC, min: …}]`; `verdict report RUN` needs no gates",
         )
     report = finish_with_report(result, inconclusive=inconclusive.value)
-    show_report(report, as_json=as_json)
+    if as_json:
+        from verdict_cli.report.conclusions import gates_conclusion
+        from verdict_cli.report.report import summary_json
+
+        print_json({"conclusion": gates_conclusion(report.gates), **summary_json(report)})
+    else:
+        show_report(report, as_json=False)
     raise typer.Exit(exit_code(report))

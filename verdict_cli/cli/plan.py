@@ -91,6 +91,7 @@ def plan(
         line["labels"] = line["rows"] if evaluation.target is not None else 0
         line["enough"] = available >= line["rows"]
     content = {
+        "conclusion": _conclusion(lines, available),
         "pipeline": pipeline.name,
         "dataset": data,
         "rows_there": available,
@@ -106,10 +107,19 @@ def plan(
         print_report(_text(content))
 
 
+def _conclusion(needs: list[dict[str, Any]], available: int) -> str:
+    """`868 rows for ±0.02 with 95% confidence; the dataset has 8`: what the largest of the needs asks of the dataset."""
+    wanted = "; ".join(f"{need['rows']:,} rows for {need['for']}" for need in needs)
+    most = max(need["rows"] for need in needs)
+    if available >= most:
+        return f"{wanted}: the dataset has enough, {available:,}"
+    return f"{wanted}: the dataset has {available:,}, {most - available:,} too few"
+
+
 def _text(content: dict[str, Any]) -> str:
     from verdict_cli.report.formatting import money
 
-    lines = [f"{content['metric']}; the dataset has {content['rows_there']:,} rows"]
+    lines = [content["conclusion"], f"{content['metric']}; the dataset has {content['rows_there']:,} rows"]
     for need in content["needs"]:
         worst = need.get("rows_at_worst", need["rows"])
         more = "" if worst == need["rows"] else f" ({worst:,} at the worst end of the pilot's interval)"

@@ -177,7 +177,7 @@ def rank(
 
     outcome = ranking_document(plan.name, ranking, calls=judging.stats.calls, cost_usd=judging.stats.cost_usd)
     if as_json:
-        print_json(outcome.data())
+        print_json(outcome.as_json())
     else:
         from verdict_cli.cli.show_report import to_terminal
         from verdict_cli.report.renderers.terminal import render_terminal

@@ -119,7 +119,7 @@ def sweep(
     outcome = sweep_document(title, result, settings)
     write_study(RunDirectory(folder), "sweep", outcome)
     if as_json:
-        print_json(outcome.data())
+        print_json(outcome.as_json())
     else:
         to_terminal(render_terminal(outcome))
         if not how.quiet:

@@ -103,7 +103,7 @@ def watch(
     outcome = watch_document(result)
     write_study(RunDirectory(folder), "watch", outcome)
     if as_json:
-        print_json(outcome.data())
+        print_json(outcome.as_json())
     else:
         to_terminal(render_terminal(outcome))
     raise typer.Exit(1 if result.drifted else 3 if missing else 0)

@@ -14,6 +14,8 @@ from typing import Any, ClassVar
 from verdict_cli.report import formatting
 from verdict_cli.report.document import Part, Table
 
+MOST_LABEL = 200
+"""Characters of a point's label: the page breaks long ones into lines."""
 Range = tuple[float | None, float | None]
 """The ends of an axis; None lets the data decide."""
 
@@ -59,7 +61,7 @@ class Dots(Part):
         """The data of the page's script."""
         return {
             "type": "dots",
-            "labels": [formatting.visible_text(point.label, 60) for point in self.points],
+            "labels": [formatting.visible_text(point.label, MOST_LABEL) for point in self.points],
             "spots": [[point.value, point.low, point.high, int(point.strong)] for point in self.points],
             "x": self.x,
             "xRange": self.x_range,
@@ -134,7 +136,7 @@ class Scatter(Part):
                             point.high,
                             point.x_low,
                             point.x_high,
-                            formatting.visible_text(point.label, 60),
+                            formatting.visible_text(point.label, MOST_LABEL),
                         ]
                         for point in series.points
                     ],

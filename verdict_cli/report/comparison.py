@@ -10,6 +10,7 @@ from verdict_cli.report import formatting
 from verdict_cli.report.answering_models import changed_versions, version_notices
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.compress import packed
+from verdict_cli.report.conclusions import comparison_conclusion
 from verdict_cli.report.document import (
     PAGE_FORMATS,
     TEXT_FORMATS,
@@ -142,8 +143,7 @@ def comparison_document(
     sides: Sides, comparison: RunComparison, changes: Sequence[PipelineChange] = (), *, same_pipeline: bool = False
 ) -> ReportDocument:
     """The document; differences are `b` minus `a`, `changes` those of the pipelines; `same_pipeline`: there is but one."""
-    opening = [*_runs(sides), *([Note(SAME_PIPELINE)] if same_pipeline else [])]
-    sections = [Section("", opening, listed=False)]
+    sections = [Section("", [*_runs(sides), *([Note(SAME_PIPELINE)] if same_pipeline else [])], listed=False)]
     sections += [
         Section(name, [*_evaluation(metric, comparison.by, comparison.level)], metric.kind)
         for name, metric in comparison.evaluations.items()
@@ -156,6 +156,7 @@ def comparison_document(
         lead=f"a is {sides[0].run}, b is {sides[1].run}",
         elsewhere="with --json",
         data=lambda: {**comparison_json(sides, comparison), "changes": [asdict(each) for each in changes]},
+        conclusion=comparison_conclusion(comparison),
     )
 
 
@@ -190,8 +191,8 @@ def _evaluation(metric: ComparedMetric, by: str, level: float) -> Iterator[Part]
     if whole.test is not None:
         yield Note(significance_text(whole.test))
     yield _metrics_table(whole, level)
-    charts = [*_difference_charts(whole)]
-    charts += [_slice_chart(expression, slices) for expression, slices in metric.slices.items() if slices]
+    by_slice = [_slice_chart(expression, slices) for expression, slices in metric.slices.items() if slices]
+    charts = [*_difference_charts(whole), *by_slice]
     if charts:
         yield Only(PAGE_FORMATS, [Group(charts)])
     for expression, slices in metric.slices.items():

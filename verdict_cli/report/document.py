@@ -54,6 +54,8 @@ class Tile:
     note: str = ""
     shares: tuple[float, float, float] | None = None
     """The interval's lower end, the value and the upper end, as shares of the axis."""
+    caution: str = ""
+    """Why the value or its interval is missing or uncertain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +252,7 @@ class ReportDocument:
     """A report of any kind. `kicker` and `lead` are a page's lines above and below the title.
 
     `elsewhere` says where a text format's reader finds what is left out; `data` gives the content as JSON has it.
+    `conclusion` is the result in one sentence, which every format and the JSON begin with.
     """
 
     title: str
@@ -258,6 +261,11 @@ class ReportDocument:
     lead: str = ""
     elsewhere: str = "in report.html"
     data: Callable[[], Mapping[str, Any]] = dict
+    conclusion: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The content as JSON has it, the conclusion first."""
+        return {**({"conclusion": self.conclusion} if self.conclusion else {}), **self.data()}
 
     def sections_for(self, target: Format) -> list[Section]:
         """The sections that this format draws."""

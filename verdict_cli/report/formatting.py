@@ -48,6 +48,11 @@ def format_number(value: float | None) -> str:
     return f"{value:.{digits}f}"
 
 
+def signed(value: float | None) -> str:
+    """A difference with its sign: `+0.050`."""
+    return f"{'+' if value is not None and value > 0 else ''}{format_number(value)}"
+
+
 def interval(low: float | None, high: float | None) -> str:
     """`[0.730, 0.808]`, empty if there is none."""
     return "" if low is None or high is None else f"[{format_number(low)}, {format_number(high)}]"
@@ -190,9 +195,19 @@ def notices(report: Report) -> list[str]:
             lines.append(
                 f"{visible_text(pool)}: the rows called in full contradict the promise of {report.promises[pool]:g}"
             )
+    lines += _no_verdict_notice(report.facts)
     if report.facts.status != "finished":
         lines.append(f"the run is {visible_text(report.facts.status)}: its metrics cover the rows finished so far")
     return lines
+
+
+def _no_verdict_notice(run: RunFacts) -> list[str]:
+    """That every row failed, with the reason of most of them; empty if a row has a verdict."""
+    if not run.failed or run.failed < run.rows:
+        return []
+    kind = failure_kinds(run)[0][0] if run.failures else "unknown"
+    reason = f": {visible_text(run.reasons[kind], 300)}" if kind in run.reasons else ""
+    return [f"all {run.rows:,} rows failed, so there are no metrics. Most often: {kind}{reason}"]
 
 
 def replay_notice(run: RunFacts) -> list[str]:

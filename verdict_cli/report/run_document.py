@@ -10,6 +10,7 @@ from verdict_cli.report import formatting
 from verdict_cli.report.answering_models import cached_share, prompt_cache_facts, version_notices
 from verdict_cli.report.bias_effects import bias_effects
 from verdict_cli.report.charts import Bars
+from verdict_cli.report.conclusions import run_conclusion
 from verdict_cli.report.document import (
     PAGE_FORMATS,
     CodeBlock,
@@ -39,8 +40,8 @@ from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.measure import Measures
 
 MOST_TILES = 8
-SECOND_METRICS = ("auroc", "cohen_kappa", "weighted_kappa", "spearman")
-"""What a tile shows next to the primary metric, if there is one: agreement beyond chance, or order."""
+SECOND_METRICS = ("cohen_kappa", "weighted_kappa", "krippendorff_alpha", "gwet_ac1", "mcc", "auroc", "spearman")
+"""What a tile shows next to the primary metric, the first that there is: agreement beyond chance, else order."""
 SectionMaker = Callable[[Report, ReportContext | None], Iterator[Section]]
 
 
@@ -55,7 +56,9 @@ def run_document(report: Report, context: ReportContext | None = None) -> Report
     facts = report.facts
     rows = f"{facts.rows:,} rows of {facts.dataset}" if facts.dataset else f"{facts.rows:,} rows"
     lead = f"{rows}, {facts.status} in {formatting.format_duration(facts.wall_s)}"
-    return ReportDocument(facts.name, sections, lead=lead, data=lambda: full_json(report))
+    return ReportDocument(
+        facts.name, sections, lead=lead, data=lambda: full_json(report), conclusion=run_conclusion(report)
+    )
 
 
 def _make(title: str, report: Report, context: ReportContext | None) -> Iterator[Section]:
@@ -78,8 +81,7 @@ def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]
         if rate.value is not None and rate not in shown
     ]
     facts = report.facts
-    if evaluations == 1:
-        tiles += [*(_coverage_tile(each) for each in report.measures.values() if each.coverage is not None)]
+    tiles += [*_coverage_tile(report)]
     if tiles:
         tiles = [
             *tiles[: MOST_TILES - 1],
@@ -112,11 +114,16 @@ def _headline(
     return [first, *((name, rest[name]) for name in named[: 1 if evaluations <= 2 else 0])]
 
 
-def _coverage_tile(measures: Measures) -> Tile:
-    """The share of the labelled rows with a prediction."""
-    return Tile(
-        "coverage", formatting.format_number(measures.coverage), note=f"n={measures.rows - measures.unlabelled:,}"
-    )
+def _coverage_tile(report: Report) -> Iterator[Tile]:
+    """The share of the labelled rows with a prediction; of several evaluations, or of none, that of rows with a result."""
+    facts = report.facts
+    measured = [each for each in report.measures.values() if each.coverage is not None]
+    if len(report.measures) == len(measured) == 1:
+        labelled = measured[0].rows - measured[0].unlabelled
+        yield Tile("coverage", formatting.format_number(measured[0].coverage), note=f"n={labelled:,}")
+    elif report.measures and facts.rows:
+        share = (facts.rows - facts.failed) / facts.rows
+        yield Tile("coverage", formatting.format_number(share), note=f"rows with a result, n={facts.rows:,}")
 
 
 def _tile(name: str, metric: str, value: MetricValue) -> Tile:
@@ -129,6 +136,7 @@ def _tile(name: str, metric: str, value: MetricValue) -> Tile:
         formatting.interval(value.low, value.high),
         f"{'' if value.low is None else f'{formatting.interval_header(value.level)}, '}n={value.n:,}",
         shares,
+        value.reason,
     )
 
 

@@ -16,6 +16,7 @@ from verdict_cli.report.comparison import (
     p_cells,
     run_json,
 )
+from verdict_cli.report.conclusions import several_conclusion
 from verdict_cli.report.document import (
     PAGE_FORMATS,
     TEXT_FORMATS,
@@ -60,6 +61,7 @@ def several_document(pipelines: Sequence[PipelineContext], comparison: SeveralCo
         lead=f"{', '.join(letters[1:])} against a, the reference" if letters[1:] else "runs of one pipeline",
         elsewhere="with --json",
         data=lambda: several_json(pipelines, comparison),
+        conclusion=several_conclusion(comparison),
     )
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from verdict_cli.errors import UsageError
 from verdict_cli.messages import Row
-from verdict_cli.studies.audit.probes import AuditOptions, Probe, find_judged_columns, find_verdict, plan_audit
+from verdict_cli.studies.audit.judged_columns import find_judged_columns
+from verdict_cli.studies.audit.probes import AuditOptions, Probe, find_verdict, plan_audit
 
 SCORE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.answer}'}"
 PAIR = (
@@ -63,7 +64,7 @@ def test_a_pipeline_of_scores_has_its_probes_and_the_reasons_for_the_others(plan
     plan, data = planned(SCORE)
     audit = plan_audit(plan, data, tmp_path, AuditOptions())
     assert [probe.name for probe in audit.probes] == ["repeated 1", "repeated 2", "length", "style", "scale reversed"]
-    assert set(audit.left_out) == {"position", "labels", "paraphrase", "self-preference"}
+    assert set(audit.left_out) == {"position", "labels", "paraphrase", "self-preference", "attack", "degrade"}
     assert [probe.repeat for probe in audit.probes] == [1, 2, 0, 0, 0]
     assert {probe.goal for probe in audit.probes if probe.column} == {5}
 
@@ -101,6 +102,11 @@ def test_attacks_need_a_goal(planned: Any, tmp_path: Path) -> None:
         ("{source.question} {source.Response} {source.summary}", (), ("Response",)),
         ("{source.question} {source.answer}", ("question",), ("question",)),
         ("{source.q} {source.a}", (), ()),
+        ("{source.ticket} {source.reply}", (), ("reply",)),
+        ("{source.question} {source.model_answer}", (), ("model_answer",)),
+        ("{source.human_answer} {source.model_answer}", (), ()),
+        ("{source.user_question} {source.essay}", (), ("essay",)),
+        ("{source.essay} {source.notes}", (), ()),
     ],
 )
 def test_the_judged_column_is_given_or_the_only_one_or_named_so(

@@ -6,7 +6,18 @@ const known = (values) => values.filter((value) => value !== null && value !== u
 
 /** A range that includes every value and interval, for a chart without one. */
 const room = (values) => (known(values).length ? { suggestedMin: Math.min(...known(values)), suggestedMax: Math.max(...known(values)) } : {});
-const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
+/** The text as lines of at most `most` characters, broken after spaces and signs where there are any. */
+function wrapped(text, most) {
+  const lines = [''];
+  for (const piece of text.match(/[^\s_\-/=.,]+[\s_\-/=.,]*|[\s_\-/=.,]+/gu) ?? ['']) {
+    for (const part of piece.match(new RegExp(`.{1,${most}}`, 'gsu'))) {
+      if (lines.at(-1) && (lines.at(-1) + part.trimEnd()).length > most) lines.push('');
+      lines[lines.length - 1] += part;
+    }
+  }
+  return lines.map((line) => line.trimEnd());
+}
 
 function axis(title, range, more = {}) {
   const [min, max] = range || [null, null];
@@ -45,7 +56,10 @@ const kinds = {
     })).filter((point) => point.x !== null);
     const colours = points.map((point) => point.colour);
     const strong = ({ tick }) => Boolean(tick && chart.spots[tick.value]?.[3]);
+    const labels = chart.labels.map((label) => wrapped(label, narrow ? 18 : 34));
+    const lines = Math.max(1, ...labels.map((label) => label.length));
     return {
+      height: lines > 1 ? 64 + (12 + 15 * lines) * labels.length : null,
       type: 'scatter',
       data: {
         datasets: [{
@@ -68,7 +82,7 @@ const kinds = {
             padding: 8,
             color: (context) => colour(strong(context) ? 'ink' : 'soft'),
             font: (context) => ({ weight: strong(context) ? '650' : '400' }),
-            callback: (_, index) => short(chart.labels[index], narrow ? 18 : 34),
+            callback: (_, index) => labels[index],
           },
         }),
       }, false, { value: chart.reference }, {
@@ -160,7 +174,8 @@ async function startCharts() {
   const draw = (canvas) => {
     drawn.get(canvas)?.destroy();
     const chart = described[Number(canvas.dataset.chart)];
-    const config = kinds[chart.type](chart, window.innerWidth < 700);
+    const { height, ...config } = kinds[chart.type](chart, window.innerWidth < 700);
+    if (height) canvas.parentElement.style.height = `${height}px`;
     drawn.set(canvas, new window.Chart(canvas, { ...config, plugins: [intervals, reference, names] }));
   };
   const seen = new IntersectionObserver((entries) => {

@@ -64,24 +64,54 @@ const reference = {
   },
 };
 
-/** Writes the labels of points whose series is `named`. */
+/** Where a label can be, seen from its point: the alignment, and how far it is to the right and down. */
+const PLACES = [['left', 8, -9], ['left', 8, 11], ['right', -8, -9], ['right', -8, 11], ['center', 0, -20], ['center', 0, 22]];
+
+/** The place of each label in which it covers no point, no other label and nothing outside the chart; null if one has none. */
+function placed(labels, points, area, widthOf) {
+  const boxes = points.map(({ x, y }) => [x - 6, y - 6, x + 6, y + 6]);
+  const found = [];
+  for (const { x, y, label } of labels) {
+    const width = widthOf(label);
+    const fits = PLACES.map(([align, dx, dy]) => {
+      const left = x + dx - { left: 0, right: width, center: width / 2 }[align];
+      return { align, x: x + dx, y: y + dy, box: [left, y + dy - 8, left + width, y + dy + 8] };
+    }).find(({ box }) => box[0] >= area.left && box[2] <= area.right + 8 && box[1] >= area.top - 8 && box[3] <= area.bottom
+      && !boxes.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]));
+    if (!fits) return null;
+    boxes.push(fits.box);
+    found.push({ ...fits, label });
+  }
+  return found;
+}
+
+/** Writes the labels of points whose series is `named`; numbers, with a list below the chart, where the labels have no room. */
 const names = {
   id: 'names',
   afterDatasetsDraw(chart) {
     const { ctx: context, chartArea: area } = chart;
+    const visibleSets = chart.data.datasets.map((set, index) => [set, index]).filter(([, index]) => chart.isDatasetVisible(index));
+    const spots = visibleSets.flatMap(([set, index]) => chart.getDatasetMeta(index).data.map(({ x, y }, place) => ({ x, y, label: set.named ? set.data[place].label : '' })));
+    const labels = spots.filter(({ label }) => label);
+    const figure = chart.canvas.closest('figure');
+    figure?.querySelector('.key')?.remove();
+    if (!labels.length) return;
     context.save();
     context.font = `12px ${getComputedStyle(document.body).fontFamily}`;
-    context.textBaseline = 'bottom';
-    chart.data.datasets.forEach((set, index) => {
-      if (!set.named || !chart.isDatasetVisible(index)) return;
-      context.fillStyle = chart.options.color;
-      chart.getDatasetMeta(index).data.forEach((element, place) => {
-        const label = set.data[place].label;
-        const left = element.x + context.measureText(label).width + 10 > area.right;
-        context.textAlign = left ? 'right' : 'left';
-        context.fillText(label, element.x + (left ? -7 : 7), element.y - 4);
-      });
-    });
+    context.textBaseline = 'middle';
+    context.fillStyle = chart.options.color;
+    const widthOf = (text) => context.measureText(text).width;
+    let texts = placed(labels, spots, area, widthOf);
+    if (!texts) {
+      const numbered = labels.map((each, place) => ({ ...each, label: String(place + 1) }));
+      texts = placed(numbered, spots, area, widthOf) ?? numbered.map(({ x, y, label }) => ({ align: 'left', x: x + 8, y: y - 9, label }));
+      const key = make('ol', { class: 'key' }, ...labels.map(({ label }) => make('li', {}, visible(label))));
+      chart.canvas.parentElement.after(key);
+    }
+    for (const { align, x, y, label } of texts) {
+      context.textAlign = align;
+      context.fillText(label, x, y);
+    }
     context.restore();
   },
 };

@@ -53,6 +53,7 @@ def _assemble(document: ReportDocument) -> str:
         title=document.title,
         kicker=document.kicker,
         lead=document.lead,
+        conclusion=document.conclusion,
         sections=sections,
         policy=f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'",

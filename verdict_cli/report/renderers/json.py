@@ -9,4 +9,4 @@ from verdict_cli.report.document import ReportDocument
 
 def render_json(document: ReportDocument) -> str:
     """The indented text of a `.json` file."""
-    return f"{orjson.dumps(document.data(), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()}\n"
+    return f"{orjson.dumps(document.as_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()}\n"

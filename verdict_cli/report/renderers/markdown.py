@@ -23,6 +23,7 @@ from verdict_cli.report.isolation import isolated_drawing
 
 MOST_COMMENT_BYTES = 60_000
 MOST_TABLE_BYTES = 20_000
+MOST_CONCLUSION = 1_000
 MOST_WARNINGS = 5
 """Of a section: each can be long."""
 MOST_MARKDOWN_COLUMNS = 13
@@ -32,11 +33,11 @@ _INTERVAL = re.compile(r"\[-?[\d.,]+(e[+-]\d+)?, -?[\d.,]+(e[+-]\d+)?\]")
 """Brackets around numbers are no link: they stay, so that the raw text can be read."""
 
 
-def safe(text: str) -> str:
-    """Text as plain characters: what Markdown or HTML would interpret becomes an entity."""
+def safe(text: str, most: int = 300) -> str:
+    """Text as plain characters, at most so many: what Markdown or HTML would interpret becomes an entity."""
     if _INTERVAL.fullmatch(text):
         return text
-    return _SPECIAL.sub(lambda match: f"&#{ord(match.group())};", visible_text(text, 300))
+    return _SPECIAL.sub(lambda match: f"&#{ord(match.group())};", visible_text(text, most))
 
 
 def code(text: str) -> str:
@@ -50,12 +51,14 @@ def render_markdown(document: ReportDocument) -> str:
     drawn = [
         isolated_drawing(section, lambda section: list(_section(section, document.elsewhere))) for section in sections
     ]
-    title = f"## {safe(document.title)}"
-    room = MOST_COMMENT_BYTES - _size(title)
+    head = [f"## {safe(document.title)}"]
+    if document.conclusion:
+        head.append(f"**{safe(document.conclusion, MOST_CONCLUSION)}**")
+    room = MOST_COMMENT_BYTES - sum(map(_size, head))
     room -= sum(
         _size(block) for section, blocks in zip(sections, drawn, strict=True) if section.essential for block in blocks
     )
-    kept = [title]
+    kept = [*head]
     for section, blocks in zip(sections, drawn, strict=True):
         for block in blocks:
             if not section.essential:

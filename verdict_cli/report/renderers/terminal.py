@@ -34,6 +34,8 @@ TERMINAL_SIGNS = {"passed": ("✓", "bold blue"), "failed": ("✗", "bold red"),
 def render_terminal(document: ReportDocument) -> Group:
     """The document as `rich` prints it; data is never read as markup."""
     lines: list[RenderableType] = [Text(visible_text(document.title), style="bold")] if document.title else []
+    if document.conclusion:
+        lines.append(Text(visible_text(document.conclusion), style="bold"))
     for section in document.sections_for("terminal"):
         lines += isolated_drawing(section, lambda section: list(_section(section, document.elsewhere)))
     return Group(*lines)

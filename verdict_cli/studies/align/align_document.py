@@ -54,13 +54,12 @@ def align_conclusion(found: Alignment) -> str:
 
 def align_document(title: str, found: Alignment, facts: Mapping[str, Any]) -> ReportDocument:
     """The document of an alignment; `facts` are its files and options, as its JSON has them."""
-    parts: list[Part] = [Note(align_conclusion(found))]
     counted = ", ".join(f"{count:,} {name}" for name, count in found.parts.items())
-    parts.append(
+    parts: list[Part] = [
         Note(
             f"unit {formatting.visible_text(found.unit)}; labelled rows by part: {counted}; cost {formatting.money(found.cost_usd)}"
         )
-    )
+    ]
     rows = []
     for index, candidate in enumerate(found.candidates):
         latest = next((each for each in reversed(found.rounds) if index in each.means), None)
@@ -73,9 +72,9 @@ def align_document(title: str, found: Alignment, facts: Mapping[str, Any]) -> Re
         title,
         [Section("", parts, listed=False, essential=True)],
         "Verdict align",
-        align_conclusion(found),
-        "in align.html",
+        elsewhere="in align.html",
         data=lambda: align_json(found, facts),
+        conclusion=align_conclusion(found),
     )
 
 
@@ -85,7 +84,6 @@ def align_json(found: Alignment, facts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **facts,
         "better": found.better,
-        "conclusion": align_conclusion(found),
         "unit": found.unit,
         "metric": found.metric,
         "parts": dict(found.parts),

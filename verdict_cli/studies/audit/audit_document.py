@@ -10,6 +10,7 @@ from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.document import Group, Note, Part, ReportDocument, Section, Table
 from verdict_cli.report.report import metric_json
 from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.studies.audit.audit_conclusion import audit_conclusion, not_tested
 from verdict_cli.studies.audit.effects import Effect
 from verdict_cli.studies.audit.noticed import DEGRADE, conclusion
 
@@ -43,10 +44,13 @@ CHARTS = (
 def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out: Mapping[str, str]) -> ReportDocument:
     """The document of an audit; `facts` are its directory, pipeline, dataset and counts, as its JSON has them."""
     best = "" if facts["best"] is None else f", its best value {facts['best']}"
+    judged = ", ".join(f"source.{column}" for column in facts.get("judged", ()))
     counts = f"{facts['runs']} runs of {facts['rows']:,} rows, {facts['calls']:,} calls"
     opening: list[Part] = [Note(formatting.baseline_notice(model), warning=True) for model in facts["floors"]]
+    opening += [Note(text) for text in [not_tested(left_out)] if text]
     opening += [
         Note(f"the verdict is {facts['verdict']}{best}"),
+        *([Note(f"the judged text is {judged}; --text COLUMN names another")] if judged else []),
         Note(f"{counts}, {formatting.money(facts['cost_usd'])}"),
     ]
     sections = [Section("", opening, listed=False, essential=True)]
@@ -99,6 +103,7 @@ def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out
         lead="Bias, and robustness against prompt injection",
         elsewhere="in audit.html",
         data=lambda: audit_json(facts, effects, left_out),
+        conclusion=audit_conclusion(effects),
     )
 
 

@@ -13,9 +13,9 @@ from verdict_cli.errors import UsageError
 from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.units.escalate import VERDICT_FIELDS
 from verdict_cli.messages import Row
-from verdict_cli.plan.node import LLMNode, Node, Plan
-from verdict_cli.report.report_context import dataset_columns
+from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.studies.audit.degradations import degradations
+from verdict_cli.studies.audit.judged_columns import choosing_units, find_judged_columns, option_columns
 from verdict_cli.studies.audit.noticed import DEGRADE, verdict_rank
 from verdict_cli.studies.audit.perturbations import attacks, pad_text, strip_markdown
 from verdict_cli.studies.audit.unit_locations import (
@@ -26,8 +26,6 @@ from verdict_cli.studies.audit.unit_locations import (
     reversed_scale_settings,
     setting,
 )
-
-JUDGED_COLUMNS = ("answer", "response", "output", "completion", "summary", "candidate", "text", "claim", "prediction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +96,12 @@ class ProbeVerdict:
 
 @dataclass(frozen=True, slots=True)
 class AuditPlan:
-    """The probes of an audit, and the reason for each that is left out."""
+    """The probes of an audit, the reason for each that is left out, and the columns whose text is judged."""
 
     verdict: ProbeVerdict
     probes: tuple[Probe, ...]
     left_out: Mapping[str, str]
+    judged: tuple[str, ...] = ()
 
 
 def plan_audit(plan: Plan, data: Mapping[str, Any], folder: Path, options: AuditOptions) -> AuditPlan:
@@ -151,9 +150,13 @@ def plan_audit(plan: Plan, data: Mapping[str, Any], folder: Path, options: Audit
         left_out["self-preference"] = "families not given: --family EXPR --judge-family NAME"
     if options.attack:
         probes += _attacks(plan, verdict, columns[-1:], options, left_out, why)
+    else:
+        left_out["attack"] = "not requested: --attack"
     if options.degrade:
         probes += _planted_errors(plan, verdict, columns[-1:], options, left_out, why)
-    return AuditPlan(verdict, tuple(probes), left_out)
+    else:
+        left_out[DEGRADE] = "not requested: --degrade"
+    return AuditPlan(verdict, tuple(probes), left_out, columns)
 
 
 def find_verdict(plan: Plan, text: str | None) -> ProbeVerdict:
@@ -181,49 +184,10 @@ def _best(plan: Plan, name: str) -> Any:
     return None
 
 
-def choosing_units(plan: Plan) -> list[Node]:
-    """The units that choose among options."""
-    return [node for node in plan.nodes if isinstance(node.work, LLMNode) and node.work.letters]
-
-
-def _option_columns(node: Node) -> list[str | None]:
-    """The column of each option, None for an option that is not an unchanged column."""
-    assert isinstance(node.work, LLMNode)
-    columns: list[str | None] = []
-    for _, option in node.work.options:
-        path = option.paths[0] if len(option.paths) == 1 else ()
-        whole = len(path) == 2 and option.text.strip() == f"source.{path[1]}"
-        columns.append(str(path[1]) if whole else None)
-    return columns
-
-
-def find_judged_columns(plan: Plan, given: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """The columns whose text is judged, and why there are none. UsageError for a column that no prompt uses."""
-    shown = dataset_columns(plan)
-    for column in given:
-        if column not in shown:
-            raise UsageError(
-                f"--text {column}: no prompt uses source.{column}",
-                hint=f"prompts use {', '.join(shown) or 'no column'}",
-            )
-    if given:
-        return tuple(given), ""
-    for node in choosing_units(plan):
-        options = [column for column in _option_columns(node) if column is not None]
-        if options:
-            return tuple(dict.fromkeys(options)), ""
-    if len(shown) == 1:
-        return tuple(shown), ""
-    likely = [column for word in JUDGED_COLUMNS for column in shown if column.lower() == word]
-    if likely:
-        return tuple(likely[:1]), ""
-    return (), f"the judged text is ambiguous: --text COLUMN, one of {', '.join(shown) or 'none'}"
-
-
 def _preferred_verdict(plan: Plan, verdict: ProbeVerdict, column: str) -> Any:
     """The verdict that the author of this column would prefer: its letter, or the best value of the scale."""
     for node in choosing_units(plan):
-        options = _option_columns(node)
+        options = option_columns(node)
         if column in options and isinstance(node.work, LLMNode) and verdict.field == "choice":
             return node.work.letters[options.index(column)]
     return verdict.best

@@ -17,6 +17,15 @@ from verdict_cli.studies.calibrate.fit_threshold import fit_threshold
 from verdict_cli.studies.calibrate.fit_weights import fit_pool_weights, fit_score_weights
 
 
+NEEDED: dict[FitKind, str] = {
+    "probability": "add `extract: token_probability` to the judge, with a model that returns log-probabilities",
+    "score_weights": "add `extract: weighted_summed_score` to the judge, with a model that returns log-probabilities",
+    "pool_weights": "add a ModePoolUnit or a MeanPoolUnit after several judges",
+    "threshold": "add a judge",
+}
+"""What the pipeline lacks for a fit."""
+
+
 def calibrate_run(plan: Plan, results: Path, calls: Path, options: FitOptions, *, made: str, run: str) -> Calibrated:
     """The calibration. UsageError where the run, the unit or its labels do not allow one."""
     nodes = _nodes(plan, options)
@@ -54,19 +63,10 @@ def _nodes(plan: Plan, options: FitOptions) -> list[Node]:
         "threshold": "could escalate",
     }[options.kind]
     if not names:
-        raise UsageError(
-            f"no unit of this run {what}", hint=_TO_FIT.get(options.kind, "add one to the pipeline and run it")
-        )
-    known = ", ".join(names)
+        raise UsageError(f"no unit of this run {what}", hint=f"{NEEDED[options.kind]}, and run the pipeline again")
     if named is None:
-        raise UsageError(f"{len(names)} units of this run each {what}", hint=f"name one with --unit: {known}")
-    raise UsageError(f"no unit {named!r} of this run {what}", hint=f"these do: {known}")
-
-
-_TO_FIT = {
-    "probability": "write `extract: token_probability` for the unit, run the pipeline again and calibrate that run",
-    "score_weights": "write `extract: weighted_summed_score` for the unit, run the pipeline again and calibrate that run",
-}
+        raise UsageError(f"--unit is missing: {len(names)} units of this run {what}", hint=f"give {' or '.join(names)}")
+    raise UsageError(f"no unit {named!r} of this run {what}", hint=f"these do: {', '.join(names)}")
 
 
 def _fits(plan: Plan, node: Node, kind: FitKind) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from verdict_cli.messages import Result
 from verdict_cli.report import formatting
+from verdict_cli.report.conclusions import listed
 from verdict_cli.report.document import Note, ReportDocument, Section, Table
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.progress import Progress, RunStats
@@ -124,6 +125,18 @@ def rank_candidates(
     return tuple(standings)
 
 
+def ranking_conclusion(ranking: Ranking) -> str:
+    """Which candidate is first, and which others are not significantly different from it."""
+    ranked = [each for each in ranking.standings if each.rank is not None]
+    if not ranked:
+        return "no candidate has a rank: every judgement failed"
+    tied = [each.label for each in ranked if each.tied_with_first]
+    first = f"{listed([ranked[0].label])} is first of {len(ranking.standings)}"
+    if not tied:
+        return f"{first}, significantly better than the others" if ranked[1:] else first
+    return f"{first}; not significantly different from it: {listed(tied)}"
+
+
 def ranking_document(pipeline: str, ranking: Ranking, *, calls: int, cost_usd: float | None) -> ReportDocument:
     """The candidates, ties with rank 1, and how consistent the judge was; from a ranking and the cost of its calls."""
     compares = ranking.kind != "scores"
@@ -143,6 +156,7 @@ def ranking_document(pipeline: str, ranking: Ranking, *, calls: int, cost_usd: f
         [Section("", [table, *_consistency(ranking), counts], listed=False)],
         kicker="Verdict ranking",
         data=lambda: {"pipeline": pipeline, **ranking.as_json(), "calls": calls, "cost_usd": cost_usd},
+        conclusion=ranking_conclusion(ranking),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import ChartPoint, Dots, PlanePoint, Scatter, Series
+from verdict_cli.report.conclusions import change_text, is_significant, listed
 from verdict_cli.report.document import (
     PAGE_FORMATS,
     TEXT_FORMATS,
@@ -52,8 +53,54 @@ def sweep_document(title: str, sweep: SweepResult, facts: Mapping[str, Any]) -> 
         Section("Runs", [Links(reports)], formats=PAGE_FORMATS),
     ]
     return ReportDocument(
-        title, sections, "Verdict sweep", lead, "in sweep.html", data=lambda: sweep_json(sweep, facts)
+        title,
+        sections,
+        "Verdict sweep",
+        lead,
+        "in sweep.html",
+        data=lambda: sweep_json(sweep, facts),
+        conclusion=sweep_conclusion(sweep),
     )
+
+
+def sweep_conclusion(sweep: SweepResult) -> str:
+    """The variant that is significantly better than the first, or that none is; intervals and p-values are of all together."""
+    base, sign = sweep.points[0].run.name, -1 if sweep.lower_is_better else 1
+    gains = {
+        point.run.name: (sign * point.difference.change.value, point.difference)
+        for point in sweep.points[1:]
+        if point.difference is not None and point.difference.change.value is not None
+    }
+    if not gains:
+        return f"no variant could be compared with {base}" if sweep.points[1:] else ""
+    decided = [name for name, (_, each) in gains.items() if is_significant(each, sweep.level)]
+    better = sorted((name for name in decided if gains[name][0] > 0), key=lambda name: -gains[name][0])
+    worse = [name for name in decided if gains[name][0] < 0]
+    best = better[0] if better else max(gains, key=lambda name: gains[name][0])
+    change = change_text(gains[best][1])
+    if better:
+        text = f"best: {best}, better than {base} on {sweep.metric}: {change}"
+        text += f"; also better: {listed(better[1:])}" if better[1:] else ""
+    else:
+        text = f"no variant is significantly better than {base} on {sweep.metric}"
+        text += f"; the best of the others is {best}: {change}" if gains[best][0] > 0 else ""
+    return f"{text}; significantly worse: {listed(worse)}" if worse else text
+
+
+def short_labels(names: Sequence[str]) -> list[str]:
+    """The names of variants without the settings that all of them share, and without the key of the only one that differs.
+
+    `model=a repeat=3` and `model=b repeat=3` give `a` and `b`.
+    """
+    words = [name.split(" ") for name in names]
+    if len({len(each) for each in words}) > 1 or len(names) < 2:
+        return list(names)
+    differing = [place for place in range(len(words[0])) if len({each[place] for each in words}) > 1]
+    kept = [[each[place] for place in differing] for each in words]
+    keys = {each[0].partition("=")[0] for each in kept if each}
+    if len(differing) == len(keys) == 1 and all("=" in each[0] for each in kept):
+        return [each[0].partition("=")[2] for each in kept]
+    return [" ".join(each) for each in kept]
 
 
 def sweep_json(sweep: SweepResult, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,11 +227,18 @@ def _notes(sweep: SweepResult) -> list[Note]:
     return [Note(note) for note in notes]
 
 
+def _labels(sweep: SweepResult) -> dict[str, str]:
+    """The label of each variant in charts."""
+    names = [point.run.name for point in sweep.points]
+    return dict(zip(names, short_labels(names), strict=True))
+
+
 def _frontier_chart(sweep: SweepResult) -> Scatter:
+    labels = _labels(sweep)
     others = [point for point in sweep.points if not point.on_frontier]
     series = [
-        Series("frontier", _plane_points(_frontier(sweep), sweep.axis), joined=True, named=True),
-        Series("other variants", _plane_points(others, sweep.axis), named=True),
+        Series("frontier", _plane_points(_frontier(sweep), sweep.axis, labels), joined=True, named=True),
+        Series("other variants", _plane_points(others, sweep.axis, labels), named=True),
     ]
     return Scatter(
         f"{sweep.metric.rpartition('.')[2]} against {sweep.axis}",
@@ -195,17 +249,18 @@ def _frontier_chart(sweep: SweepResult) -> Scatter:
     )
 
 
-def _plane_points(points: Sequence[SweepPoint], axis: str) -> list[PlanePoint]:
+def _plane_points(points: Sequence[SweepPoint], axis: str, labels: Mapping[str, str]) -> list[PlanePoint]:
     return [
-        PlanePoint(x, point.metric.value, point.metric.low, point.metric.high, label=point.run.name)
+        PlanePoint(x, point.metric.value, point.metric.low, point.metric.high, label=labels[point.run.name])
         for point in points
         if (x := price(point, axis)) is not None and point.metric.value is not None
     ]
 
 
 def _difference_chart(sweep: SweepResult) -> list[Dots]:
+    labels = _labels(sweep)
     points = [
-        ChartPoint(point.run.name, change.value, change.low, change.high, strong=point.on_frontier)
+        ChartPoint(labels[point.run.name], change.value, change.low, change.high, strong=point.on_frontier)
         for point in sweep.points
         if point.difference is not None and (change := point.difference.change).value is not None
     ]

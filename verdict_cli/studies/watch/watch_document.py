@@ -108,7 +108,7 @@ def watch_document(result: WatchResult) -> ReportDocument:
         ("reference", f"first {result.reference} looks" if result.reference > 1 else "first look"),
         ("level", f"{result.level:.0%} for all looks together"),
     ]
-    parts: list[Part] = [Note(verdict_text(result), warning=result.drifted), FactList(facts)]
+    parts: list[Part] = [FactList(facts)]
     for number, before, after in result.served_changes():
         text = f"look {number} was answered by {', '.join(after)}, the looks before by {', '.join(before)}"
         parts.append(Note(text, warning=True))
@@ -137,6 +137,7 @@ def watch_document(result: WatchResult) -> ReportDocument:
         kicker="Verdict watch",
         elsewhere="in watch.html",
         data=lambda: data,
+        conclusion=verdict_text(result),
     )
 
 

@@ -1,0 +1,93 @@
+"""Compare finished runs, for `verdict compare`, the demo and the viewer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from string import ascii_lowercase
+from typing import TYPE_CHECKING
+
+from verdict_cli.errors import UsageError
+from verdict_cli.run.load_run import RunResult, pipeline_key
+
+if TYPE_CHECKING:
+    from verdict_cli.language.evaluations import Evaluation
+    from verdict_cli.report.comparison import ComparisonContext
+    from verdict_cli.report.document import ReportDocument
+    from verdict_cli.stats.compare import RunComparison
+
+MOST_PIPELINES = len(ascii_lowercase)
+
+
+def compare_two(
+    runs: Sequence[RunResult], by: Sequence[str] = (), level: float | None = None, names: Sequence[str] = ()
+) -> tuple[ReportDocument, RunComparison]:
+    """The comparison of the second run with the first, with its document. UsageError if they share no evaluation.
+
+    `names` are what the document calls the runs; by default their directories.
+    """
+    from verdict_cli.report.comparison import comparison_document
+    from verdict_cli.report.pipeline_changes import pipeline_changes
+    from verdict_cli.stats.compare import compare_runs
+
+    first, second = runs
+    comparison = compare_runs(
+        {name: (each[0], each[1]) for name, each in _shared_evaluations(runs).items()},
+        (first.directory.results, second.directory.results),
+        by=by,
+        seed=second.facts.seed,
+        level=level or first.plan.interval_level,
+    )
+    sides = _contexts(runs, names)
+    changes = pipeline_changes(first.plan.resolved, second.plan.resolved)
+    same = pipeline_key(first) == pipeline_key(second)
+    return comparison_document((sides[0], sides[1]), comparison, changes, same_pipeline=same), comparison
+
+
+def compare_several_runs(
+    runs: Sequence[RunResult], by: Sequence[str] = (), level: float | None = None, names: Sequence[str] = ()
+) -> ReportDocument:
+    """The document of three runs or more, compared with the first. Runs of one pipeline are compared by their mean.
+
+    UsageError if they share no evaluation.
+    """
+    from verdict_cli.report.several_comparison import PipelineContext, several_document
+    from verdict_cli.stats.compare_several import compare_several
+
+    shared, contexts, keys = _shared_evaluations(runs), _contexts(runs, names), [pipeline_key(run) for run in runs]
+    groups = [[at for at, key in enumerate(keys) if key == one] for one in dict.fromkeys(keys)]
+    if len(groups) > MOST_PIPELINES:
+        raise UsageError(f"{len(groups)} pipelines are more than {MOST_PIPELINES}", hint="compare fewer at a time")
+    order = [at for group in groups for at in group]
+    several = compare_several(
+        {name: [each[at] for at in order] for name, each in shared.items()},
+        [[runs[at].directory.results for at in group] for group in groups],
+        by=by,
+        seed=runs[0].facts.seed,
+        level=level or runs[0].plan.interval_level,
+    )
+    pipelines = [
+        PipelineContext(letter, [contexts[at] for at in group])
+        for letter, group in zip(ascii_lowercase, groups, strict=False)
+    ]
+    return several_document(pipelines, several)
+
+
+def _contexts(runs: Sequence[RunResult], names: Sequence[str]) -> list[ComparisonContext]:
+    from verdict_cli.report.comparison import ComparisonContext
+    from verdict_cli.stats.call_stats import latency
+
+    shown = names or [str(run.directory.path) for run in runs]
+    return [
+        ComparisonContext(name, run.facts, latency(run.directory.calls)) for name, run in zip(shown, runs, strict=True)
+    ]
+
+
+def _shared_evaluations(runs: Sequence[RunResult]) -> dict[str, list[Evaluation]]:
+    """Each evaluation that all runs have, as each of them defines it."""
+    known = [run.plan.evaluations for run in runs]
+    shared = {name: [each[name] for each in known] for name in known[-1] if all(name in each for each in known)}
+    if not shared:
+        names = " and ".join(", ".join(each) or "none" for each in known)
+        which = " and ".join(str(run.directory.path) for run in runs)
+        raise UsageError(f"{which} share no evaluation", hint=f"their evaluations are {names}")
+    return shared

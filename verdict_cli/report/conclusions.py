@@ -1,0 +1,162 @@
+"""The result of a run or of a comparison in one sentence, for every format and for JSON.
+
+The sentence of a study (an audit, a sweep, a ranking) is in the package of the study.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from string import ascii_lowercase
+from typing import TYPE_CHECKING
+
+from verdict_cli.language.metric_registry import find_metric
+from verdict_cli.report import formatting
+from verdict_cli.stats.noninferiority import least_detectable
+
+if TYPE_CHECKING:
+    from verdict_cli.report.report import Report
+    from verdict_cli.stats.compare import RunComparison
+    from verdict_cli.stats.compare_several import SeveralComparison, SeveralValues
+    from verdict_cli.stats.gates import GateOutcome
+    from verdict_cli.stats.paired import Difference
+
+MOST_NAMED = 3
+_WITHOUT_DIRECTION = frozenset({"value", "choice", "choice_length", "lengths"})
+"""Inputs of metrics whose high values are neither good nor bad, such as the mean of an expression."""
+
+
+def listed(names: Sequence[str], most: int = MOST_NAMED) -> str:
+    """`a, b, c and 2 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(formatting.visible_text(name, 80) for name in names[:most]) + more
+
+
+def run_conclusion(report: Report) -> str:
+    """What the gates of a run decide, else which systems lead its leaderboards; "" for a run with neither."""
+    if report.gates:
+        return gates_conclusion(report.gates)
+    leaders = []
+    for name, board in report.arenas.items():
+        first = [each.system for each in board.standings if each.rank[0] == 1]
+        alone = f"{listed(first)} is first of {len(board.standings)} systems"
+        several = f"{len(first)} of {len(board.standings)} systems may be first: {listed(first)}"
+        leaders += [f"{formatting.visible_text(name, 60)}: {alone if len(first) == 1 else several}"] if first else []
+    return "; ".join(leaders)
+
+
+def gates_conclusion(gates: Sequence[GateOutcome]) -> str:
+    """`1 of 3 gates failed: safety.accuracy 0.610 (≥ 0.7)`, and which are inconclusive."""
+    parts: list[str] = []
+    for verdict in ("failed", "inconclusive"):
+        found = [gate for gate in gates if gate.verdict == verdict]
+        if found:
+            named = [f"{gate.metric} {formatting.format_number(gate.value)} ({gate.rule})" for gate in found]
+            tolerated = " (tolerated)" if verdict == "inconclusive" and all(gate.passed for gate in found) else ""
+            count = f"{len(found)} {verdict}" if parts else f"{len(found)} of {len(gates)} gates {verdict}"
+            parts.append(f"{count}{tolerated}: {listed(named)}")
+    return "; ".join(parts) or (f"all {len(gates)} gates passed" if len(gates) > 1 else "the gate passed")
+
+
+def metric_direction(metric: str) -> int:
+    """1 if high values of the metric are better, -1 if low ones are, 0 if neither is."""
+    known = find_metric(metric)
+    if known is None or _WITHOUT_DIRECTION.intersection(known.inputs):
+        return 0
+    return -1 if known.lower_is_better else 1
+
+
+def is_significant(difference: Difference, level: float) -> bool:
+    """Whether the metric's own test, adjusted for all tests made together, separates the two."""
+    return difference.p_holm is not None and difference.p_holm <= 1 - level + 1e-12
+
+
+def change_text(difference: Difference) -> str:
+    """`+0.050 [0.010, 0.090], p = 0.012 (paired permutation test, Holm)`."""
+    change = difference.change
+    text = f"{formatting.signed(change.value)} {formatting.interval(change.low, change.high)}".strip()
+    return text if difference.p_holm is None else f"{text}, {p_text(difference.p_holm)} (paired permutation test, Holm)"
+
+
+def p_text(p: float) -> str:
+    """`p = 0.012`, `p < 0.001`."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def comparison_conclusion(comparison: RunComparison) -> str:
+    """Whether the second run, b, is better than the first in the first metric of each evaluation."""
+    found = {
+        name: (each.reason, {metric: (one,) for metric, one in each.whole.differences.items()})
+        for name, each in comparison.evaluations.items()
+    }
+    return _conclusion(found, "ab", comparison.level)
+
+
+def several_conclusion(comparison: SeveralComparison) -> str:
+    """Which pipelines are better than the first, the reference; of runs of one pipeline, how much they differ."""
+    if len(comparison.sizes) == 1:
+        return _spread_conclusion(comparison)
+    found = {
+        name: (each.reason, {metric: values.differences for metric, values in each.whole.metrics.items()})
+        for name, each in comparison.evaluations.items()
+    }
+    return _conclusion(found, ascii_lowercase[: len(comparison.sizes)], comparison.level)
+
+
+def _conclusion(
+    evaluations: Mapping[str, tuple[str, Mapping[str, Sequence[Difference]]]], letters: str, level: float
+) -> str:
+    """The sentence of each evaluation; several are named."""
+    sentences = []
+    for name, (reason, metrics) in evaluations.items():
+        head = f"{formatting.visible_text(name, 60)}: " if len(evaluations) > 1 else ""
+        sentences.append(head + (f"not compared: {reason}" if reason else _sentence(metrics, letters, level)))
+    more = f"; {len(sentences) - MOST_NAMED} more evaluations" if len(sentences) > MOST_NAMED else ""
+    return "; ".join(sentences[:MOST_NAMED]) + more
+
+
+def _sentence(metrics: Mapping[str, Sequence[Difference]], letters: str, level: float) -> str:
+    """The differences from the first letter in the first metric that has any, else of other metrics."""
+    main = next((name for name, found in metrics.items() if any(one.change.value is not None for one in found)), None)
+    if main is None:
+        return "no metric could be compared"
+    pairs = [
+        (letter, one) for letter, one in zip(letters[1:], metrics[main], strict=True) if one.change.value is not None
+    ]
+    significant = [pair for pair in pairs if is_significant(pair[1], level)]
+    if significant:
+        return "; ".join(
+            f"{letter} is {_better(main, one, letters)}: {change_text(one)}" for letter, one in significant
+        )
+    letter, largest = max(pairs, key=lambda pair: abs(pair[1].change.value or 0.0))
+    largest_of = "the largest, " if len(pairs) > 1 else ""
+    text = f"no significant difference in {main}: {largest_of}{letter} − {letters[0]} is {change_text(largest)}"
+    also = [name for name, found in metrics.items() if any(is_significant(one, level) for one in found)]
+    if also:
+        return f"{text}; significant differences in {listed(also)}"
+    detectable = least_detectable(largest.change, level)
+    if detectable is None:
+        return text
+    return (
+        f"{text}; with these rows a difference of {formatting.format_number(detectable)} would be found with 80% power"
+    )
+
+
+def _better(metric: str, difference: Difference, letters: str) -> str:
+    """`better on accuracy`, `higher in mean`; of several pipelines, than the reference."""
+    gain = difference.change.value or 0.0
+    direction = metric_direction(metric)
+    than = f" than {letters[0]}" if len(letters) > 2 else ""
+    if not direction:
+        return f"{'higher' if gain > 0 else 'lower'}{than} in {metric}"
+    return f"{'better' if gain * direction > 0 else 'worse'}{than} on {metric}"
+
+
+def _spread_conclusion(comparison: SeveralComparison) -> str:
+    values: Mapping[str, SeveralValues] = next(
+        (each.whole.metrics for each in comparison.evaluations.values() if not each.reason), {}
+    )
+    for metric, found in values.items():
+        if found.spread is not None and found.runs:
+            floor = formatting.format_number(found.spread.noise_floor(comparison.level))
+            return f"two runs of this pipeline differ by up to {floor} in {metric} ({100 * comparison.level:g} of 100 pairs)"
+    return ""
