@@ -1,7 +1,8 @@
 """Coverage of the 95% intervals in adversarial designs, by simulation.
 
+    python benchmarks/interval_coverage.py --cells 301 --simulations 300   # the tables of docs/statistics.md
     python benchmarks/interval_coverage.py --part 1/4 --out part1.jsonl    # a quarter of the cells
-    python benchmarks/interval_coverage.py --table part*.jsonl             # the table of docs/statistics.md
+    python benchmarks/interval_coverage.py --table part*.jsonl             # the tables of all parts
 
 A cell is a design that is drawn from the ranges of what the intervals promise: 10 to 1,000 rows; the rarest of 2 to 6
 labels at 1% to 50%; independent rows, or 5 to 200 clusters of equal size, of Pareto-distributed sizes, or with half of
@@ -21,7 +22,9 @@ import argparse
 import json
 import math
 import os
+import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -46,6 +49,7 @@ LARGE = 1_000_000
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(81)
 THOUSANDTHS = np.arange(1, 1000) / 1000
 EDGES = np.array([-np.inf, 1.5, 2.5, 3.5, 4.5, np.inf])
+NUMBER = re.compile(r"\d+(\.\d+)?")
 CLUSTERINGS = ("independent", "equal", "pareto", "giant")
 ENOUGH = 10
 """Rows of each label, and effective clusters, from which on at most 5% of the metrics may have a warning."""
@@ -372,8 +376,9 @@ def metrics_of(cell: Parameters, columns: Columns, sample: Sample, draw: Draw) -
 
 def run_cell(cell: Parameters, simulations: int, seed: int) -> dict[str, Any]:
     """For each metric: samples with an interval and no warning, those whose interval holds the truth, lies above it,
-    lies below it, those with a warning or without an interval; whether warnings must be rare here."""
+    lies below it, those with a warning or without an interval; whether warnings must be rare here, and each warning."""
     found: dict[str, list[int]] = {name: [0, 0, 0, 0, 0] for name in FAMILIES[cell["family"]].metrics}
+    warnings: Counter[str] = Counter()
     benign = 0
     for number in range(simulations):
         columns, cluster, given, rng = draw_sample(cell, seed * 1_000_003 + number)
@@ -384,12 +389,13 @@ def run_cell(cell: Parameters, simulations: int, seed: int) -> dict[str, Any]:
             counts = found[name]
             if one.low is None or one.high is None or one.warnings:
                 counts[4] += 1
+                warnings.update({NUMBER.sub("N", text) for text in one.warnings or (one.reason,)})
                 continue
             counts[0] += 1
             counts[1] += bool(one.low - 1e-9 <= truth[name] <= one.high + 1e-9)
             counts[2] += bool(truth[name] < one.low - 1e-9)
             counts[3] += bool(truth[name] > one.high + 1e-9)
-    return {**cell, "simulations": simulations, "benign": benign, "metrics": found}
+    return {**cell, "simulations": simulations, "benign": benign, "metrics": found, "warnings": warnings}
 
 
 def _benign(cell: Parameters, columns: Columns, sample: Sample) -> bool:
@@ -453,11 +459,30 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
             rate = f"{100 * warned / total:.0f}%" if total else "–"
             easy_rate = f"{100 * easy / easy_total:.0f}%" if easy_total else "–"
             lines.append(f"| {family} | `{name}` | {' | '.join(shown)} | {end} | {rate} | {easy_rate} |")
-    lines += [
-        "",
-        f"{len(rows)} designs, {cells} cells with {LEAST_SHOWN} or more samples without a warning; {len(low)} too low:",
-    ]
-    return "\n".join([*lines, *(f"- {each}" for each in low)])
+    judged = (
+        f"(below 93%, or with more than 5% on one side, by more than chance at one in a hundred){':' if low else '.'}"
+    )
+    count = f"{len(rows)} designs, {cells} cells with {LEAST_SHOWN} or more samples without a warning"
+    lines += ["", f"{count}; {len(low) or 'none'} {'is' if len(low) < 2 else 'are'} too low {judged}"]
+    if low:
+        lines += ["", *(f"- {each}" for each in low)]
+    return "\n".join([*lines, "", *warning_table(rows)])
+
+
+def warning_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How often each warning is given, of all metrics of all samples, and of those with enough rows."""
+    enough = [row for row in rows if row["benign"] == row["simulations"]]
+    parts = []
+    for some in (rows, enough):
+        counts: Counter[str] = Counter()
+        for row in some:
+            counts.update(row["warnings"])
+        parts.append((counts, sum(sum(one[0] + one[4] for one in row["metrics"].values()) for row in some)))
+    lines = ["| Warning, or why there is no interval | all designs | enough rows |", "| --- | ---: | ---: |"]
+    for text in sorted(parts[0][0], key=lambda text: (-parts[0][0][text], text)):
+        shares = (f"{100 * counts[text] / total:.1f}%" if total else "–" for counts, total in parts)
+        lines.append(f"| {text} | {' | '.join(shares)} |")
+    return lines
 
 
 def _beyond(share: float, least: float, n: int) -> bool:
@@ -487,19 +512,22 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--part", default="1/1", help="i/n: the i-th of n parts")
     parser.add_argument("--family", help="cells of this family only")
-    parser.add_argument("--out", type=Path, help="a JSON line for each cell; default: standard output")
-    parser.add_argument("--table", nargs="+", type=Path, help="print the table of these files")
+    parser.add_argument("--out", type=Path, help="a JSON line for each cell; default: print the tables")
+    parser.add_argument("--table", nargs="+", type=Path, help="print the tables of these files")
     given = parser.parse_args(arguments)
     if given.table:
         print(table([json.loads(line) for file in given.table for line in file.read_text().splitlines()]))
         return
     part, parts = map(int, given.part.split("/"))
-    with given.out.open("w") if given.out else sys.stdout as out:
-        for index in range(part - 1, given.cells, parts):
-            cell = draw_cell(given.seed, index)
-            if given.family in (None, cell["family"]):
-                out.write(json.dumps(run_cell(cell, given.simulations, given.seed)) + "\n")
-                out.flush()
+    cells = (draw_cell(given.seed, index) for index in range(part - 1, given.cells, parts))
+    found = (run_cell(cell, given.simulations, given.seed) for cell in cells if given.family in (None, cell["family"]))
+    if given.out is None:
+        print(table([*found]))
+        return
+    with given.out.open("w") as out:
+        for row in found:
+            out.write(json.dumps(row) + "\n")
+            out.flush()
 
 
 if __name__ == "__main__":

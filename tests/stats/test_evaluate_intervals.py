@@ -240,14 +240,26 @@ def test_the_variance_of_skewed_values_reaches_further_up_than_down_and_says_whe
     assert "a few rows decide" in variance_of(x).reason
 
 
-def test_few_rows_that_do_not_show_the_tails_of_their_values_have_a_warning():
+def test_few_rows_that_do_not_show_the_tails_of_their_values_have_a_wide_interval_and_no_warning():
     rng = np.random.default_rng(4)
-    assert "do not show" in variance_of(rng.normal(size=29)).reason
-    assert not variance_of(rng.normal(size=40)).warnings
-    assert "do not show" in variance_of(rng.lognormal(size=40)).reason
-    assert not variance_of(rng.lognormal(size=80)).warnings
-    ratings = np.array([1.0, 2, 3, 4, 5, 5, 4, 3, 2, 4, 5, 3, 1, 2])
-    assert not variance_of(ratings).warnings and "do not show" in variance_of(ratings[:11]).reason
+
+    def reach(x):
+        found = variance_of(x)
+        assert not found.warnings
+        return found.high / found.value
+
+    few, many = rng.normal(size=29), rng.normal(size=40)
+    assert reach(few) == pytest.approx(14 * (10 / 29) ** (2 / 3))
+    assert reach(many) < 4
+    assert reach(rng.exponential(size=40)) >= 14 * (10 / 40) ** (2 / 3) - 1e-9  # plainly not normal
+    assert reach(np.array([1.0, 2, 3, 4, 5, 5, 4, 3, 2, 4, 5, 3, 1, 2])) < 4  # a scale has no tails
+    giant = np.concatenate([np.zeros(100, int), np.arange(300) % 59 + 1])
+    skewed = rng.lognormal(size=400)
+    for clusters, worth in ((np.arange(400) % 14, 42), (giant, 400**2 / (100**2 + 59 * 300**2 / 59**2))):
+        assert variance_of(rng.normal(size=400), clusters).high < 3
+        found = variance_of(skewed, clusters)
+        assert found.high / found.value == pytest.approx(14 * (10 / worth) ** (2 / 3), rel=0.02)
+    assert reach(np.tile(few, 20)[:400]) < 2
 
 
 def test_the_variance_of_zeros_and_ones_is_a_function_of_the_interval_of_their_share():
@@ -257,14 +269,15 @@ def test_the_variance_of_zeros_and_ones_is_a_function_of_the_interval_of_their_s
     assert variance_of(np.repeat([0.0, 1.0], [22, 18])).high == pytest.approx(0.25, abs=0.01)
 
 
+@pytest.mark.parametrize("rows", [15, 100])
 @pytest.mark.parametrize("shape", ["student", "lognormal"])
-def test_the_interval_of_rmse_holds_the_truth_of_heavy_tails(shape):
+def test_the_interval_of_rmse_holds_the_truth_of_heavy_tails(shape, rows):
     truth = {"student": 3.0, "lognormal": np.exp(2)}[shape] ** 0.5
     given = held = 0
     for seed in range(120):
         rng = np.random.default_rng([7, seed])
-        errors = rng.standard_t(3, 100) if shape == "student" else rng.lognormal(size=100)
-        found = of_pairs(errors, np.zeros(100), ["rmse"])["rmse"]
+        errors = rng.standard_t(3, rows) if shape == "student" else rng.lognormal(size=rows)
+        found = of_pairs(errors, np.zeros(rows), ["rmse"])["rmse"]
         given += not found.warnings
         held += not found.warnings and found.low <= truth <= found.high
     assert given > 100 and held / given > 0.93

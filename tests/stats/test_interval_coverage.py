@@ -23,6 +23,8 @@ DESIGNS = {
     "2 percent positives of few rows": {"family": "probabilities", "n": 300, "rare": 0.02},
     "ratings at the ceiling": {"family": "ratings", "n": 60, "ceiling": True},
     "two ratings": {"family": "two ratings", "n": 60},
+    "few values with heavy tails": {"family": "values", "n": 20, "shape": "lognormal"},
+    "few predictions with heavy tails": {"family": "predictions", "n": 20, "shape": "lognormal"},
     "only 0 and 1": {"family": "values", "n": 30, "shape": "binary", "rare": 0.03},
 }
 REST = {
@@ -45,8 +47,11 @@ def test_intervals_without_a_warning_hold_the_truth(name):
 
 
 def test_enough_rows_of_each_label_and_clusters_have_no_warning():
-    for family in ("labels", "two judges", "probabilities", "two ratings"):
-        cell = {**REST, "family": family, "n": 200, "clusters": 25, "clustering": "equal", "correlation": 0.2}
+    clusters = {"n": 200, "clusters": 25, "clustering": "equal", "correlation": 0.2}
+    designs = [(family, clusters) for family in ("labels", "two judges", "probabilities", "two ratings")]
+    designs += [(family, {"n": 20, "shape": "lognormal", "correlation": 0.0}) for family in ("values", "predictions")]
+    for family, design in designs:
+        cell = {**REST, "family": family, **design}
         found = benchmark.run_cell(cell, 20, 4)
         assert found["benign"] == 20
         for metric, (given, *_) in found["metrics"].items():

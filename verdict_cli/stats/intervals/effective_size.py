@@ -31,18 +31,20 @@ FEW_ROWS = 10
 CONCENTRATED = 0.8
 """If so many rows have one value, only the other rows say how the value varies."""
 
-TAILED_ROWS, NOT_NORMAL = 30, 0.05
-"""Fewer rows than this do not show heavy tails; a few more do not show them either if they are plainly not normal."""
-UNEQUAL = 3
-"""Clusters of which so many are worth one of equal size: a large one decides what tails there are."""
-FEW_VALUES, FEWEST_RATINGS = 12, 12
-"""Scales have at most so many points; fewer rows than the second show the spread of no values."""
+SHOWN_FROM, SHOWN_IF_SKEWED_FROM, NOT_NORMAL = 30, 80, 0.05
+"""Fewer rows than the first hide heavy tails; fewer than the second do if they are plainly not normal, by a test at this level."""
+MOST_TESTED = 5000
+"""The p-value of scipy's test is not accurate for more values."""
+UNEQUAL, ROWS_OF_CLUSTER = 3, 3
+"""Clusters of which so many are worth one of equal size count as one row each, since a large one decides what tails there
+are; others as at most so many."""
+FEW_VALUES, ROWS_ON_SCALE = 12, 5
+"""Scales have at most so many points, each used twice on average. A row on a scale shows its tails as so many others do."""
 
 FEW_EFFECTIVE = "the clusters are worth {effective:.1f} of equal size: the interval is rough"
 FEW_OF_LABEL = "the rarest label has {rows} rows: the interval may be too narrow"
 FEW_CLUSTERS_OF_LABEL = "the rarest label is in clusters worth {effective:.1f}: the interval may be too narrow"
 ONE_LABEL = "all rows have the same label: the interval may be too narrow"
-FEW_FOR_TAILS = "fewer than {least} rows do not show how extreme values can be: the interval may be too narrow"
 FEW_OTHERS = "{rows} rows differ from the most frequent value: the interval may be too narrow"
 FEW_CLUSTERS_OF_OTHERS = (
     "the rows that differ from the most frequent value are in clusters worth {effective:.1f}: "
@@ -98,28 +100,30 @@ def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
         found += _few_of_rarest(classes, sample, statistic.least_rows)
     for values in statistic.varies:
         found += _few_others(values, sample)
-    for values in statistic.tails:
-        found += _few_for_tails(values, statistic, sample)
     return found
 
 
-def _few_for_tails(values: Floats, statistic: Statistic, sample: Sample) -> list[str]:
-    """A warning where so few rows, of values that are not on a scale of a few points, do not show their tails."""
-    if len(np.unique(statistic.varies[0])) <= FEW_VALUES:
-        return [FEW_FOR_TAILS.format(least=FEWEST_RATINGS)] if sample.n < FEWEST_RATINGS else []
-    if sample.n < TAILED_ROWS or (sample.n < statistic.shown_from and not _near_normal(values[sample.atom])):
-        return [FEW_FOR_TAILS.format(least=max(TAILED_ROWS, statistic.shown_from))]
-    effective = effective_clusters(sample)
-    if effective < min(TAILED_ROWS, sample.units / UNEQUAL):
-        return [FEW_EFFECTIVE.format(effective=effective)]
-    return []
+def hiding_rows(statistic: Statistic, sample: Sample, design_effect: float) -> float | None:
+    """How many rows there are, if so few do not show how heavy the tails of a statistic's values are; None if they do.
+
+    Rows in clusters count as the independent ones that they are worth, at most three for each cluster of equal size.
+    """
+    rows = sample.n / design_effect
+    if sample.cluster is not None:
+        effective = effective_clusters(sample)
+        rows = min(rows, effective * (1 if effective < sample.units / UNEQUAL else ROWS_OF_CLUSTER))
+    if len(np.unique(statistic.varies[0])) <= min(FEW_VALUES, sample.n / 2):
+        rows *= ROWS_ON_SCALE
+    few = sample.n < SHOWN_FROM or (rows < SHOWN_IF_SKEWED_FROM and not _near_normal(statistic.tails[0][sample.atom]))
+    return rows if few and rows < SHOWN_IF_SKEWED_FROM else None
 
 
 def _near_normal(values: Floats) -> bool:
     """Whether the test of Shapiro and Wilk (1965) does not reject that the values are normal."""
     from scipy.stats import shapiro
 
-    return bool(np.isfinite(values).all()) and float(shapiro(values).pvalue) >= NOT_NORMAL
+    some = values[:: len(values) // MOST_TESTED + 1]
+    return bool(np.isfinite(some).all()) and float(shapiro(some).pvalue) >= NOT_NORMAL
 
 
 def _few_of_rarest(classes: Floats, sample: Sample, least: int) -> list[str]:

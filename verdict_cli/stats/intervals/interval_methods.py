@@ -21,6 +21,8 @@ from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.effective_size import (
     cluster_freedom,
     cluster_sizes,
+    effective_clusters,
+    hiding_rows,
     most_frequent_share,
     raised_design_effect,
 )
@@ -209,9 +211,9 @@ def perfect_agreement_interval(value: float, statistic: Statistic, sample: Sampl
 
 
 def skewness_corrected_interval(
-    value: float, error: StandardError, statistic: Statistic, units: float, level: float
+    value: float, error: StandardError, statistic: Statistic, sample: Sample, level: float
 ) -> IntervalEnds:
-    """The ends of Student's interval with Hall's (1992) cubic correction for skewness, of `units` rows or clusters.
+    """The ends of Student's interval with Hall's (1992) cubic correction for skewness, of rows or effective clusters.
 
     On the side of the long tail the skewness is raised: few rows show too little of it, and those of squares of values
     with heavy tails never show it all. The end is the farthest that any of these skewnesses gives, or that of Student's
@@ -222,10 +224,15 @@ def skewness_corrected_interval(
     quantile, away = student(level, error.freedom), -1.0 if error.skewness < 0 else 1.0
     plain = [scale.to(end) for end in student_interval(value, error, statistic.scale, level)]
     near = plain[int(away < 0)] if scale is FISHER else middle - away * spread * _uncorrected(quantile, skewness)
+    units = effective_clusters(sample)
     raised = [1 + RAISED_BY_FEW / units + of * skewness for of in (RAISED if statistic.tails else RAISED[:1])]
     reach = max(spread * abs(_uncorrected(-quantile, skewness * times)) for times in raised)
     far = middle + away * max(reach, away * (plain[int(away > 0)] - middle))
-    return scale.back(min(near, far)), scale.back(max(near, far))
+    low, high = scale.back(min(near, far)), scale.back(max(near, far))
+    if statistic.hidden is not None:
+        rows = hiding_rows(statistic, sample, error.design_effect or 1.0)
+        high = high if rows is None else max(high, statistic.hidden(rows, sample.counts))
+    return low, high
 
 
 def unexplained_limit(value: float, more: float) -> float:

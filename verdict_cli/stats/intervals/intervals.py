@@ -221,7 +221,7 @@ def _metric_value(
     if ends is not None:
         method, freedom, few = "Wilson of disagreement", cluster_freedom(sample), ""
     elif statistic.interval == "skewness":
-        ends = skewness_corrected_interval(value, error, statistic, effective_clusters(sample), level)
+        ends = skewness_corrected_interval(value, error, statistic, sample, level)
         method = "jackknife with Hall's correction"
     else:
         ends = student_interval(middle, error, statistic.scale, level)
@@ -241,7 +241,10 @@ def _transformed(value: float, transformed: TransformedStatistic, sample: Sample
     inside = [transformed.peak] if transformed.peak is not None and inner.low < transformed.peak < inner.high else []
     ends = sorted(transformed.transform(end) for end in (inner.low, inner.high, *inside))
     error = (ends[-1] - ends[0]) / 2 / normal(draw.level)
-    return replace(inner, value=value, low=min(ends[0], value), high=max(ends[-1], value), se=error or None)
+    high = max(ends[-1], value)
+    notes = [inner.reason, "" if transformed.note is None else transformed.note(value, high)]
+    reason = "; ".join(filter(None, notes))
+    return replace(inner, value=value, low=min(ends[0], value), high=high, se=error or None, reason=reason)
 
 
 def _with_unexplained(found: MetricValue, statistic: Statistic, sample: Sample, draw: Draw) -> MetricValue:

@@ -29,8 +29,10 @@ from verdict_cli.stats.metrics.statistic import (
     statistic_of,
 )
 
-ENOUGH = 60
-"""So many rows show the tails of values whose variance is wanted: skewed values need more of them than errors do."""
+HIDDEN_VARIANCE, HIDDEN_SQUARE, HIDDEN_RESIDUAL, HIDDEN_POWER = 14.0, 8.0, 16.0, 2 / 3
+"""The variance, the mean square and the mean squared residual of log-normal values are less than so many times those of
+ten rows in 95 of 100 samples, of n rows by (10 / n) to the power: the heaviest tails that intervals allow for, measured
+by benchmarks/interval_coverage.py."""
 TINY = 1e-70
 """The fourth powers of smaller values are not floating-point numbers."""
 FLOAT_ROUNDING = 1e-12
@@ -82,13 +84,36 @@ def _residuals(x: Floats, y: Floats) -> Floats:
     return found
 
 
-def _mean_square(values: Floats) -> Statistic:
-    """The mean of the squares, with an interval that allows for heavy tails."""
+def _mean_square(residuals: Floats, of: Floats) -> Statistic:
+    """The mean of the squares of what is left of a column, with an interval that allows for heavy tails."""
     with np.errstate(over="ignore"):
-        squares = values**2
+        squares = mean_of_values(residuals**2)
+
+    def hidden(rows: float, counts: Floats) -> float:
+        now = float(squares(counts[None, :])[0])
+        return now * _hidden_times(HIDDEN_RESIDUAL, rows)
+
     return Statistic(
-        mean_of_values(squares), bounds=POSITIVE, interval="skewness", scale=LOG, varies=(values,), tails=(values,)
+        squares, bounds=POSITIVE, interval="skewness", scale=LOG, varies=(of,), tails=(residuals,), hidden=hidden
     )
+
+
+def _hidden_times(of_ten: float, rows: float) -> float:
+    return max(of_ten * float((10 / rows) ** HIDDEN_POWER), 1.0)
+
+
+def _hidden_square(values: Floats) -> Callable[[float, Floats], float]:
+    """The largest mean square that heavy tails may hide from so few rows: of the values as they are, or of those around
+    their mean, with one and a half times that mean's own error, whichever is less."""
+
+    def most(rows: float, counts: Floats) -> float:
+        n = float(counts.sum())
+        mean = float(counts @ values) / n
+        spread = float(counts @ (values - mean) ** 2) / (n - 1) * _hidden_times(HIDDEN_VARIANCE, rows)
+        square = float(counts @ values**2) / n * _hidden_times(HIDDEN_SQUARE, rows)
+        return min(square, (abs(mean) + 1.5 * math.sqrt(spread / rows)) ** 2 + spread)
+
+    return most
 
 
 def _unit_of_tiny(x: Floats, y: Floats) -> float:
@@ -116,7 +141,6 @@ def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
             undefined if moments.finite else TOO_LARGE,
             varies=(x - y,) if name in ("mae", "rmse") else (x, y),
             tails={"rmse": (x - y,), "pearson": (_residuals(x, y),)}.get(name, ()),
-            shown_from=ENOUGH if name == "pearson" else 0,
         )
 
     def pearson(m: Means) -> Floats:
@@ -131,7 +155,9 @@ def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
 
     same = "predictions and targets are all the same value"
     root = of("rmse", lambda m: unit * np.sqrt(m.square))
-    square = replace(root, at=lambda weights: moments(weights).square, interval="skewness")
+    square = replace(
+        root, at=lambda weights: moments(weights).square, interval="skewness", hidden=_hidden_square(x - y)
+    )
     distance = of("mae", lambda m: m.distance)
     if unit < 1:
         inner = replace(distance, interval="skewness")
@@ -140,7 +166,7 @@ def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
     return {
         "pearson": replace(
             of("pearson", pearson, "the predictions or the targets are all the same value"),
-            unexplained=tuple(_mean_square(_residuals(*sides)) for sides in ((x, y), (y, x))),
+            unexplained=tuple(_mean_square(_residuals(*sides), sides[0]) for sides in ((x, y), (y, x))),
         ),
         "weighted_kappa": of("weighted_kappa", kappa, same),
         "krippendorff_alpha": of("krippendorff_alpha", alpha, same),
@@ -185,7 +211,7 @@ def number_values(x: Floats, boolean: bool, bounds: tuple[float, float] | None =
             bounds=(0.0, most),
             varies=(x,),
             tails=(x,),
-            shown_from=ENOUGH,
+            hidden=lambda rows, counts: float(variance(counts[None, :])[0]) * _hidden_times(HIDDEN_VARIANCE, rows),
         ),
         "median": statistic_of("median", median, ordered=x),
     }

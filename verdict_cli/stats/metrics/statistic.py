@@ -110,11 +110,12 @@ class CalibrationBins:
 @dataclass(frozen=True, slots=True)
 class TransformedStatistic:
     """Another statistic, whose value and interval ends `transform` maps to the metric's; it is monotone, or monotone on
-    either side of its largest value, which is at `peak`."""
+    either side of its largest value, which is at `peak`. `note` is what a reader must know of a value and its upper end."""
 
     inner: Statistic
     transform: Callable[[float], float]
     peak: float | None = None
+    note: Callable[[float, float], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +142,8 @@ class Statistic:
         varies: Values at the atoms; if nearly all rows have one of them, enough others are needed.
         least_rows: The rows that the rarest class needs.
         tails: Values at the atoms whose square decides the metric: few rows do not show how heavy their tails are.
+        hidden: The upper end that tails may have which so few rows do not show: rows, counts -> value.
         unexplained: Of a correlation: the mean squared residual of either side, given the other.
-        shown_from: The rows from which on they show it, even if they are plainly not normal.
     """
 
     at: WeightedValues
@@ -163,7 +164,7 @@ class Statistic:
     varies: tuple[Floats, ...] = ()
     least_rows: int = 10
     tails: tuple[Floats, ...] = ()
-    shown_from: int = 0
+    hidden: Callable[[float, Floats], float] | None = None
     unexplained: tuple[Statistic, ...] = ()
 
     @property
