@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,15 +63,13 @@ def format_expression_path(path: ExpressionPath) -> str:
 def follow(path: ExpressionPath, values: Mapping[str, Any]) -> Any:
     """The value at the path: mapping keys and list items only. RowError names the missing part."""
     value: Any = values
-    depth = 0
     try:
         for part in path:
             if type(value) is not dict and not _holds(value, part):
                 raise KeyError(part)
             value = value[part]
-            depth += 1
     except (KeyError, IndexError):
-        raise RowError(_absent(path, depth, value), kind="missing-value") from None
+        raise RowError(_absent(path, values), kind="missing-value") from None
     return value
 
 
@@ -79,7 +78,13 @@ def _holds(value: Any, part: str | int) -> bool:
     return isinstance(value, Mapping) or (isinstance(value, list | tuple) and isinstance(part, int))
 
 
-def _absent(path: ExpressionPath, depth: int, value: Any) -> str:
+def _absent(path: ExpressionPath, values: Mapping[str, Any]) -> str:
+    value: Any = values
+    depth = 0
+    with suppress(KeyError, IndexError):
+        while _holds(value, path[depth]):
+            value = value[path[depth]]
+            depth += 1
     owner = format_expression_path(path[:depth]) if depth else "the row"
     if value is None:
         return f"{format_expression_path(path)}: {owner} has no value"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
@@ -66,11 +66,19 @@ class Slot:
     delimited: bool = False
     filters: tuple[tuple[str, int | str], ...] = ()
     numbered: bool = False
+    verbatim: bool = field(init=False, compare=False)
+    """Whether a text is inserted as it is."""
+
+    def __post_init__(self) -> None:
+        changed = self.many or self.spec or self.image or self.delimited or self.filters or self.numbered
+        object.__setattr__(self, "verbatim", not changed)
 
     def fill(self, values: Mapping[str, Any]) -> str:
         """The text of the placeholder, `Delimited` where it is delimited. RowError names the placeholder."""
         try:
             value = self._all(values) if self.many else follow(self.paths[0], values)
+            if self.verbatim and type(value) is str:
+                return value
             for name, argument in self.filters:
                 value = filtered(value, name, argument)
             text = numbered_items(value) if self.numbered else insert(value, self.spec)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
@@ -115,6 +115,14 @@ class PlaceholderPrompt:
     bare: tuple[tuple[str, str], ...] = ()
     columns: tuple[str, ...] | None = ()
     cuts: tuple[Cut, ...] = ()
+    plain: tuple[_PlainSection, ...] = field(init=False, compare=False)
+    """The sections for values that are plain texts; empty for a prompt with an image."""
+    inserts_all: bool = field(init=False, compare=False)
+    """Whether all slots have values of the row."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plain", () if self.shows_images else tuple(_plain_sections(self.sections)))
+        object.__setattr__(self, "inserts_all", all(map(_is_of_row, self.slots)))
 
     @property
     def paths(self) -> tuple[ExpressionPath, ...]:
@@ -139,8 +147,12 @@ class PlaceholderPrompt:
         """The messages for these values."""
         message = _message()
         filled = [slot.fill(values) for slot in self.slots]
+        if self.plain and self.inserts_all and not self.cuts and _ONLY_TEXTS.issuperset(map(type, filled)):
+            texts = tuple(filled)
+            whole = [message(one.role, one.template % texts[one.first : one.last]) for one in self.plain]
+            return Rendered(tuple(whole), texts)
         mark = boundary(filled, row_content(values.get("source") or {}, self.columns)) if self.delimited else ""
-        texts = iter(filled)
+        rest = iter(filled)
         inserted: list[str] = []
         messages = []
         for role, parts in self.sections:
@@ -150,14 +162,14 @@ class PlaceholderPrompt:
                 if isinstance(part, str):
                     content += part
                     continue
-                text = next(texts)
+                text = next(rest)
                 if part.image:
                     images += ((len(content), text),)
                     continue
                 content += wrap_in_tags(text, mark) if mark else text
                 if type(text) is not str:
                     images += tuple((len(content), url) for url in getattr(text, "images", ()))
-                if part.paths[0][0] not in ("unit", "index"):
+                if _is_of_row(part):
                     inserted.append(str(text))
             messages.append(message(role, content, images))
         marks = self._marks(filled, mark) if self.cuts else ()
@@ -184,6 +196,32 @@ class PlaceholderPrompt:
             if at or section:
                 marks.append((section, at) if at else (section - 1, lengths[section - 1][-1]))
         return tuple(dict.fromkeys(marks))
+
+
+_ONLY_TEXTS = frozenset({str})
+
+
+class _PlainSection(NamedTuple):
+    """A section as a template for `%`, and the range of its slots in the prompt."""
+
+    role: str
+    template: str
+    first: int
+    last: int
+
+
+def _plain_sections(sections: Sequence[tuple[str, tuple[str | Slot, ...]]]) -> Iterator[_PlainSection]:
+    last = 0
+    for role, parts in sections:
+        first = last
+        last += sum(not isinstance(part, str) for part in parts)
+        pieces = [part.replace("%", "%%") if isinstance(part, str) else "%s" for part in parts]
+        yield _PlainSection(role, "".join(pieces), first, last)
+
+
+def _is_of_row(slot: Slot) -> bool:
+    """Whether the slot's value is one of the row, and not a setting of the unit or the number of an entry."""
+    return slot.paths[0][0] not in ("unit", "index")
 
 
 @cache
