@@ -204,6 +204,11 @@ class TestIds:
         assert done.code == 0
         assert "2 ids of the column 'key' are in several rows, such as 'a' in 2" in done.err
 
+    def test_an_id_within_a_column_repeats_like_any_other(self, shell: Any) -> None:
+        config = shell.config(JUDGE, head="model: baseline/lexical\ndataset: {id: conv.id}")
+        done = shell("validate", config, data(shell, *[{"conv": {"id": "a"}, "text": text} for text in "xy"]))
+        assert (done.code, "the column 'conv.id' is in several rows, such as 'a' in 2" in done.err) == (0, True), done.err
+
     def test_ids_that_differ_are_not_mentioned(self, shell: Any) -> None:
         config = shell.config(JUDGE, head="model: baseline/lexical\ndataset: {id: key}")
         assert shell("validate", config, shell.rows(5_000)).err == ""

@@ -23,7 +23,7 @@ from verdict_cli.run.label_checks import check_label_values
 from verdict_cli.run.label_counts import LabelCounts, count_labels
 from verdict_cli.run.scores import check_judged_span
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
-from verdict_cli.storage.datasets.read import scan, stream_rows
+from verdict_cli.storage.datasets.read import row_identity, scan, stream_rows
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPolicy
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ class _Checks:
     def add(self, index: int, source: Mapping[str, Any]) -> None:
         """Check a row."""
         if self.ids is not None and self._identity is not None:
-            self.ids.add(source[self._identity])
+            self.ids.add(row_identity(self._identity, source))
         for brace in self._braces:
             if brace.column in source:
                 self._named[brace] = None

@@ -223,7 +223,7 @@ def _source(dataset: Dataset, needed: frozenset[str], values: dict[str, Any]) ->
     except VerdictError as error:
         return Problem("where", f"`where` fails on this row: {error.message}", error.hint)
     if dataset.id is not None:
-        identity = _identity(dataset.id, source)
+        identity = row_identity(dataset.id, source)
         if identity is None and dataset.id not in source:
             return missing_column(dataset.id, source)
         if isinstance(identity, bool) or not isinstance(identity, _IDS):
@@ -237,10 +237,10 @@ def _row(dataset: Dataset, index: int, values: dict[str, Any], source: Mapping[s
     key = content_key(values)
     if dataset.id is None:
         return Row(index, index, source, key, placed=True)
-    return Row(index, _identity(dataset.id, source), source, key)
+    return Row(index, row_identity(dataset.id, source), source, key)
 
 
-def _identity(column: str, source: Mapping[str, Any]) -> Any:
+def row_identity(column: str, source: Mapping[str, Any]) -> Any:
     """The id of a row: a column of that name, else the value at the path, such as `conv.id`."""
     if column in source:
         return source[column]
