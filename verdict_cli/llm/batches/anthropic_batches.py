@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from verdict_cli.llm.batches.batch_api import (
+    BATCHES_A_PAGE,
     CLOCKS_S,
-    PAGE,
     BatchState,
     HttpBatchApi,
     ResultLine,
@@ -60,7 +60,7 @@ class AnthropicBatches(HttpBatchApi):
     async def recent(self, since: float) -> AsyncIterator[BatchState]:
         after = ""
         while True:
-            query = urlencode({"limit": PAGE} | ({"after_id": after} if after else {}))
+            query = urlencode({"limit": BATCHES_A_PAGE} | ({"after_id": after} if after else {}))
             page = await self.http.get(with_query(self._url(), query))
             states = [self._state(each) for each in objects(page.get("data"))]
             for state in states:

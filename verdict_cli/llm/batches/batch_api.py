@@ -23,7 +23,7 @@ from verdict_cli.llm.providers.wire_protocol import ProtocolBodies, WireProtocol
 from verdict_cli.messages import Request
 from verdict_cli.model import Model
 
-PAGE = 100
+BATCHES_A_PAGE = 100
 """Batches in one page of a list."""
 CLOCKS_S = 600.0
 """How far this machine's clock may be ahead of the provider's."""

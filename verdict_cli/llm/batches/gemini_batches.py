@@ -9,8 +9,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from verdict_cli.errors import Rejected
 from verdict_cli.llm.batches.batch_api import (
+    BATCHES_A_PAGE,
     CLOCKS_S,
-    PAGE,
     BatchState,
     HttpBatchApi,
     ResultLine,
@@ -55,7 +55,7 @@ class GeminiBatches(HttpBatchApi):
     async def recent(self, since: float) -> AsyncIterator[BatchState]:
         token = ""
         while True:
-            query = urlencode({"pageSize": PAGE} | ({"pageToken": token} if token else {}))
+            query = urlencode({"pageSize": BATCHES_A_PAGE} | ({"pageToken": token} if token else {}))
             page = await self.http.get(with_query(self._url("/batches"), query))
             states = [self._state(each) for each in objects(page.get("operations") or page.get("batches"))]
             for state in states:

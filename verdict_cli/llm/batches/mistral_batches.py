@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import orjson
 
 from verdict_cli.llm.batches import batch_settings
-from verdict_cli.llm.batches.batch_api import CLOCKS_S, PAGE, BatchState, HttpBatchApi, ResultLine
+from verdict_cli.llm.batches.batch_api import BATCHES_A_PAGE, CLOCKS_S, BatchState, HttpBatchApi, ResultLine
 from verdict_cli.llm.batches.openai_batches import TAG, created_id, openai_result, with_query
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import count, object_at, objects
@@ -55,12 +55,14 @@ class MistralBatches(HttpBatchApi):
     async def recent(self, since: float) -> AsyncIterator[BatchState]:
         page = 0
         while True:
-            query = urlencode({"page": page, "page_size": PAGE})
+            query = urlencode({"page": page, "page_size": BATCHES_A_PAGE})
             found = await self.http.get(with_query(self._url("/batch/jobs"), query))
             states = [self._state(each) for each in objects(found.get("data"))]
             for state in states:
                 yield state
-            if len(states) < PAGE or all(state.created and state.created < since - CLOCKS_S for state in states):
+            if len(states) < BATCHES_A_PAGE or all(
+                state.created and state.created < since - CLOCKS_S for state in states
+            ):
                 return
             page += 1
 

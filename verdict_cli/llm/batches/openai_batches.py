@@ -8,7 +8,14 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from verdict_cli.errors import Rejected
-from verdict_cli.llm.batches.batch_api import CLOCKS_S, PAGE, BatchState, HttpBatchApi, ResultLine, sibling_url
+from verdict_cli.llm.batches.batch_api import (
+    BATCHES_A_PAGE,
+    CLOCKS_S,
+    BatchState,
+    HttpBatchApi,
+    ResultLine,
+    sibling_url,
+)
 from verdict_cli.llm.model_families import provider_of
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import count, object_at, objects
@@ -52,7 +59,7 @@ class OpenAIBatches(HttpBatchApi):
     async def recent(self, since: float) -> AsyncIterator[BatchState]:
         after = ""
         while True:
-            query = urlencode({"limit": PAGE} | ({"after": after} if after else {}))
+            query = urlencode({"limit": BATCHES_A_PAGE} | ({"after": after} if after else {}))
             page = await self.http.get(with_query(self._url("/batches"), query))
             states = [self._state(each) for each in objects(page if isinstance(page, list) else page.get("data"))]
             for state in states:
