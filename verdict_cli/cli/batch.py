@@ -14,7 +14,9 @@ from verdict_cli.cli.model_options import RowOptions, flatten_options
 from verdict_cli.cli.options import AsJson, Config, Data, Yes
 
 app = typer.Typer(help="Show, cancel or collect the batches of a run.", rich_markup_mode=None, add_completion=False)
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run that sends batches.")]
+RunFolder = Annotated[
+    str, typer.Argument(metavar="RUN", help="The directory of a run that sends batches: a path, or the URL of a store.")
+]
 
 
 @app.command("status", cls=HelpCommand)
@@ -23,9 +25,10 @@ def batch_status(run: RunFolder, as_json: AsJson = False) -> None:
 
     Example: verdict batch status runs/nightly
     """
-    from verdict_cli.run.batches.manage import RunBatches
+    from verdict_cli.run.batches.manage import open_batches
 
-    found = RunBatches(run).look()
+    with open_batches(run, change=False) as batches:
+        found = batches.look()
     if as_json:
         print_json({"batches": [_document(each) for each in found]})
         return
@@ -56,9 +59,10 @@ def batch_cancel(run: RunFolder) -> None:
 
     Example: verdict batch cancel runs/nightly
     """
-    from verdict_cli.run.batches.manage import RunBatches
+    from verdict_cli.run.batches.manage import open_batches
 
-    count, errors = RunBatches(run).cancel()
+    with open_batches(run) as batches:
+        count, errors = batches.cancel()
     for error in errors:
         print_error(error)
     print_report(f"{count} batch{'' if count == 1 else 'es'} cancelled\n")
@@ -72,10 +76,10 @@ def batch_fetch(run: RunFolder) -> None:
 
     Example: verdict batch fetch runs/nightly
     """
-    from verdict_cli.run.batches.manage import RunBatches
+    from verdict_cli.run.batches.manage import open_batches
 
-    batches = RunBatches(run)
-    _tell(batches.fetch(), batches)
+    with open_batches(run) as batches:
+        _tell(batches.fetch(), batches)
 
 
 @app.command("export", cls=HelpCommand)
@@ -85,7 +89,7 @@ def batch_export(
     data: Data,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the requests are written, one a line.")],
     *,
-    out: Annotated[Path, typer.Option("--out", metavar="PATH", help="The run's directory.")],
+    out: Annotated[str, typer.Option("--out", metavar="PATH|URL", help="The run's directory.")],
     how: RowOptions,
     yes: Yes = False,
 ) -> None:
@@ -123,10 +127,10 @@ def batch_import(
 
     Example: verdict batch import runs/offline results.jsonl
     """
-    from verdict_cli.run.batches.manage import RunBatches
+    from verdict_cli.run.batches.manage import open_batches
 
-    batches = RunBatches(run)
-    _tell(batches.import_results(results), batches)
+    with open_batches(run) as batches:
+        _tell(batches.import_results(results), batches)
 
 
 def _tell(collected: list[Any], batches: Any) -> None:
@@ -134,7 +138,7 @@ def _tell(collected: list[Any], batches: Any) -> None:
     from verdict_cli.run.batches.manage import first_refusal
 
     answered, unanswered = (sum(getattr(each, name) for each in collected) for name in ("answered", "unanswered"))
-    left = len(batches.ledger.in_flight)
+    left = batches.in_flight
     print_report(
         f"{len(collected)} batch{'' if len(collected) == 1 else 'es'} collected: {answered:,} requests answered, "
         f"{unanswered:,} not; {left} in flight\n"

@@ -203,7 +203,7 @@ def judged_dataset(
     sign: Path | None = None,
 ) -> Report:
     """Run with the options of `verdict run`, and return the report. Exits where the run is stopped before its end."""
-    from verdict_cli.storage.object_store.folder import is_remote_url, path_of
+    from verdict_cli.storage.object_store.folder import path_of
 
     if how.fresh and retry_failed:
         raise UsageError("--fresh leaves nothing that --retry-failed could retry", hint="give one of them")
@@ -215,10 +215,6 @@ def judged_dataset(
         )
     if ray_address is not None and engine is not Engine.RAY:
         raise UsageError("--ray-address needs --engine ray", hint="give both, or leave --ray-address out")
-    if part_rows is not None and (engine is Engine.RAY or (out is not None and is_remote_url(str(out)))):
-        raise UsageError(
-            "--part-rows needs --engine local and a path for --out", hint="leave --part-rows out, or give both"
-        )
     if trace and engine is Engine.RAY:
         raise UsageError("--trace does not reach Ray's workers", hint="run it with --engine local")
     from verdict_cli.cli.multi_run import execute_or_exit
@@ -246,8 +242,8 @@ def judged_dataset(
         dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
         limit, sample, seed = how.limit, how.sample, how.seed
         facts = None
-        if not (how.fresh or trace or (out is not None and is_remote_url(str(out)))):
-            directory = None if out is None else Path(path_of(str(out)))
+        if not (how.fresh or trace):
+            directory = None if out is None else path_of(str(out))
             facts = checked_earlier(directory, plan, dataset, limit=limit, sample=sample, seed=seed)
         facts = facts or check_data(plan, dataset, limit=limit, sample=sample, seed=seed, traced=trace)
         options = how.run_options(

@@ -4,6 +4,7 @@ resumed run of the same pipeline and dataset saves."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from verdict_cli.run.job import RunJob
 from verdict_cli.run.part_layout import PARTS
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
 from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
+from verdict_cli.storage.object_store.folder import RemoteFolder, is_remote_url
 
 _FILE = f"{PARTS}/checked.json"
 
@@ -44,15 +46,10 @@ def keep_checked(job: RunJob) -> None:
 
 
 def checked_earlier(
-    out: Path | None,
-    plan: Plan,
-    dataset: Dataset,
-    *,
-    limit: int | None = None,
-    sample: int | None = None,
-    seed: int = 0,
+    out: str | None, plan: Plan, dataset: Dataset, *, limit: int | None = None, sample: int | None = None, seed: int = 0
 ) -> DatasetFacts | None:
-    """What an earlier check of this pipeline and dataset found, by a run in the directory ``out``, or in `runs/`; else None."""
+    """What an earlier check of this pipeline and dataset found, by a run in the directory ``out``, a path or a URL, or in `runs/`;
+    else None."""
     if any(node.code for node in plan.nodes):
         return None
     pipeline = _digest(plan)
@@ -74,12 +71,19 @@ def checked_earlier(
     return None
 
 
-def _found(out: Path | None, plan: Plan) -> Iterator[_Checked]:
-    for path in Path("runs").glob(f"{plan.name}-*/{_FILE}") if out is None else (out / _FILE,):
-        try:
-            yield msgspec.json.decode(path.read_bytes(), type=_Checked)
-        except (OSError, ValueError):  # msgspec's errors are ValueErrors
-            continue
+def _found(out: str | None, plan: Plan) -> Iterator[_Checked]:
+    for content in _contents(out, plan):
+        with suppress(ValueError):  # msgspec's errors are ValueErrors
+            yield msgspec.json.decode(content, type=_Checked)
+
+
+def _contents(out: str | None, plan: Plan) -> Iterator[bytes]:
+    if out is not None and is_remote_url(out):
+        yield RemoteFolder.at(out).read(_FILE) or b""
+        return
+    for path in Path("runs").glob(f"{plan.name}-*/{_FILE}") if out is None else (Path(out) / _FILE,):
+        with suppress(OSError):
+            yield path.read_bytes()
 
 
 def _digest(plan: Plan) -> str:

@@ -132,7 +132,7 @@ class PartitionResult:
     """A partition's counts, and the outputs of the pinned units.
 
     ``complete``: each of its rows has a result. ``error`` is what stopped it, None where nothing did. ``columns`` are those
-    of its tables, by the tables' names.
+    of its tables, by the tables' names. ``waits``: batches of it are in flight.
     """
 
     stats: RunStats
@@ -140,6 +140,7 @@ class PartitionResult:
     complete: bool
     error: VerdictError | None = None
     columns: Mapping[str, Mapping[str, tuple[ColumnKind, bool]]] = field(default_factory=dict)
+    waits: bool = False
 
 
 def open_tables(job: RunJob, results: Path, calls: Path) -> tuple[ParquetTable, ParquetTable]:

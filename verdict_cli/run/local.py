@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from time import monotonic
 from typing import Any, TypeVar
@@ -48,7 +48,8 @@ def run_part(
         runner = LocalRunner(job, part, stop, show, client)
         await runner.go()
         columns = {table.name: table.columns for table in runner.tables}
-        return PartitionResult(runner.stats, runner.pinned, runner.complete, runner.halt.error, columns)
+        waits = runner.batched is not None and runner.batched.outcome.waiting
+        return PartitionResult(runner.stats, runner.pinned, runner.complete, runner.halt.error, columns, waits)
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(with_client(job, work, client))
@@ -97,7 +98,9 @@ class LocalRunner:
         job.warn_of_damage(self.journal.damaged, folder.journal)
         try:
             await self.claim()
-            self.batched = await run_waves(self.job, self.root, self.client, self.halt, self.stats, self.show)
+            self.batched = await run_waves(
+                self.job, self.root, self.client, self.halt, self.stats, self.show, self.all_rows
+            )
             with ExitStack() as stack:
                 tables = self.open_tables(stack)
                 ahead = max(4 * job.concurrency, 1000)
@@ -116,6 +119,10 @@ class LocalRunner:
 
     async def claim(self) -> None:
         """Check that the folder, whose journal is locked, belongs to this run."""
+
+    def all_rows(self) -> Iterable[Row]:
+        """The rows, from the first."""
+        return self.part.rows
 
     def open_tables(self, stack: ExitStack) -> RunTables:
         """Open the tables, which are closed with the stack."""

@@ -63,6 +63,11 @@ class ModelClient:
             renamed=renamed,
         )
 
+    @property
+    def wave_spending(self) -> Spending:
+        """The spending that batches count towards."""
+        return self.spending
+
     def limit(self, ask: Ask) -> Ask:
         """``ask``, waiting until the limits allow the call."""
         return rate_limited(ask, self.limiters)

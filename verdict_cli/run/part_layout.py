@@ -23,6 +23,8 @@ MOST_ROWS_IN_ONE_PART = 50_000
 LEAST_ROWS_A_PART = 1_000
 """Each open part has a journal and two tables: so many rows keep the open ones few at any concurrency."""
 _NAME = re.compile(r"[0-9]{6,}")
+_JOURNAL = re.compile(r"parts/([0-9]{6,})/journal(?:\.jsonl$|/)")
+"""The objects of a part's journal in a store."""
 
 
 def rows_a_part(rows: int, wanted: int | None) -> int:
@@ -69,13 +71,14 @@ class PartLayout:
         return {name: self._table_folder(name) / f"{part_name(number)}.parquet" for name in PART_TABLES}
 
     def _table_folder(self, name: str) -> Path:
-        """The table's folder: below the parts until the run has ended for the first time, as it then has results."""
+        """The table's folder: below the parts until the run has ended for the first time, as it then has results. A store
+        cannot rename, so that there it is where readers look for it from the start."""
         ended = self.directory.path / name
-        return ended if ended.is_dir() else self.directory.path / PARTS / name
+        return ended if self.directory.remote or ended.is_dir() else self.directory.path / PARTS / name
 
     def publish(self) -> None:
         """Move the tables to where readers look for them."""
-        for name in reversed(PART_TABLES):
+        for name in () if self.directory.remote else reversed(PART_TABLES):
             folder = self.directory.path / PARTS / name
             with output_errors(folder):
                 if folder.exists():
@@ -88,23 +91,41 @@ class PartLayout:
 
     def open_journal(self, number: int, nodes: Mapping[str, str]) -> Journal:
         """Open a part's journal. Raises what `Journal.open` raises."""
-        return Journal.open(self.journal(number), nodes)
+        return self._part(number).open_journal(nodes)
 
-    def has_calls(self, number: int) -> bool:
-        """Whether an earlier process made calls of the part."""
-        path = self.journal(number)
-        return path.exists() and path.stat().st_size > 0
+    def _part(self, number: int) -> RunDirectory:
+        """A part's folder, as the directory of a run."""
+        return self.directory.below(f"{PARTS}/{part_name(number)}")
+
+    def lines(self, number: int) -> Iterator[bytes]:
+        """The lines of a part's journal."""
+        if self.directory.remote:
+            self.open_journal(number, {}).close()  # which fetches it
+        if self.journal(number).exists():
+            with self.journal(number).open("rb") as lines:
+                yield from lines
+
+    def journals(self) -> set[int]:
+        """The numbers of the parts that have a journal."""
+        here = {number for number in self.existing() if self.journal(number).exists()}
+        stored = (_JOURNAL.match(name) for name in self.directory.stored(PARTS))
+        return here | {int(found[1]) for found in stored if found}
 
     def existing(self) -> list[int]:
         """The numbers of the parts that have a folder."""
-        return sorted(_numbers(self.directory.path / PARTS))
+        stored = (name.split("/")[1] for name in self.directory.stored(PARTS))
+        return sorted(
+            {*_numbers(self.directory.path / PARTS), *(int(name) for name in stored if _NAME.fullmatch(name))}
+        )
 
     def marks(self, facts: RunFacts) -> dict[int, PartMark]:
         """The marks of the finished parts of the run with these facts."""
         found = {}
+        stored = {name for table in PART_TABLES for name in self.directory.stored(table)}
         for number in self.existing():
             mark = PartMark.read(self.mark(number)) if number < self.count else None
-            if mark is None or not all(path.exists() for path in self.tables(number).values()):
+            tables = self.tables(number).items()
+            if mark is None or not all(path.exists() or f"{name}/{path.name}" in stored for name, path in tables):
                 continue
             made_of = (mark.spec_fingerprint, mark.data_fingerprint, mark.first, mark.rows)
             span = self.span(number)
@@ -114,16 +135,58 @@ class PartLayout:
 
     def reopen(self, number: int) -> None:
         """Remove a part's mark, then its tables: its journal stays, from which it is made again."""
+        self.remove_mark(number)
+        tables = self.tables(number)
+        with output_errors(self.folder(number)):
+            for path in tables.values():
+                path.unlink(missing_ok=True)
+        self.directory.withdraw(f"{name}/{path.name}" for name, path in tables.items())
+
+    def remove_mark(self, number: int) -> None:
+        """Remove a part's mark: it does not count as finished."""
         with output_errors(self.folder(number)):
             self.mark(number).unlink(missing_ok=True)
-            for path in self.tables(number).values():
-                path.unlink(missing_ok=True)
+        self.directory.withdraw([self._name(self.mark(number))])
+
+    def write_mark(self, number: int, mark: PartMark) -> None:
+        """Write a part's mark."""
+        mark.write(self.mark(number))
+        self.directory.deliver(self._name(self.mark(number)))
+
+    def deliver(self, number: int) -> None:
+        """Send what is here of a part's journal and tables to the store, where the run is in one. The journal is then only
+        there."""
+        self.deliver_tables(number)
+        self.deliver_journal(number)
+
+    def deliver_journal(self, number: int) -> None:
+        """Send a part's journal to the store, where the run is in one, and remove it here."""
+        if self.journal(number).exists():
+            self._part(number).deliver_journal()
+
+    def deliver_tables(self, number: int) -> None:
+        """Send a part's tables to the store, where the run is in one."""
+        self.directory.deliver(*(f"{name}/{path.name}" for name, path in self.tables(number).items()))
+
+    def remove_strays(self, number: int) -> None:
+        """Remove what workers have left of a finished part in the store, where the run is in one."""
+        names = self.directory.stored(f"{PARTS}/{part_name(number)}")
+        self.directory.withdraw(name for name in names if name.endswith(PART_TABLES))
+
+    def fetch_tables(self, number: int) -> None:
+        """Fetch a part's tables from the store, where the run is in one."""
+        self.directory.fetch(f"{name}/{path.name}" for name, path in self.tables(number).items())
 
     def remove(self, number: int) -> None:
         """Remove all of a part."""
         self.reopen(number)
         with output_errors(self.folder(number)):
             shutil.rmtree(self.folder(number), ignore_errors=True)
+        self.directory.withdraw(self.directory.stored(f"{PARTS}/{part_name(number)}"))
+
+    def _name(self, path: Path) -> str:
+        """The name of a file of the run, in its directory."""
+        return path.relative_to(self.directory.path).as_posix()
 
 
 def _numbers(folder: Path) -> Iterator[int]:

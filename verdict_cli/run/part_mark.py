@@ -6,6 +6,7 @@ import hashlib
 import os
 from array import array
 from base64 import b64decode, b64encode
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -44,14 +45,21 @@ class PartCounts(Struct, frozen=True):
     saved: dict[str, int]
     stages: dict[str, tuple[Stage, ...]]
     abstained: int
+    cached_tokens: int = 0
+    cache_saved_usd: float | None = 0.0
+    served: tuple[tuple[str, str, int], ...] = ()
+    """Each model, the version of it that answered, and how many calls."""
 
     @classmethod
     def of(cls, stats: RunStats) -> PartCounts:
-        return cls(**{name: getattr(stats, name) for name in cls.__struct_fields__})
+        served = tuple((model, answered, count) for (model, answered), count in stats.served.items())
+        return cls(**{name: getattr(stats, name) for name in cls.__struct_fields__[:-1]}, served=served)
 
     def add_to(self, stats: RunStats) -> None:
         """Add the counts to those of the run."""
-        stats.include(replace(RunStats(0), **{name: getattr(self, name) for name in self.__struct_fields__}))
+        served = Counter({(model, answered): count for model, answered, count in self.served})
+        counts = {name: getattr(self, name) for name in self.__struct_fields__[:-1]}
+        stats.include(replace(RunStats(0), **counts, served=served))
 
 
 class PartMark(Struct, frozen=True, forbid_unknown_fields=True):

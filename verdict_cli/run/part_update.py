@@ -13,7 +13,7 @@ from verdict_cli.run.checked_data import keep_checked
 from verdict_cli.run.job import RunJob
 from verdict_cli.run.part_layout import PARTS, PartLayout, part_name
 from verdict_cli.run.part_mark import PartMark, RowRange
-from verdict_cli.run.ray.partition import partition_journal, recover_partitions
+from verdict_cli.run.ray.partition import partition_journal, recover_partitions, wait_for_workers
 from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.run.run_directory import RunDirectory, output_errors
 from verdict_cli.run.run_metadata import start_run
@@ -34,7 +34,7 @@ async def claim_parts(job: RunJob, root: Journal) -> dict[int, PartMark]:
     layout = PartLayout(job.directory, job.start.part_rows, job.data.rows)
     earlier = None if job.fresh else job.directory.earlier_run(job.plan, job.start, update=job.update)[0]
     if earlier is None or earlier.part_rows != layout.size:
-        await recover_partitions(job, root)
+        await recover_partitions(job, root, of_parts=earlier is not None and earlier.part_rows > 0)
     elif _made_of(earlier) != _made_of(job.start):
         await _update(job, layout, root, same_data=earlier.data_fingerprint == job.start.data_fingerprint)
     start_run(job)
@@ -44,8 +44,10 @@ async def claim_parts(job: RunJob, root: Journal) -> dict[int, PartMark]:
         for number in [number for number, mark in marks.items() if mark.counts.failed]:
             layout.reopen(number)
             del marks[number]
-    left = [number for number in range(layout.count) if number not in marks]
-    bare = [number for number in left if not layout.journal(number).exists()]
+    for number in layout.existing():
+        if number not in marks and layout.journal(number).exists():
+            await wait_for_workers(layout.journal(number))
+    bare = sorted(set(range(layout.count)) - marks.keys() - layout.journals())
     if bare and _has_rows(job.directory):
         _deal(job, layout, bare)
     return marks
@@ -75,12 +77,10 @@ async def _update(job: RunJob, layout: PartLayout, root: Journal, *, same_data: 
         if part.mark is None or not part.same_rows or part.mark.spec_fingerprint != job.start.spec_fingerprint:
             layout.reopen(part.number)
         else:
-            replace(part.mark, data_fingerprint=job.start.data_fingerprint).write(layout.mark(part.number))
+            layout.write_mark(part.number, replace(part.mark, data_fingerprint=job.start.data_fingerprint))
     changed = [part.number for part in parts if not part.same_rows]
     for number in changed:
-        if layout.journal(number).exists():
-            with layout.journal(number).open("rb") as lines:
-                root.include(lines)
+        root.include(layout.lines(number))
     await root.flush()
     for number in changed:
         layout.remove(number)
@@ -127,4 +127,5 @@ def _deal(job: RunJob, layout: PartLayout, numbers: list[int]) -> None:
         for number in numbers:
             shutil.rmtree(layout.folder(number), ignore_errors=True)
             (dealt / part_name(number)).replace(layout.folder(number))
+            layout.deliver_journal(number)
         shutil.rmtree(dealt)

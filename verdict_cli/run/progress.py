@@ -22,6 +22,13 @@ class BatchProgress:
     requests: int
     answered: int
 
+    def plus(self, other: BatchProgress | None) -> BatchProgress:
+        """The batches of two parts of a run."""
+        if other is None:
+            return self
+        counts = (self.batches + other.batches, self.requests + other.requests, self.answered + other.answered)
+        return BatchProgress(max(self.wave, other.wave), *counts)
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -22,7 +23,8 @@ JOURNAL = "journal.jsonl"
 LOCK, OWNER = "copy.lock", "owner"
 _KEPT = frozenset({JOURNAL, SENT, LOCK, OWNER})
 """Files of a copy that outlive the process: the journal may have calls that were not sent."""
-_FINISHED = ("results.parquet", "calls.parquet")
+_NEEDED = re.compile(r"run\.json|batches\.jsonl|batches/.*|parts/[0-9]{6,}/done\.json")
+"""Files in the store that a copy needs from the start."""
 
 
 @dataclass
@@ -36,22 +38,46 @@ class RemoteRunDirectory:
     folder: RemoteFolder
     lease: Lease | None = None
     journalled: bool = False
+    place: Path | None = None
+    """The path of the copy, where another directory's has it."""
 
     @property
     def copy(self) -> Path:
         """The path of the copy."""
-        return cache_directory() / "runs" / blake2b(self.folder.url.encode(), digest_size=12).hexdigest()
+        return self.place or cache_directory() / "runs" / blake2b(self.folder.url.encode(), digest_size=12).hexdigest()
 
     def segments(self) -> Segments:
         """The journal in the store, for the copy's journal to be opened with."""
         self.journalled = True
         return Segments(self.folder, self.lease.check) if self.lease else Segments(self.folder)
 
+    def below(self, name: str) -> RemoteRunDirectory:
+        """A folder in it."""
+        return RemoteRunDirectory(self.folder.below(name), self.lease, place=self.copy / name)
+
     def deliver(self, name: str) -> None:
         """Send a file of the copy to the store. Raises OutputError, and JournalError where the lease was lost."""
+        self._check()
+        self.folder.send(self.copy / name, name)
+
+    def deliver_journal(self) -> None:
+        """Send the copy's journal to the store as a whole, and remove it here. Raises as `deliver`."""
+        self.segments().put_whole(self.copy / JOURNAL)
+        for name in (SENT, JOURNAL):  # a journal without a count would be sent again
+            (self.copy / name).unlink(missing_ok=True)
+
+    def withdraw(self, names: Iterable[str]) -> None:
+        """Remove files from the store. Raises as `deliver`."""
+        self._check()
+        self.folder.remove(names)
+
+    def fetch(self, names: Iterable[str]) -> None:
+        """Fetch files that the copy lacks. OutputError when the store or the disk refuses."""
+        self.folder.fetch_all([name for name in names if not (self.copy / name).exists()], self.copy)
+
+    def _check(self) -> None:
         if self.lease is not None:
             self.lease.check()
-        self.folder.send(self.copy / name, name)
 
     async def confirm_lease(self) -> None:
         """Return once this process certainly has the directory. Raises JournalError where another has taken it over."""
@@ -76,7 +102,7 @@ class RemoteRunDirectory:
                 )
             self.lease = Lease.take(self.folder, self._owner())
             try:
-                self._fetch()
+                self.refresh()
                 yield
                 if self.journalled:
                     Segments(self.folder, self.lease.check).put_whole(self.copy / JOURNAL)
@@ -89,9 +115,8 @@ class RemoteRunDirectory:
 
     def clear(self) -> None:
         """Remove the copy, unless it has calls that were not sent."""
-        journal, sent = self.copy / JOURNAL, self.copy / SENT
         with suppress(OSError):
-            if not journal.exists() or (sent.exists() and sent.read_text() == str(journal.stat().st_size)):
+            if all(map(_is_sent, (self.copy / JOURNAL, *self.copy.glob(f"parts/*/{JOURNAL}")))):
                 shutil.rmtree(self.copy)
 
     def _owner(self) -> str:
@@ -100,10 +125,16 @@ class RemoteRunDirectory:
             path.write_text(os.urandom(16).hex(), encoding="utf-8")
         return path.read_text(encoding="utf-8")
 
-    def _fetch(self) -> None:
-        for path in self.copy.iterdir():
-            if path.name not in _KEPT:
+    def refresh(self) -> None:
+        """Replace what a run needs from the start by what the store has. Journals stay: they may have calls that were not sent."""
+        for path in [*self.copy.iterdir(), *self.copy.glob("parts/*/*")]:
+            if path.name not in (*_KEPT, "parts"):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        for name in ("run.json", *_FINISHED):
-            if self.folder.names(name):
-                self.folder.fetch(name, self.copy / name)
+        kept = [name for part in ("run.json", "batches.jsonl", "batches", "parts") for name in self.folder.names(part)]
+        self.fetch(filter(_NEEDED.fullmatch, kept))
+
+
+def _is_sent(journal: Path) -> bool:
+    """Whether all of a journal is in the store."""
+    sent = journal.with_name(SENT)
+    return not journal.exists() or (sent.exists() and sent.read_text() == str(journal.stat().st_size))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
@@ -127,6 +127,33 @@ class RunDirectory:
             for name in names:
                 self.remote.deliver(name)
 
+    def deliver_journal(self) -> None:
+        """Send the copy's journal, which is closed, to the store, and remove it here. OutputError when the store refuses."""
+        if self.remote:
+            self.remote.deliver_journal()
+
+    def withdraw(self, names: Iterable[str]) -> None:
+        """Remove files from the store, where the directory is in one. OutputError when the store refuses."""
+        if self.remote:
+            self.remote.withdraw(names)
+
+    def fetch(self, names: Iterable[str]) -> None:
+        """Fetch files that the copy lacks from the store, where the directory is in one. OutputError when it refuses."""
+        if self.remote:
+            self.remote.fetch(names)
+
+    def stored(self, folder: str) -> list[str]:
+        """The names of the files in the store below one of the directory's; none on a disk."""
+        return self.remote.folder.names(folder) if self.remote else []
+
+    def fetch_tables(self) -> None:
+        """Fetch the tables that the copy lacks, where the directory is in a store."""
+        self.fetch([*self.stored(self.results.name), *self.stored(self.calls.name)])
+
+    def below(self, name: str) -> RunDirectory:
+        """A folder in it, as the directory of a run."""
+        return RunDirectory(self.path / name, self.remote and self.remote.below(name))
+
     def prepare(self) -> None:
         """Create the directory, readable by its owner only. OutputError when the disk refuses, JournalError for links in it."""
         check_links(self.path)
@@ -182,8 +209,7 @@ class RunDirectory:
                 if not (self.path / name).is_dir():
                     (self.path / name).unlink(missing_ok=True)
         if self.remote:
-            folder = self.remote.folder
-            folder.remove(name for outcome in _OUTCOME for name in folder.names(outcome))
+            self.withdraw(name for name in _OUTCOME if name in self.stored(name))
 
     def write_spec(self, plan: Plan) -> None:
         """Write `spec.yaml` and the published tables that it names, so that the directory needs no other file.

@@ -16,7 +16,7 @@ from verdict_cli.plan.node import Plan
 from verdict_cli.run.batches.batch_options import sends_batches
 from verdict_cli.run.batches.wave_halt import WaveOutcome
 from verdict_cli.run.job import RunJob, RunOptions
-from verdict_cli.run.part_layout import rows_a_part
+from verdict_cli.run.part_layout import ROWS_A_PART, rows_a_part
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
@@ -50,7 +50,8 @@ def finish_run(job: RunJob, stats: RunStats, *, complete: bool, waves: WaveOutco
     facts = stats.facts(job.start, "finished" if complete else "waiting" if waits else "interrupted", floors=floors)
     if waves is not None:
         facts = replace(facts, batches=waves.batches)
-    job.directory.deliver(job.directory.results.name, job.directory.calls.name)
+    # The tables of parts are there as soon as they are finished.
+    job.directory.deliver(*(path.name for path in (job.directory.results, job.directory.calls) if path.is_file()))
     job.directory.write_facts(facts)
     return facts
 
@@ -142,7 +143,7 @@ def first_facts(options: RunOptions) -> RunFacts:
         started="",
         seed=options.seed,
         rows=data.rows,
-        part_rows=0 if _has_one_part(options) else rows_a_part(data.rows, options.part_rows),
+        part_rows=_part_rows(options),
         skipped_bad_rows=data.skipped,
         nodes=node_fingerprints(plan, options.seed),
         calibrated=plan.calibrated,
@@ -155,19 +156,20 @@ def is_batched(options: RunOptions) -> bool:
     return options.recording is None and sends_batches(options.plan, options.batches)
 
 
-def _has_one_part(options: RunOptions) -> bool:
-    """Whether the run has one part whatever its size: workers of Ray have parts of their own, and so has a store; a run of
-    batches goes through its rows once a wave."""
-    in_store = options.out is not None and is_remote_url(str(options.out))
-    return options.engine == "ray" or in_store or is_batched(options)
+def _part_rows(options: RunOptions) -> int:
+    """The rows of each part, 0 for a run in one part, which one of batches is: it goes through its rows once a wave. On Ray,
+    each part sends its own batches."""
+    if not is_batched(options):
+        return rows_a_part(options.data.rows, options.part_rows)
+    return (options.part_rows or ROWS_A_PART) if options.engine == "ray" else 0
 
 
 def resumed_facts(facts: RunFacts, earlier: RunFacts | None) -> RunFacts:
     """The facts with the start of the run: that of the earlier run and its duration so far, else now; and with its parts."""
     if earlier is not None:
         same = (facts.spec_fingerprint, facts.data_fingerprint) == (earlier.spec_fingerprint, earlier.data_fingerprint)
-        size = facts.part_rows
-        if same or earlier.part_rows > 0:
-            size = earlier.part_rows if facts.rows > earlier.part_rows > 0 else 0
+        size = earlier.part_rows if same else facts.part_rows
+        if earlier.part_rows > 0 and not same:
+            size = earlier.part_rows if facts.rows > earlier.part_rows else 0
         return replace(facts, started=earlier.started, wall_s=earlier.wall_s, part_rows=size)
     return replace(facts, started=datetime.now(UTC).isoformat(timespec="seconds"))

@@ -14,13 +14,11 @@ from verdict_cli.errors import DataError, VerdictError
 from verdict_cli.messages import Call, Row
 from verdict_cli.run.job import RunJob, open_tables
 from verdict_cli.run.part_layout import PART_TABLES, PartLayout
-from verdict_cli.run.part_mark import Columns, PartCounts, PartMark, RowRange
-from verdict_cli.run.part_tables import seal_part, unify_tables
+from verdict_cli.run.part_mark import PartMark, RowRange
+from verdict_cli.run.part_tables import PartColumns, finish_part, publish_parts
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.run.row_writer import PartTables
-from verdict_cli.run.run_metadata import changed_dataset
-from verdict_cli.storage.datasets.fingerprint import file_stamps
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import DigestIndex
 from verdict_cli.storage.journal.entry import JournalEntry
@@ -57,33 +55,25 @@ class RunParts:
         self._part_of: dict[str, _OpenPart] = {}
         self._ending: asyncio.Future[PartMark] | None = None
         self._failed = False
-        self._columns: dict[int, Mapping[str, Columns]] = {number: mark.columns for number, mark in marks.items()}
+        self._columns: dict[int, PartColumns] = {number: mark.columns for number, mark in marks.items()}
         self.kept = RunStats(0)
         for mark in marks.values():
             mark.counts.add_to(self.kept)
         self._ended = RunStats(0)
-        self.resumed = root.resumed or any(layout.has_calls(number) for number in self._left)
+        self.resumed = root.resumed or not layout.journals().isdisjoint(self._left)
         self.damaged = 0
 
     def rows(self) -> Iterator[tuple[int, Row]]:
         """The rows that are left, each with its number among them. A part is opened with its first row."""
-        job, layout = self._job, self._layout
-        seen = DigestIndex("I")
-        skipped = [layout.span(number) for number in self._marks]
-        rows = stream_rows(job.dataset, job.data.selection, skipped=skipped)
+        transform = self._job.transform_row
         place = 0
-        for number in range(layout.count):
-            if number in self._marks:
-                for key in self._marks[number].row_keys():
-                    seen.count(key)
-                continue
+        for number, found, rows in unfinished_parts(self._job, self._layout, self._marks):
             part = self._begin(number)
-            for row in islice(rows, len(layout.span(number))):
-                copies = seen.count(part.range.add(row))
-                numbered = replace(row, key=f"{row.key}.{copies}") if copies else row
-                self._part_of[numbered.key] = part
-                part.rows.append(numbered.key)
-                yield place, numbered if job.transform_row is None else job.transform_row(numbered)
+            part.range = found
+            for row in rows:
+                self._part_of[row.key] = part
+                part.rows.append(row.key)
+                yield place, row if transform is None else transform(row)
                 place += 1
 
     def _begin(self, number: int) -> _OpenPart:
@@ -206,21 +196,8 @@ class RunParts:
             stack.callback(part.journal.close)
             for table in (tables.results, tables.calls):
                 stack.enter_context(table)
-        job = self._job
-        if file_stamps(job.dataset) != job.data.stamps and (error := changed_dataset(job)):
-            raise error
-        tables.stats.rows = len(part.rows)
-        mark = PartMark(
-            self._layout.span(part.number).start,
-            PartCounts.of(tables.stats),
-            job.start.spec_fingerprint,
-            job.start.data_fingerprint,
-            part.range.digest,
-            part.range.encoded_keys(),
-            {name: table.columns for name, table in zip(PART_TABLES, (tables.results, tables.calls), strict=True)},
-            {},
-        )
-        return seal_part(self._layout, part.number, mark)
+        columns = {name: table.columns for name, table in zip(PART_TABLES, (tables.results, tables.calls), strict=True)}
+        return finish_part(self._job, self._layout, part.number, part.range, tables.stats, columns)
 
     # the outcome
 
@@ -236,22 +213,48 @@ class RunParts:
         written = {number: part.tables for number, part in self._open.items() if part.tables}
         for number, tables in written.items():
             self._columns[number] = dict(zip(PART_TABLES, (tables.results.columns, tables.calls.columns), strict=True))
-        for number in set(self._layout.existing()) - self._columns.keys():
-            self._layout.reopen(number)  # of an earlier process, which did other rows before it was stopped
-        unify_tables(self._job, self._layout, self._columns)
-        self._layout.publish()
+        publish_parts(self._job, self._layout, self._columns, written)
 
     def hold_same_rows(self) -> bool:
         """Whether the dataset's rows are those that the marks name."""
-        rows = stream_rows(self._job.dataset, self._job.data.selection)
-        try:
-            for number in range(self._layout.count):
-                now = RowRange(self._job.dataset)
-                for row in islice(rows, len(self._layout.span(number))):
-                    now.add(row)
-                mark = PartMark.read(self._layout.mark(number))
-                if mark is None or mark.rows_digest != now.digest:
-                    return False
-        except DataError:
-            return False
-        return True
+        return hold_same_rows(self._job, self._layout)
+
+
+def unfinished_parts(
+    job: RunJob, layout: PartLayout, marks: Mapping[int, PartMark]
+) -> Iterator[tuple[int, RowRange, Iterator[Row]]]:
+    """The parts without a mark: the number of each, its rows, and what identifies them once they are read.
+
+    Rows of parts with a mark are read past. Copies of earlier rows have keys of their own, as `number_duplicates` gives them.
+    """
+    seen = DigestIndex("I")
+    rows = stream_rows(job.dataset, job.data.selection, skipped=[layout.span(number) for number in marks])
+
+    def numbered(number: int, found: RowRange) -> Iterator[Row]:
+        for row in islice(rows, len(layout.span(number))):
+            copies = seen.count(found.add(row))
+            yield replace(row, key=f"{row.key}.{copies}") if copies else row
+
+    for number in range(layout.count):
+        if number in marks:
+            for key in marks[number].row_keys():
+                seen.count(key)
+        else:
+            found = RowRange(job.dataset)
+            yield number, found, numbered(number, found)
+
+
+def hold_same_rows(job: RunJob, layout: PartLayout) -> bool:
+    """Whether the dataset's rows are those that the marks of all parts name."""
+    rows = stream_rows(job.dataset, job.data.selection)
+    try:
+        for number in range(layout.count):
+            now = RowRange(job.dataset)
+            for row in islice(rows, len(layout.span(number))):
+                now.add(row)
+            mark = PartMark.read(layout.mark(number))
+            if mark is None or mark.rows_digest != now.digest:
+                return False
+    except DataError:
+        return False
+    return True

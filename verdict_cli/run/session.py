@@ -40,10 +40,10 @@ def open_run(options: RunOptions) -> Session:
     if options.replay is not None and recorded_file(options.replay).resolve() == directory.calls.resolve():
         raise UsageError(f"{directory.display_name} holds the recording itself", hint="choose another --out")
     if options.engine == "ray":
-        from verdict_cli.run.ray.ray_engine import check_ray
+        from verdict_cli.run.ray.ray_cluster import check_ray
 
         check_ray(options.plan, directory)
-    check_batched_run(options, remote=directory.remote is not None)
+    check_batched_run(options)
     with ExitStack() as stack:
         stack.enter_context(directory.lock())
         earlier, difference = None, None
@@ -51,15 +51,11 @@ def open_run(options: RunOptions) -> Session:
             _check_identifiable(options.plan, directory)
             earlier, difference = directory.earlier_run(options.plan, facts, update=options.update)
         start = resumed_facts(facts, earlier)
-        if start.part_rows and (options.engine == "ray" or directory.remote):
+        if is_batched(options) and bool(start.part_rows) != (options.engine == "ray"):
+            form = "parts, each of which sends its own batches" if start.part_rows else "one part"
             raise UsageError(
-                f"{directory.display_name} holds a run in parts, which --engine ray does not resume",
-                hint="resume it with --engine local",
-            )
-        if start.part_rows and is_batched(options):
-            raise UsageError(
-                f"{directory.display_name} holds a run in parts, which --batch does not resume",
-                hint="resume it without --batch, or choose another --out",
+                f"{directory.display_name} holds a run in {form}: --batch does not resume it with --engine {options.engine}",
+                hint=f"resume it with --engine {'ray' if start.part_rows else 'local'}, or without --batch",
             )
         if options.part_rows is not None and start.part_rows != facts.part_rows:
             parts = f"parts of {start.part_rows:,} rows" if start.part_rows else "one part"
@@ -70,7 +66,7 @@ def open_run(options: RunOptions) -> Session:
         return Session(options, directory, start, earlier, difference, stack.pop_all())
 
 
-def check_batched_run(options: RunOptions, *, remote: bool) -> None:
+def check_batched_run(options: RunOptions) -> None:
     """UsageError for a run that is to send batches and cannot."""
     chosen = options.batches
     if options.recording is not None and chosen.every_model:
@@ -78,20 +74,6 @@ def check_batched_run(options: RunOptions, *, remote: bool) -> None:
     if options.recording is not None or not sends_batches(options.plan, chosen):
         return
     check_batches(options.plan, chosen)
-    if options.engine == "ray":
-        raise UsageError(
-            "batches are not sent by Ray's workers", hint="run it with --engine local: a batch needs no cluster"
-        )
-    if remote:
-        raise UsageError(
-            "a run that sends batches needs its directory on a disk",
-            hint="choose a path for --out: what was sent is noted there before it is sent",
-        )
-    if options.retry_failed:
-        raise UsageError(
-            "--retry-failed makes ordinary calls, and this run sends batches",
-            hint="leave --batch out, or set `batch: false` on the model: --set model.batch=false",
-        )
 
 
 def _check_identifiable(plan: Plan, directory: RunDirectory) -> None:
@@ -171,6 +153,8 @@ class Session:
         return self._result(self.earlier)
 
     def _result(self, facts: RunFacts) -> RunResult:
+        if facts.status == "finished":
+            self.directory.fetch_tables()
         return RunResult(self.directory, facts, self.options.plan)
 
 

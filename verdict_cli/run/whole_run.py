@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Self
 
+from verdict_cli.messages import Row
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.job import Partition, RunJob, Stop
 from verdict_cli.run.local import LocalRunner, with_client
@@ -52,17 +53,19 @@ class FullRun(LocalRunner):
     @classmethod
     def of(cls, job: RunJob, stop: Stop, show: Callable[[Progress], None], client: ModelClient) -> Self:
         """The run of a job."""
-        rows = number_duplicates(judged := RowDigest(stream_rows(job.dataset, job.data.selection)))
-        if job.transform_row is not None:
-            rows = map(job.transform_row, rows)
-        run = cls(job, Partition(rows, job.data.rows, job.directory), stop, show, client)
+        judged = RowDigest(stream_rows(job.dataset, job.data.selection))
+        run = cls(job, Partition(_numbered(job, judged), job.data.rows, job.directory), stop, show, client)
         run.judged = judged
         return run
 
+    def all_rows(self) -> Iterable[Row]:
+        return _numbered(self.job, stream_rows(self.job.dataset, self.job.data.selection))
+
     async def claim(self) -> None:
         """Write the run's facts into its directory. JournalError when it belongs to another run."""
+        earlier = self.job.directory.facts()
         start_run(self.job)
-        await recover_partitions(self.job, self.root)
+        await recover_partitions(self.job, self.root, of_parts=earlier is not None and earlier.part_rows > 0)
 
     def conclude(self) -> None:
         """Write `run.json`."""
@@ -74,6 +77,11 @@ class FullRun(LocalRunner):
     def same_rows(self) -> bool:
         """Whether the dataset's rows are as they were judged."""
         return self.judged.holds(self.job)
+
+
+def _numbered(job: RunJob, rows: Iterable[Row]) -> Iterable[Row]:
+    numbered = number_duplicates(rows)
+    return numbered if job.transform_row is None else map(job.transform_row, numbered)
 
 
 class PartedRun(FullRun):

@@ -56,7 +56,9 @@ class BatchBench:
         dataset = Dataset(files=(data,))
         more = {"batches": BatchOptions(every_model=True), **more}
         plan = build_plan(load(config)).plan
-        return RunOptions(plan=plan, dataset=dataset, data=scan(dataset), out=self.folder / out, **more)
+        return RunOptions(
+            plan=plan, dataset=dataset, data=scan(dataset), out=out if "://" in out else self.folder / out, **more
+        )
 
     def run(self, *args: Any, **keys: Any) -> RunFacts:
         with open_run(self.options(*args, **keys)) as session:

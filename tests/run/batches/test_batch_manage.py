@@ -14,6 +14,7 @@ from verdict_cli.cli.app import app
 from verdict_cli.errors import UsageError
 from verdict_cli.run.batches.batch_options import BatchOptions
 from verdict_cli.run.batches.manage import RunBatches
+from verdict_cli.run.run_directory import RunDirectory
 
 DETACHED = BatchOptions(every_model=True, detach=True)
 
@@ -79,11 +80,11 @@ def test_results_of_other_requests_are_an_error(bench: BatchBench) -> None:
     bench.run(4, batches=exported)
     (bench.folder / "other.jsonl").write_text('{"custom_id": "a", "response": {"status_code": 200}}\nnot JSON\n')
     with pytest.raises(UsageError, match="has no result of the requests"):
-        RunBatches(bench.folder / "out").import_results(bench.folder / "other.jsonl")
+        RunBatches(RunDirectory(bench.folder / "out")).import_results(bench.folder / "other.jsonl")
     with pytest.raises(UsageError, match="their results are missing"):
         bench.run(4)
 
 
 def test_a_directory_without_a_run_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not the directory of a run"):
-        RunBatches(tmp_path)
+        RunBatches(RunDirectory(tmp_path))

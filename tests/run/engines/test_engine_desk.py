@@ -144,7 +144,7 @@ async def test_a_worst_case_is_computed_where_there_is_a_budget_only(
     monkeypatch.setattr("verdict_cli.run.ray.worker_client.worst_case_usd", worst_case)
     desk = Coordinator(4, budget_usd)
     await desk.begin("w", 0)
-    client = SharedModelClient(Providers(), coordinator=Desk(desk), has_budget=budget_usd is not None)
+    client = SharedModelClient(Providers(), coordinator=Desk(desk), shared_budget_usd=budget_usd)
     ask = client.limit(answer)
     assert (await ask(Request(PINNED_ROW, "judge", MODEL, ()))).text == "4"
     await client.close()

@@ -47,13 +47,20 @@ class Cluster:
     environ: dict[str, str]
 
     def start(
-        self, folder: Path, url: str, *flags: str, out: str = "rayed", to: str = "", steps: str = STEPS
+        self,
+        folder: Path,
+        url: str,
+        *flags: str,
+        out: str = "rayed",
+        to: str = "",
+        steps: str = STEPS,
+        rows: int = ROWS,
     ) -> subprocess.Popen[str]:
         head = f"model: {{name: openai/loopback, api_base: '{url}', cache: false, retries: 3}}"
         (folder / f"{out}.yaml").write_text(f"verdict: 1\nname: t\n{head}\npipeline:{steps}")
         data = folder / "data.jsonl"
         if not data.exists():
-            data.write_text("".join(f'{{"text": "text {place % 140}"}}\n' for place in range(ROWS)))
+            data.write_text("".join(f'{{"text": "text {place % (rows - 10)}"}}\n' for place in range(rows)))
         words = ["run", f"{out}.yaml", data.name, "--out", to or out, "--concurrency", "8", "--quiet", *flags]
         command = [sys.executable, "-m", "verdict_cli", *words]
         pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
@@ -255,6 +262,116 @@ def test_parts_journalled_in_a_store_outlive_their_worker_and_the_command(
     assert not [name for name in place.names() if name.partition("/")[0] in {"parts", "journal", "lease"}]
     place.fetch("results.parquet", tmp_path / "results.parquet")
     assert (tmp_path / "results.parquet").read_bytes() == (tmp_path / "whole" / "results.parquet").read_bytes()
+
+
+PARTED_ROWS = 2_300
+PARTED = """
+- {unit: CoTUnit, name: rule, prompt: 'Say how to rate', pin: true}
+- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text} after {previous.thinking}'}
+"""
+
+
+def cells(path: Path) -> list[tuple[str, ...]]:
+    """The rows of a table, without what says how a call was made."""
+    made = {"recalled", "latency_s", "cost_usd", "attempt", "calls", "service_tier"}
+    return [
+        tuple(map(str, row))
+        for batch in read_table(path)
+        for row in zip(*(values for name, values in batch.items() if name not in made), strict=True)
+    ]
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="workers are found by /proc")
+@pytest.mark.parametrize("place", ["disk", "store"])
+def test_a_lost_worker_and_command_lose_unfinished_parts_only(
+    place: str, cluster: Cluster, loopback: Any, s3: Any, tmp_path: Path
+) -> None:
+    whole, broken = (loopback.start("--latency-ms", "5", "--score", "hash") for _ in range(2))
+    bucket = s3.bucket("parted-ray").below("run") if place == "store" else None
+    ended(cluster.start(tmp_path, whole, out="whole", steps=PARTED, rows=PARTED_ROWS))
+    target = bucket.url if bucket else ""
+    command = (tmp_path, broken, *cluster.flags, "--part-rows", "1000")
+
+    def marks() -> dict[str, bytes]:
+        if bucket:
+            names = [name for name in bucket.names("parts") if name.endswith("done.json")]
+            return {name: bucket.read(name) or b"" for name in names}
+        return {str(path): path.read_bytes() for path in (tmp_path / "rayed" / "parts").glob("*/done.json")}
+
+    run = cluster.start(*command, to=target, steps=PARTED)
+    wait_for(run, broken, 300)
+    os.kill(cluster.workers()[0], signal.SIGKILL)
+    end = monotonic() + 60
+    while not marks() and monotonic() < end:
+        assert run.poll() is None, run.communicate()
+        sleep(0.05)
+    run.kill()
+    run.communicate()
+    before = marks()
+    assert before
+    ended(cluster.start(*command, to=target, steps=PARTED))
+    after = marks()
+    assert len(after) == 3
+    assert {name: after[name] for name in before} == before
+    assert stats(broken)["distinct_bodies"] == stats(whole)["distinct_bodies"]
+    assert stats(broken)["requests"] <= stats(whole)["requests"] + 2 * 8
+    folder = tmp_path / "rayed"
+    if bucket:
+        bucket.fetch_all(bucket.names(), folder)
+    for table in ("results.parquet", "calls.parquet"):
+        assert (folder / table).is_dir()
+        assert cells(folder / table) == cells(tmp_path / "whole" / table)
+    found = facts(tmp_path)
+    assert (found["status"], found["done"], found["calls"]) == ("finished", PARTED_ROWS, PARTED_ROWS + 1)
+    assert {path.name for path in (folder / "parts").iterdir()} == {"000000", "000001", "000002", "checked.json"}
+
+
+@pytest.fixture
+def batch_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "batches")
+    from batch_server import BatchServer
+
+    with BatchServer() as server:
+        yield server
+
+
+BATCHED = """
+- {unit: JudgeUnit, name: judge, explanation: true, prompt: 'Rate {source.text}'}
+- {unit: JudgeUnit, name: verify, explanation: true, prompt: 'Check {previous.score} of {source.text}'}
+"""
+
+
+@pytest.mark.parametrize("place", ["disk", "store"])
+def test_each_part_sends_its_own_batches_and_a_killed_command_pays_once(
+    place: str, cluster: Cluster, batch_server: Any, s3: Any, tmp_path: Path
+) -> None:
+    bucket = s3.bucket("batched-ray").below("run") if place == "store" else None
+    url = f"{batch_server.url}/v1"
+    ended(cluster.start(tmp_path, url, out="whole", steps=BATCHED, rows=2_100))
+    made = batch_server.live
+    flags = ("--batch", "--part-rows", "1000", *cluster.flags)
+    command, target = (tmp_path, url, *flags), bucket.url if bucket else ""
+    said = ended(cluster.start(*command, "--detach", to=target, steps=BATCHED), 5)
+    assert "Traceback" not in said
+    assert sorted(batch_server.sizes) == [100, 1000, 1000]
+    run = cluster.start(*command, to=target, steps=BATCHED)
+    end = monotonic() + 60
+    while len(batch_server.created) < 4 and monotonic() < end:
+        assert run.poll() is None, run.communicate()
+        sleep(0.01)
+    run.kill()
+    run.communicate()
+    ended(cluster.start(*command, to=target, steps=BATCHED))
+    assert batch_server.live == made
+    assert sorted(batch_server.sizes) == [100, 100, 1000, 1000, 1000, 1000]
+    assert set(batch_server.paid.values()) == {1}
+    folder = tmp_path / "rayed"
+    if bucket:
+        bucket.fetch_all(bucket.names(), folder)
+    for table in ("results.parquet", "calls.parquet"):
+        assert cells(folder / table) == cells(tmp_path / "whole" / table)
+    found = facts(tmp_path)
+    assert (found["status"], found["done"], len(found["batches"])) == ("finished", 2_100, 6)
 
 
 def test_a_cluster_that_wants_a_token_is_told(cluster: Cluster, tmp_path: Path) -> None:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from verdict_cli.llm.batches.batch_api import BatchState, HttpBatchApi, ResultLine, sibling_url
+from verdict_cli.llm.batches.batch_api import (
+    BATCHES_A_PAGE,
+    CLOCKS_S,
+    BatchState,
+    HttpBatchApi,
+    ResultLine,
+    seconds_of,
+    sibling_url,
+)
 from verdict_cli.llm.batches.batch_http import file_size
 from verdict_cli.llm.batches.openai_batches import created_id, with_query
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import count, object_at, objects
 from verdict_cli.messages import Request
 
-_PAGE = 100
 _START, _END = b'{"requests":[', b"]}"
-_CLOCKS_S = 600.0
 _STATUS = {
     "invalid_request_error": 400,
     "request_too_large": 400,
@@ -55,13 +60,13 @@ class AnthropicBatches(HttpBatchApi):
     async def recent(self, since: float) -> AsyncIterator[BatchState]:
         after = ""
         while True:
-            query = urlencode({"limit": _PAGE} | ({"after_id": after} if after else {}))
+            query = urlencode({"limit": BATCHES_A_PAGE} | ({"after_id": after} if after else {}))
             page = await self.http.get(with_query(self._url(), query))
             states = [self._state(each) for each in objects(page.get("data"))]
             for state in states:
-                if not state.created or state.created >= since - _CLOCKS_S:
+                if not state.created or state.created >= since - CLOCKS_S:
                     yield state
-            if not states or not page.get("has_more") or (states[-1].created or since) < since - _CLOCKS_S:
+            if not states or not page.get("has_more") or (states[-1].created or since) < since - CLOCKS_S:
                 return
             after = states[-1].id
 
@@ -96,15 +101,8 @@ class AnthropicBatches(HttpBatchApi):
             answered=count(counts.get("succeeded")),
             requests=sum(map(count, counts.values())),
             files=("results",) if ended else (),
-            created=_seconds(value.get("created_at")),
+            created=seconds_of(value.get("created_at")),
         )
-
-
-def _seconds(text: Any) -> float:
-    try:
-        return datetime.fromisoformat(str(text)).timestamp()
-    except ValueError:
-        return 0.0
 
 
 async def _body_parts(file: Path) -> AsyncIterator[bytes]:

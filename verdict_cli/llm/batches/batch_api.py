@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
@@ -21,6 +22,11 @@ from verdict_cli.llm.providers.secrets import model_secrets
 from verdict_cli.llm.providers.wire_protocol import ProtocolBodies, WireProtocol
 from verdict_cli.messages import Request
 from verdict_cli.model import Model
+
+BATCHES_A_PAGE = 100
+"""Batches in one page of a list."""
+CLOCKS_S = 600.0
+"""How far this machine's clock may be ahead of the provider's."""
 
 
 class BatchState(Struct, frozen=True):
@@ -135,8 +141,29 @@ class HttpBatchApi:
             return self._bodies.get(request, self.endpoint.name, mode)
         return self._protocol_bodies.get(request, self.protocol, self.endpoint.name, mode)
 
+    async def results(self, state: BatchState, to: Path) -> None:
+        """Write the files of results to one."""
+        for file in state.files:
+            await self.http.download(self.result_url(file), to)
+
+    def result_url(self, file: str) -> str:
+        """Where a file of results is."""
+        return self._url(f"/files/{file}/content")
+
+    def _url(self, path: str) -> str:
+        """The URL of a path beside that of ordinary calls."""
+        return sibling_url(self.endpoint.url, "/chat/completions", path)
+
     async def close(self) -> None:
         await self.http.close()
+
+
+def seconds_of(text: Any) -> float:
+    """The seconds since the epoch of a date and time, 0 for anything else."""
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def sibling_url(url: str, tail: str, path: str) -> str:

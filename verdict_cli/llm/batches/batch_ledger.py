@@ -7,20 +7,21 @@ that is killed between two lines leaves an intent whose batch can be looked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from uuid import uuid4
 
 import orjson
 
 from verdict_cli.errors import JournalError
-from verdict_cli.llm.batches.request_file import RequestFile, disk_errors, key_path
+from verdict_cli.llm.batches.request_file import RequestFile, disk_errors, key_path, result_path
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.model import Model
 from verdict_cli.run_facts import BatchFacts
+from verdict_cli.storage.journal.journal import sync_directory
 
 LEDGER = "batches.jsonl"
 REQUESTS = "batches"
@@ -88,18 +89,32 @@ class SentBatch:
         )
 
 
+class LedgerStore(Protocol):
+    """The place of a run's directory in an object store."""
+
+    def deliver(self, *names: str) -> None:
+        """Send files of the folder to the store."""
+
+    def withdraw(self, names: Iterable[str]) -> None:
+        """Remove files from the store."""
+
+
 @dataclass
 class BatchLedger:
-    """The batches of a run, by number, and the form of JSON requests that each model takes in batches."""
+    """The batches of a run, by number, and the form of JSON requests that each model takes in batches.
+
+    With ``store`` the folder is a copy: an event counts once it is in the store, and so are the requests before they are sent.
+    """
 
     folder: Path
     batches: dict[int, SentBatch] = field(default_factory=dict)
     modes: dict[str, JsonMode] = field(default_factory=dict)
+    store: LedgerStore | None = None
 
     @classmethod
-    def read(cls, folder: Path) -> BatchLedger:
+    def read(cls, folder: Path, store: LedgerStore | None = None) -> BatchLedger:
         """The ledger in a run's directory. A torn last line is left out. JournalError for a line that cannot be read."""
-        ledger = cls(folder)
+        ledger = cls(folder, store=store)
         try:
             lines = (folder / LEDGER).read_bytes().splitlines(keepends=True)
         except FileNotFoundError:
@@ -118,6 +133,8 @@ class BatchLedger:
     def clear(self) -> None:
         """Forget all batches, for a run that starts over."""
         (self.folder / LEDGER).unlink(missing_ok=True)
+        if self.store is not None:
+            self.store.withdraw([LEDGER])
         self.batches.clear()
         self.modes.clear()
         self.remove_unsent()
@@ -148,7 +165,9 @@ class BatchLedger:
         """Write the intent to send a request file, which is on disk."""
         number = self.next_number()
         file.move(self.request_file(number))
-        sync_folder(self.folder / REQUESTS)
+        sync_directory(self.folder / REQUESTS)
+        if self.store is not None:
+            self.store.deliver(*(f"{REQUESTS}/{path.name}" for path in (file.path, key_path(file.path))))
         self._write(
             {
                 "event": "intent",
@@ -185,8 +204,7 @@ class BatchLedger:
             }
         )
         path = self.request_file(batch.number)
-        for file in (path, key_path(path), result_path(path)):
-            file.unlink(missing_ok=True)
+        self._remove([path, key_path(path), result_path(path)])
 
     def choose_mode(self, model: str, mode: JsonMode) -> None:
         """Note the form in which a model takes requests for JSON."""
@@ -196,9 +214,14 @@ class BatchLedger:
     def remove_unsent(self) -> None:
         """Remove request files that no intent names: their requests are written again."""
         kept = {self.request_file(batch.number).stem for batch in self.in_flight}
-        for path in self._files():
-            if path.name.partition(".")[0] not in kept:
-                path.unlink(missing_ok=True)
+        self._remove([path for path in self._files() if path.name.partition(".")[0] not in kept])
+
+    def _remove(self, paths: list[Path]) -> None:
+        """Remove files of requests and results."""
+        for path in paths:
+            path.unlink(missing_ok=True)
+        if self.store is not None and paths:
+            self.store.withdraw(f"{REQUESTS}/{path.name}" for path in paths)
 
     def _files(self) -> Iterator[Path]:
         folder = self.folder / REQUESTS
@@ -249,24 +272,10 @@ class BatchLedger:
             finally:
                 os.close(descriptor)
             if new:
-                sync_folder(self.folder)
+                sync_directory(self.folder)
+        if self.store is not None:
+            self.store.deliver(LEDGER)
         self._apply(event)
-
-
-def result_path(file: Path) -> Path:
-    """Where the results of a request file's batch are kept while they are read."""
-    return file.with_suffix(".results")
-
-
-def sync_folder(folder: Path) -> None:
-    """Bring the names of a folder's files to the disk. Windows cannot sync directories."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _end_of_lines(descriptor: int) -> int:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from verdict_cli.errors import Rejected
-from verdict_cli.llm.batches.batch_api import BatchState, HttpBatchApi, ResultLine, sibling_url
+from verdict_cli.llm.batches.batch_api import (
+    BATCHES_A_PAGE,
+    CLOCKS_S,
+    BatchState,
+    HttpBatchApi,
+    ResultLine,
+    seconds_of,
+    sibling_url,
+)
 from verdict_cli.llm.batches.openai_batches import with_query
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import object_at, objects
 from verdict_cli.messages import Request
 
-_PAGE = 100
-_CLOCKS_S = 600.0
 _STATUS = {3: 400, 5: 404, 7: 403, 8: 429, 4: 504, 13: 500, 14: 503, 16: 401}
 """The HTTP status of each canonical error code that results state."""
 _ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED"})
@@ -50,21 +55,20 @@ class GeminiBatches(HttpBatchApi):
     async def recent(self, since: float) -> AsyncIterator[BatchState]:
         token = ""
         while True:
-            query = urlencode({"pageSize": _PAGE} | ({"pageToken": token} if token else {}))
+            query = urlencode({"pageSize": BATCHES_A_PAGE} | ({"pageToken": token} if token else {}))
             page = await self.http.get(with_query(self._url("/batches"), query))
             states = [self._state(each) for each in objects(page.get("operations") or page.get("batches"))]
             for state in states:
                 yield state
             token = str(page.get("nextPageToken") or "")
-            if not token or all(state.created and state.created < since - _CLOCKS_S for state in states):
+            if not token or all(state.created and state.created < since - CLOCKS_S for state in states):
                 return
 
     async def cancel(self, batch_id: str) -> None:
         await self.http.post(self._url(f"/{batch_id}:cancel"), {})
 
-    async def results(self, state: BatchState, to: Path) -> None:
-        for file in state.files:
-            await self.http.download(self._root(f"/download{self._version}/{file}:download?alt=media"), to)
+    def result_url(self, file: str) -> str:
+        return self._root(f"/download{self._version}/{file}:download?alt=media")
 
     def read(self, line: Any) -> ResultLine:
         custom_id = line.get("key") or object_at(line, "metadata")["key"]
@@ -100,7 +104,7 @@ class GeminiBatches(HttpBatchApi):
             files=(str(file),) if file else (),
             problem=str(error.get("message") or "") if status == "FAILED" else "",
             tag=str(about.get("displayName") or ""),
-            created=_seconds(about.get("createTime")),
+            created=seconds_of(about.get("createTime")),
         )
 
 
@@ -114,10 +118,3 @@ def _name_of(value: Any) -> str:
 def _number(value: Any) -> int:
     """A count, which Google's JSON writes as text."""
     return int(value) if str(value).isdigit() else 0
-
-
-def _seconds(text: Any) -> float:
-    try:
-        return datetime.fromisoformat(str(text)).timestamp()
-    except ValueError:
-        return 0.0

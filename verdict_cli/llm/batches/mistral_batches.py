@@ -11,15 +11,13 @@ from urllib.parse import urlencode
 import orjson
 
 from verdict_cli.llm.batches import batch_settings
-from verdict_cli.llm.batches.batch_api import BatchState, HttpBatchApi, ResultLine, sibling_url
+from verdict_cli.llm.batches.batch_api import BATCHES_A_PAGE, CLOCKS_S, BatchState, HttpBatchApi, ResultLine
 from verdict_cli.llm.batches.openai_batches import TAG, created_id, openai_result, with_query
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import count, object_at, objects
 from verdict_cli.messages import Request
 
 _ENDED = frozenset({"SUCCESS", "FAILED", "TIMEOUT_EXCEEDED", "CANCELLED"})
-_PAGE = 100
-_CLOCKS_S = 600.0
 _MOST_HOURS = 168
 """The longest that a job may take, by the API."""
 
@@ -57,27 +55,22 @@ class MistralBatches(HttpBatchApi):
     async def recent(self, since: float) -> AsyncIterator[BatchState]:
         page = 0
         while True:
-            query = urlencode({"page": page, "page_size": _PAGE})
+            query = urlencode({"page": page, "page_size": BATCHES_A_PAGE})
             found = await self.http.get(with_query(self._url("/batch/jobs"), query))
             states = [self._state(each) for each in objects(found.get("data"))]
             for state in states:
                 yield state
-            if len(states) < _PAGE or all(state.created and state.created < since - _CLOCKS_S for state in states):
+            if len(states) < BATCHES_A_PAGE or all(
+                state.created and state.created < since - CLOCKS_S for state in states
+            ):
                 return
             page += 1
 
     async def cancel(self, batch_id: str) -> None:
         await self.http.post(self._url(f"/batch/jobs/{batch_id}/cancel"), {})
 
-    async def results(self, state: BatchState, to: Path) -> None:
-        for file in state.files:
-            await self.http.download(self._url(f"/files/{file}/content"), to)
-
     def read(self, line: Any) -> ResultLine:
         return openai_result(line)
-
-    def _url(self, path: str) -> str:
-        return sibling_url(self.endpoint.url, "/chat/completions", path)
 
     def _state(self, value: Any) -> BatchState:
         status = str(value.get("status") or "")

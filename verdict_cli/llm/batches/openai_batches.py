@@ -8,7 +8,14 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from verdict_cli.errors import Rejected
-from verdict_cli.llm.batches.batch_api import BatchState, HttpBatchApi, ResultLine, sibling_url
+from verdict_cli.llm.batches.batch_api import (
+    BATCHES_A_PAGE,
+    CLOCKS_S,
+    BatchState,
+    HttpBatchApi,
+    ResultLine,
+    sibling_url,
+)
 from verdict_cli.llm.model_families import provider_of
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import count, object_at, objects
@@ -19,9 +26,6 @@ TAG = "verdict"
 """The key of a batch's metadata."""
 _ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 _UNPAID = frozenset({"batch_expired", "batch_cancelled"})
-_PAGE = 100
-_CLOCKS_S = 600.0
-"""How far this machine's clock may be ahead of the provider's."""
 
 
 class OpenAIBatches(HttpBatchApi):
@@ -55,12 +59,12 @@ class OpenAIBatches(HttpBatchApi):
     async def recent(self, since: float) -> AsyncIterator[BatchState]:
         after = ""
         while True:
-            query = urlencode({"limit": _PAGE} | ({"after": after} if after else {}))
+            query = urlencode({"limit": BATCHES_A_PAGE} | ({"after": after} if after else {}))
             page = await self.http.get(with_query(self._url("/batches"), query))
             states = [self._state(each) for each in objects(page if isinstance(page, list) else page.get("data"))]
             for state in states:
                 yield state
-            if not states or (states[-1].created and states[-1].created < since - _CLOCKS_S):
+            if not states or (states[-1].created and states[-1].created < since - CLOCKS_S):
                 return
             if isinstance(page, list) or not page.get("has_more"):
                 return
@@ -68,10 +72,6 @@ class OpenAIBatches(HttpBatchApi):
 
     async def cancel(self, batch_id: str) -> None:
         await self.http.post(self._url(f"/batches/{batch_id}/cancel"), {})
-
-    async def results(self, state: BatchState, to: Path) -> None:
-        for file in state.files:
-            await self.http.download(self._url(f"/files/{file}/content"), to)
 
     def read(self, line: Any) -> ResultLine:
         return openai_result(line)

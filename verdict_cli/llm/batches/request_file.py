@@ -124,6 +124,11 @@ def key_path(path: Path) -> Path:
     return path.with_suffix(".keys")
 
 
+def result_path(path: Path) -> Path:
+    """Where the results of a request file's batch are kept while they are read."""
+    return path.with_suffix(".results")
+
+
 def read_keys(path: Path) -> Iterator[RequestKey]:
     """The keys of a request file, in its order."""
     with key_path(path).open("rb") as keys:

@@ -54,6 +54,10 @@ class Spending:
         else:
             self.spent_usd += cost_usd
 
+    def spend(self, usd: float) -> None:
+        """Count dollars, and learn what others have spent where the budget is shared."""
+        self.spent_usd += usd
+
     async def reserve(self, worst_usd: float | None, halted: Callable[[], bool] = lambda: False) -> float:
         """Reserve the worst case of a call (None: unknown), waiting for calls in flight where the budget has no room.
 

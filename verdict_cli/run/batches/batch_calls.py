@@ -30,6 +30,11 @@ class WaveJournal:
     ) -> JournalEntry | None:
         return self._journal.recall(row, node, call, attempt, item, content)
 
+    def has(self, request: Request, *, opened: bool = False) -> bool:
+        """Whether it has the attempt; with ``opened``, whether it had it before this process."""
+        row = request.row
+        return self._journal.has(row.key, request.node, request.call, request.attempt, row.item, opened=opened)
+
     def append(self, entry: JournalEntry) -> None:
         self.include([entry])
 
@@ -42,7 +47,8 @@ class BatchCalls:
     """Answers calls from the journal and the cache. Of the others, those of batched models are parked, and the rest are made
     by ``ask`` in the ordinary way.
 
-    ``ask_models`` makes a call without the journal. ``parker`` collects the wave; without one no call is parked or made.
+    ``ask_models`` makes a call without the journal. ``parker`` collects the wave; without one no call is parked or made. With
+    ``retry_failed``, `retry` says which failed calls get another attempt.
     """
 
     def __init__(
@@ -55,29 +61,40 @@ class BatchCalls:
         rename: Callable[[str], str] | None,
         *,
         updated: bool,
+        retry_failed: bool = False,
     ) -> None:
         self._options, self._journal, self._ask, self._ask_models = options, journal, ask, ask_models
         self._store, self._rename, self._keys = store, rename, CacheKeys()
         self._ask_batched = replay_journal(self._ask_or_park, journal, as_recorded=True, updated=updated)
+        self._ask_known = replay_journal(ask, journal, updated=updated)
         self.parker: CallParker | None = None
+        self.retry = self._retry if retry_failed else None
 
     async def ask(self, request: Request) -> Reply:
         """The reply to a call. Raises ParkedError for one that waits for a batch."""
         if not self._options.takes(request.model):
-            if self.parker is None and not self._is_known(request):
-                raise ParkedError("the run has ended")
-            return await self._ask(request)
+            if self._entry(request, request.attempt) is None:
+                if self.parker is None:
+                    raise ParkedError("the run has ended")
+                return await self._ask(request)
+            reply = await self._ask_known(request)
+            return replace(reply, recalled=reply.recalled and self._journal.has(request, opened=True))
         reply = await self._ask_batched(request)
         # The run that sent a batch is the one that paid for it, however often it was started again.
         return replace(reply, recalled=False) if reply.recalled else reply
 
     def again(self, request: Request) -> bool:
-        """Whether a call whose attempts have failed is sent again: its last one was not answered, and cost nothing."""
-        return (
+        """Whether a call whose attempts have failed has another one: it was made, or the last one was not answered by a batch, and
+        cost nothing."""
+        return self._journal.has(request) or (
             self._options.takes(request.model)
             and request.attempt < MOST_ATTEMPTS
             and self._was_unanswered(request, request.attempt - 1)
         )
+
+    def _retry(self, request: Request) -> bool:
+        """As `again`, in a row that failed: also where an earlier process made the last attempt."""
+        return self.again(request) or self._journal.has(replace(request, attempt=request.attempt - 1), opened=True)
 
     async def _ask_or_park(self, request: Request) -> Reply:
         if self.parker is None:
@@ -99,12 +116,12 @@ class BatchCalls:
         return replace(request, node=rename(request.node), written=request.written and rename(request.written))
 
     def _was_unanswered(self, request: Request, attempt: int) -> bool:
+        entry = self._entry(request, attempt)
+        return entry is not None and entry.retryable and entry.reply is None
+
+    def _entry(self, request: Request, attempt: int) -> JournalEntry | None:
         row = request.row
         entry = self._journal.recall(row.key, request.node, request.call, attempt, row.item)
         if entry is None and (content := content_digest(request)):
             entry = self._journal.recall("", request.node, request.call, attempt, content=content)
-        return entry is not None and entry.retryable and entry.reply is None
-
-    def _is_known(self, request: Request) -> bool:
-        row = request.row
-        return self._journal.recall(row.key, request.node, request.call, request.attempt, row.item) is not None
+        return entry

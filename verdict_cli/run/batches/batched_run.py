@@ -28,8 +28,6 @@ from verdict_cli.run.batches.wave_runner import WaveRunner
 from verdict_cli.run.job import Halt, RunJob
 from verdict_cli.run.model_client import ModelClient, has_alternative
 from verdict_cli.run.progress import Progress, RunStats
-from verdict_cli.storage.datasets.read import stream_rows
-from verdict_cli.storage.journal.digest_index import number_duplicates
 from verdict_cli.storage.journal.entry import JournalEntry, decode_entry
 from verdict_cli.storage.journal.journal import Journal
 
@@ -46,10 +44,14 @@ class BatchedRun:
     outcome: WaveOutcome
 
     @classmethod
-    def open(cls, job: RunJob, journal: Journal, client: ModelClient, halt: Halt) -> BatchedRun:
-        """The waves of a run whose journal is open."""
+    def open(
+        cls, job: RunJob, journal: Journal, client: ModelClient, halt: Halt, rows: Callable[[], Iterable[Row]]
+    ) -> BatchedRun:
+        """The waves of a run whose journal is open. ``rows`` gives all of its rows, each time from the first."""
         folder = job.directory.path
-        ledger = BatchLedger(folder) if job.fresh else BatchLedger.read(folder)
+        ledger = (
+            BatchLedger(folder, store=job.directory) if job.fresh else BatchLedger.read(folder, store=job.directory)
+        )
         if job.fresh:
             ledger.clear()
         nodes = dict(job.start.nodes)
@@ -66,9 +68,16 @@ class BatchedRun:
         stop = StopSignal(wave_halt.is_set, wave_halt.fail, job.directory.confirm_lease)
         chain = client.chain(job.spans, stop, options, job.rename_unit)
         calls = BatchCalls(
-            job.batches, recorded, chain.ask, chain.ask_models, client.store, job.rename_unit, updated=job.update
+            job.batches,
+            recorded,
+            chain.ask,
+            chain.ask_models,
+            client.store,
+            job.rename_unit,
+            updated=job.update,
+            retry_failed=job.retry_failed,
         )
-        budget = WaveBudget(client.spending)
+        budget = WaveBudget(client.wave_spending)
         _count_recorded(_journal_entries(job), client.spending)
         context = Context(
             calls.ask, seed=job.start.seed, forget=chain.forget, again=calls.again, slots=EntrySlots(job.concurrency)
@@ -80,12 +89,12 @@ class BatchedRun:
             collector,
             budget,
             open_api=open_batch_api if target is None else partial(_open_file, target),
-            on_change=lambda: job.directory.write_facts(replace(job.start, batches=ledger.facts)),
+            on_change=lambda: None if job.start.part_rows else _write_batches(job, ledger),
             warn=job.warn,
         )
         waves = WaveRunner(
             job.plan,
-            lambda: _rows(job),
+            rows,
             nodes,
             calls,
             context,
@@ -116,25 +125,33 @@ class BatchedRun:
 
 
 async def run_waves(
-    job: RunJob, journal: Journal, client: ModelClient, halt: Halt, stats: RunStats, show: Callable[[Progress], None]
+    job: RunJob,
+    journal: Journal,
+    client: ModelClient,
+    halt: Halt,
+    stats: RunStats,
+    show: Callable[[Progress], None],
+    rows: Callable[[], Iterable[Row]],
 ) -> BatchedRun | None:
-    """Where a run sends its calls as batches: have all of them answered before rows are written. None for another run."""
+    """Where a run sends its calls as batches: have all of them answered before rows are written. None for another run.
+
+    ``rows`` gives all of its rows, each time from the first.
+    """
     if client.recorded or not sends_batches(job.plan, job.batches):
         return None
-    batched = BatchedRun.open(job, journal, client, halt)
+    batched = BatchedRun.open(job, journal, client, halt, rows)
     await batched.run(client, stats, show)
     if batched.outcome.interrupted:
         halt.continue_after_stop()
     return batched
 
 
+def _write_batches(job: RunJob, ledger: BatchLedger) -> None:
+    job.directory.write_facts(replace(job.start, batches=ledger.facts))
+
+
 def _open_file(target: Path, model: Model) -> BatchApi:
     return FileBatches(model, target)
-
-
-def _rows(job: RunJob) -> Iterable[Row]:
-    rows: Iterable[Row] = number_duplicates(stream_rows(job.dataset, job.data.selection))
-    return rows if job.transform_row is None else map(job.transform_row, rows)
 
 
 def _journal_entries(job: RunJob) -> Iterator[JournalEntry]:

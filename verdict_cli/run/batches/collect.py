@@ -10,9 +10,9 @@ from pathlib import Path
 
 from verdict_cli.errors import Refused, VerdictError
 from verdict_cli.llm.batches.batch_api import BatchApi, BatchState
-from verdict_cli.llm.batches.batch_ledger import BatchLedger, SentBatch, TokenCounts, result_path
+from verdict_cli.llm.batches.batch_ledger import BatchLedger, SentBatch, TokenCounts
 from verdict_cli.llm.batches.read_results import Outcome, failed_entry, read_result, result_lines, unanswered
-from verdict_cli.llm.batches.request_file import RequestKey, read_keys
+from verdict_cli.llm.batches.request_file import RequestKey, read_keys, result_path
 from verdict_cli.llm.middleware.cache import is_storable
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.circuit_breaker import MAX_REJECTIONS

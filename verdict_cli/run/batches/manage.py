@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import re
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from verdict_cli.errors import ProviderError, Refused, UsageError
 from verdict_cli.llm.batches import open_batch_api
 from verdict_cli.llm.batches.batch_api import BatchApi, BatchState
-from verdict_cli.llm.batches.batch_ledger import LOST, BatchLedger, SentBatch
+from verdict_cli.llm.batches.batch_ledger import LEDGER, LOST, REQUESTS, BatchLedger, SentBatch
 from verdict_cli.llm.batches.file_batches import TO_FILE, FileBatches
 from verdict_cli.run.batches.batch_calls import WaveJournal
 from verdict_cli.run.batches.collect import CollectedBatch, Collector
 from verdict_cli.run.batches.submit import Submitter
 from verdict_cli.run.event_loop import loop_factory
+from verdict_cli.run.part_layout import PARTS
 from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.storage.object_store.folder import is_remote_url, path_of
 
 T = TypeVar("T")
 CANCELLED = "cancelled"
@@ -31,17 +36,94 @@ class LiveBatch:
     error: str = ""
 
 
-class RunBatches:
-    """The batches of one run's directory."""
+@contextmanager
+def open_batches(run: str, *, change: bool = True) -> Iterator[RunBatches]:
+    """The batches of the run in a directory, a path or a URL. ``change``: they are not only looked at, so that no run may be
+    writing to a directory in a store. UsageError where there is no run."""
+    if not is_remote_url(run):
+        yield RunBatches(RunDirectory(Path(path_of(run))))
+        return
+    directory = RunDirectory.open_url(run)
+    with ExitStack() as stack:
+        if change:
+            stack.enter_context(directory.lock())
+        else:
+            directory = RunDirectory(Path(stack.enter_context(TemporaryDirectory(prefix="verdict-"))), directory.remote)
+        assert directory.remote is not None
+        folder = directory.remote.folder
+        needed = [name for place in ("run.json", LEDGER, REQUESTS, PARTS) for name in folder.names(place)]
+        folder.fetch_all([name for name in needed if _NEEDED.fullmatch(name)], directory.path)
+        yield RunBatches(directory)
 
-    def __init__(self, folder: Path) -> None:
-        self.directory = RunDirectory(folder)
-        if self.directory.facts() is None:
-            raise UsageError(f"{folder} is not the directory of a run", hint="name the directory that --out named")
-        self.ledger = BatchLedger.read(folder)
+
+_NEEDED = re.compile(rf"run\.json|({PARTS}/[0-9]{{6,}}/)?({re.escape(LEDGER)}|{REQUESTS}/.*)")
+
+
+class RunBatches:
+    """The batches of one run's directory, and of its parts."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self.directory = directory
+        if directory.facts() is None:
+            raise UsageError(
+                f"{directory.display_name} is not the directory of a run", hint="name the directory that --out named"
+            )
+        self._folders = [FolderBatches(folder) for folder in batch_folders(directory)]
+
+    @property
+    def in_flight(self) -> int:
+        """How many batches are in flight."""
+        return sum(len(folder.ledger.in_flight) for folder in self._folders)
 
     def look(self) -> list[LiveBatch]:
         """Every batch, those in flight as their provider describes them now."""
+        return [live for folder in self._folders for live in folder.look()]
+
+    def cancel(self) -> tuple[int, list[str]]:
+        """Cancel every batch in flight: how many, and the messages of those that could not be.
+
+        What a provider had answered before is collected by the next run. A batch that was never acknowledged is looked for
+        first, for which no run may be writing to the directory.
+        """
+        cancelled = [folder.cancel() for folder in self._folders]
+        self._note()
+        return sum(count for count, _ in cancelled), [error for _, errors in cancelled for error in errors]
+
+    def fetch(self) -> list[CollectedBatch]:
+        """Collect the batches that have ended into the journal. JournalError while a run is writing to it."""
+        found = [collected for folder in self._folders for collected in folder.fetch()]
+        self._note()
+        return found
+
+    def import_results(self, results: Path) -> list[CollectedBatch]:
+        """Read the results of exported requests into the journal. UsageError where they belong to none."""
+        found = [collected for folder in self._folders[:1] for collected in folder.import_results(results)]
+        self._note()
+        return found
+
+    def _note(self) -> None:
+        """Bring `run.json` up to date."""
+        facts = self.directory.facts()
+        if facts is not None:
+            batches = tuple(each for folder in self._folders for each in folder.ledger.facts)
+            self.directory.write_facts(replace(facts, batches=batches))
+
+
+def batch_folders(directory: RunDirectory) -> list[RunDirectory]:
+    """A run's directory, and those of its parts that have sent batches."""
+    ledgers = sorted(directory.path.glob(f"{PARTS}/*/{LEDGER}"))
+    return [directory, *(directory.below(f"{PARTS}/{path.parent.name}") for path in ledgers)]
+
+
+class FolderBatches:
+    """The batches of one ledger, in a run's directory or in that of a part."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self.directory = directory
+        self.ledger = BatchLedger.read(directory.path, store=directory)
+
+    def look(self) -> list[LiveBatch]:
+        """As `RunBatches.look`."""
 
         async def one(batch: SentBatch, api: BatchApi) -> LiveBatch:
             try:
@@ -53,11 +135,7 @@ class RunBatches:
         return [found.get(batch.number, LiveBatch(batch)) for batch in self.ledger.batches.values()]
 
     def cancel(self) -> tuple[int, list[str]]:
-        """Cancel every batch in flight: how many, and the messages of those that could not be.
-
-        What a provider had answered before is collected by the next run. A batch that was never acknowledged is looked for
-        first, for which no run may be writing to the directory.
-        """
+        """As `RunBatches.cancel`."""
         errors: list[str] = []
 
         async def one(batch: SentBatch, api: BatchApi) -> bool:
@@ -76,11 +154,10 @@ class RunBatches:
             finally:
                 journal.close()
         count += sum(_run(self._each(one)).values())
-        self._note()
         return count, errors
 
     def fetch(self) -> list[CollectedBatch]:
-        """Collect the batches that have ended into the journal. JournalError while a run is writing to it."""
+        """As `RunBatches.fetch`."""
         journal = self.directory.open_journal({})
         try:
             collector = Collector(self.ledger, WaveJournal(journal, {}), journal.flush)
@@ -92,11 +169,10 @@ class RunBatches:
             found = [each for each in _run(self._each(one)).values() if each is not None]
         finally:
             journal.close()
-        self._note()
         return found
 
     def import_results(self, results: Path) -> list[CollectedBatch]:
-        """Read the results of exported requests into the journal. UsageError where they belong to none."""
+        """As `RunBatches.import_results`."""
         if not results.is_file():
             raise UsageError(f"{results} is not a file", hint="name the results of the exported requests")
         waiting = [batch for batch in self.ledger.in_flight if batch.provider == TO_FILE]
@@ -108,7 +184,6 @@ class RunBatches:
             found = _run(self._import(collector, waiting, results))
         finally:
             journal.close()
-        self._note()
         if not found:
             raise UsageError(
                 f"{results} has no result of the requests that {self.directory.path} exported",
@@ -156,12 +231,6 @@ class RunBatches:
                 finally:
                     await api.close()
         return found
-
-    def _note(self) -> None:
-        """Bring `run.json` up to date."""
-        facts = self.directory.facts()
-        if facts is not None:
-            self.directory.write_facts(replace(facts, batches=self.ledger.facts))
 
 
 def first_refusal(collected: list[CollectedBatch]) -> Refused | None:

@@ -55,6 +55,7 @@ class WaveBudget:
         All of a wave, or none: then BudgetError. Only while the length of a model's replies is not known, a part that fits by
         a cautious guess is sent, from which it is learned.
         """
+        self.spending.spend(0.0)
         self.spending.check()
         budget = self.spending.budget_usd
         if budget is None:
@@ -78,11 +79,11 @@ class WaveBudget:
 
     def reserve(self, expected_usd: float) -> None:
         """Count what a batch in flight is expected to cost."""
-        self.spending.spent_usd += expected_usd
+        self.spending.spend(expected_usd)
 
     def settle(self, expected_usd: float, cost_usd: float | None) -> None:
         """Count what a batch cost in place of what was expected."""
-        self.spending.spent_usd += (cost_usd or 0.0) - expected_usd
+        self.spending.spend((cost_usd or 0.0) - expected_usd)
 
     def _spent(self, total: float, room: float) -> BudgetError:
         return BudgetError(

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from time import monotonic
 
-from verdict_cli.errors import VerdictError
+from verdict_cli.errors import PinnedError, VerdictError
 from verdict_cli.llm.batches import batch_settings
 from verdict_cli.llm.batches.batch_ledger import REQUESTS
 from verdict_cli.llm.batches.parking import CallParker, ParkedError
-from verdict_cli.messages import Row
+from verdict_cli.messages import Call, Output, Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.batches.batch_calls import BatchCalls
@@ -97,13 +98,27 @@ class WaveRunner:
         """Run every row that is not done, as far as recorded replies allow."""
         context = self._context
         try:
-            context.pinned, _ = await run_pinned(self._plan, context)
+            context.pinned, _ = await self._run_pinned(context)
         except ParkedError:
             return
         places = enumerate(self._rows())
         async with asyncio.TaskGroup() as group:
             for _ in range(self._concurrency):
                 group.create_task(self._work(places, context))
+
+    async def _run_pinned(self, context: Context) -> tuple[dict[int, Output | None], tuple[Call, ...]]:
+        try:
+            return await run_pinned(self._plan, context)
+        except PinnedError:
+            if self._calls.retry is None:
+                raise
+        return await run_pinned(self._plan, replace(context, again=self._calls.retry))
+
+    async def _run_row(self, row: Row, context: Context) -> None:
+        """Run a row; with `--retry-failed` again with the failed calls, if it failed. Raises ParkedError."""
+        result = await run_row(self._plan, row, context)
+        if result.failure is not None and self._calls.retry is not None:
+            await run_row(self._plan, row, replace(context, again=self._calls.retry))
 
     async def _work(self, places: Iterable[tuple[int, Row]], context: Context) -> None:
         yielded = monotonic()
@@ -114,7 +129,7 @@ class WaveRunner:
                 self._is_done.extend(bytes(1024 + place))
             if not self._is_done[place]:
                 try:
-                    await run_row(self._plan, row, context)
+                    await self._run_row(row, context)
                     self._is_done[place] = 1
                     self.done += 1
                 except ParkedError:

@@ -172,6 +172,11 @@ class Coordinator:
         if ended is not None:
             _add(self._units, ended.units)
 
+    async def spend(self, usd: float) -> float:
+        """Count what a worker spends on batches; return what the run has spent."""
+        self._spending.spend(usd)
+        return self._spending.spent_usd
+
     async def stop(self) -> None:
         """Have all workers stop."""
         self._stopped = True
@@ -198,6 +203,8 @@ class Coordinator:
                 cost_usd=None if whole.cost_usd is None or part.cost_usd is None else whole.cost_usd + part.cost_usd,
             )
             _add(units, part.units)
+            if part.batches is not None:
+                whole = replace(whole, batches=part.batches.plus(whole.batches))
         return replace(whole, units=units)
 
     def _admit(self, worker: _Worker, requests: Sequence[PermitRequest]) -> None:

@@ -11,6 +11,7 @@ import re
 import shutil
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from verdict_cli.run.job import RunJob
 from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.run.run_directory import RunDirectory, output_errors
 from verdict_cli.storage.journal.digest_index import DigestIndex
-from verdict_cli.storage.journal.entry import decode_entry
+from verdict_cli.storage.journal.entry import JournalEntry, decode_entry
 from verdict_cli.storage.journal.journal import Journal
 from verdict_cli.storage.journal.segments import lock_file
 
@@ -32,6 +33,8 @@ PINNED = "pinned"
 _FOLDER = re.compile(rf"[0-9]{{6,}}|{PINNED}")
 _SENT = re.compile(r"[^/]+/journal/")
 """Objects of journal lines that workers have put into a store."""
+_SENT_OF_PART = re.compile(r"[^/]+/journal(?:/|\.jsonl$)")
+"""As `_SENT`, of a run in parts: its finished parts have their lines in one object, which no other journal has."""
 LEFT_S = 20.0
 """How long workers whose run was killed may still write."""
 _POLL_S = 0.1
@@ -77,8 +80,7 @@ def partition_journal(
                     buffer[name].append(line)
                     buffered += len(line)
                 continue
-            if entry.reply is not None and nodes.get(entry.node) == entry.fingerprint:
-                spent += entry.reply.cost_usd or 0.0
+            spent += _cost(entry, nodes)
             name = PINNED if part is None else partition_name(part)
             if only is None or name in only:
                 buffer[name].append(line)
@@ -90,38 +92,48 @@ def partition_journal(
     return spent
 
 
-async def recover_partitions(job: RunJob, journal: Journal) -> None:
-    """Merge the partitions that an earlier run left behind, and remove them."""
+async def recover_partitions(job: RunJob, journal: Journal, *, of_parts: bool = False) -> None:
+    """Merge the partitions, or the parts, that an earlier run left behind, and remove them."""
     if not job.fresh:
-        await merge_partitions(job.directory, journal)
+        await merge_partitions(job.directory, journal, of_parts=of_parts)
     clear_partitions(job.directory)
 
 
-async def merge_partitions(run: RunDirectory, into: Journal) -> None:
-    """Append to the run's journal the lines that are new in the partitions'."""
-    for folder in sorted((run.path / PARTITION_FOLDER).glob("*")):
+async def merge_partitions(run: RunDirectory, into: Journal, *, of_parts: bool = False, only: str = "*") -> None:
+    """Append to the run's journal the lines that are new in the partitions', or all lines of its parts; of one partition where
+    ``only`` is its name."""
+    for folder in sorted((run.path / PARTITION_FOLDER).glob(only)):
         if not _FOLDER.fullmatch(folder.name):
             continue
-        with RunDirectory(folder).journal.open("ab") as journal:
-            await _wait_for_lock(journal.fileno(), folder)
-            into.include(_new_lines(folder))
+        await wait_for_workers(RunDirectory(folder).journal)
+        into.include(_new_lines(folder))
     if run.remote:
         remote = run.remote.folder.below(PARTITION_FOLDER)
-        for content in remote.read_all(filter(_SENT.match, remote.names())):
+        sent = _SENT_OF_PART if of_parts else _SENT
+        for content in remote.read_all(filter(sent.match, remote.names(only.strip("*")))):
             into.include(content.splitlines(keepends=True))
     await into.flush()
 
 
-async def _wait_for_lock(journal: int, folder: Path) -> None:
-    """Wait until no worker writes to the partition: Ray may take a moment to end the workers of a dead run."""
-    for _ in range(round(LEFT_S / _POLL_S)):
-        if lock_file(journal):
-            return
-        await asyncio.sleep(_POLL_S)
+async def wait_for_workers(journal: Path) -> None:
+    """Wait until no worker writes to a partition's journal: Ray may take a moment to end the workers of a dead run."""
+    with journal.open("ab") as file:
+        for _ in range(round(LEFT_S / _POLL_S)):
+            if lock_file(file.fileno()):
+                return
+            await asyncio.sleep(_POLL_S)
     raise JournalError(
-        f"a worker of an earlier run is still writing to {folder}",
+        f"a worker of an earlier run is still writing to {journal.parent}",
         hint="wait until Ray has ended it (`ray list tasks`), and give the same command again",
     )
+
+
+def clear_partition(run: RunDirectory, name: str) -> None:
+    """Remove one partition."""
+    with output_errors(run.path):
+        shutil.rmtree(run.path / PARTITION_FOLDER / name, ignore_errors=True)
+    if run.remote:
+        run.remote.folder.remove_folder(f"{PARTITION_FOLDER}/{name}")
 
 
 def clear_partitions(run: RunDirectory) -> None:
@@ -130,9 +142,9 @@ def clear_partitions(run: RunDirectory) -> None:
         for folder in (run.path / PARTITION_FOLDER, run.results, run.calls):
             if folder.is_dir():
                 shutil.rmtree(folder)
-    if run.remote:
-        remote = run.remote.folder.below(PARTITION_FOLDER)
-        remote.remove(remote.names())
+    for name in (PARTITION_FOLDER, run.results.name, run.calls.name):
+        if run.remote:
+            run.remote.folder.remove_folder(name)
 
 
 def _write_lines(parts: Path, buffer: dict[str, list[bytes]]) -> None:
@@ -145,6 +157,21 @@ def _write_lines(parts: Path, buffer: dict[str, list[bytes]]) -> None:
                 end = file.tell()
             (folder / COPIED).write_text(str(end))
     buffer.clear()
+
+
+def paid_usd(lines: Iterable[bytes], nodes: Mapping[str, str]) -> float:
+    """What the calls of a journal's lines have cost, of units that are as they were."""
+    spent = 0.0
+    for line in lines:
+        with suppress(ValueError):
+            spent += _cost(decode_entry(line), nodes)
+    return spent
+
+
+def _cost(entry: JournalEntry, nodes: Mapping[str, str]) -> float:
+    if entry.reply is None or nodes.get(entry.node) != entry.fingerprint:
+        return 0.0
+    return entry.reply.cost_usd or 0.0
 
 
 def _new_lines(folder: Path) -> Iterator[bytes]:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from verdict_cli.errors import UsageError, VerdictError, WorkerError
+from verdict_cli.errors import VerdictError, WorkerError
 from verdict_cli.messages import Output, Row
-from verdict_cli.plan.node import Plan
+from verdict_cli.run.batches.batch_options import sends_batches
 from verdict_cli.run.event_loop import loop_factory
-from verdict_cli.run.job import GRACE_S, Partition, RunJob, Stop, join_partitions
+from verdict_cli.run.job import GRACE_S, Partition, PartitionResult, RunJob, Stop, join_partitions
 from verdict_cli.run.local import TICK_S
 from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.run.ray.coordinator import Coordinator
@@ -28,6 +25,7 @@ from verdict_cli.run.ray.partition import (
     partition_name,
     recover_partitions,
 )
+from verdict_cli.run.ray.ray_cluster import connected
 from verdict_cli.run.ray.worker import WorkerOptions, WorkerResult, fetch_tables, judge_partition, pipeline_files
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.run_metadata import changed_dataset, finish_run, start_run
@@ -40,6 +38,8 @@ MOST_ROWS_A_PARTITION = 5000
 FEWEST_ROWS_A_PARTITION = 32
 PARTITIONS_A_WORKER = 4
 """At least so many, where there are enough rows, so that all workers end at about the same time."""
+BATCHED_AT_ONCE = 4
+"""Partitions a processor that send batches: they wait most of the time."""
 AHEAD = 2
 """Partitions a worker that Ray has at a time: only their rows are held in memory."""
 TRIES = 20
@@ -47,88 +47,108 @@ TRIES = 20
 MOST_WORKERS = 10_000
 
 
-def check_ray(plan: Plan, directory: RunDirectory) -> None:
-    """UsageError where Ray cannot run the plan."""
-    if any(node.code for node in plan.nodes):
-        raise UsageError(
-            "a pipeline with Python functions or unit types of --allow-code cannot be sent to Ray's workers",
-            hint="run it with --engine local",
-        )
-    if directory.display_name.startswith("memory:"):
-        raise UsageError(
-            f"{directory.display_name} is this process's memory, which Ray's workers cannot reach",
-            hint="give --out a path, or the URL of a store",
-        )
-    try:
-        import ray  # noqa: F401
-    except ImportError:
-        raise UsageError("--engine ray needs Ray", hint="in a checkout of verdict: pip install '.[ray]'") from None
-
-
 def run_on_ray(job: RunJob, stop: Stop, show: Callable[[Progress], None], *, address: str | None = None) -> RunFacts:
     """As `run_locally`, on the Ray at the address, else on one on this machine that ends with the run.
 
     The workers must reach the run's directory by the same path. Raises what `run_locally` raises, and WorkerError.
     """
+    from verdict_cli.run.ray.ray_parts import RayPartsRun
+
+    run = (RayPartsRun if job.start.part_rows else RayRun)(job, stop, show)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_RayRun(job, stop, show).go(address))
+        return runner.run(run.go(address))
 
 
-class _RayRun:
+class RayRun:
+    """A run whose rows are in partitions that are joined at its end."""
+
     def __init__(self, job: RunJob, stop: Stop, show: Callable[[Progress], None]) -> None:
-        self.job, self.stop, self.show = job, stop, show
+        self.job = job
+        self.stop = stop
+        self.show = show
         self.parts = job.directory.path.resolve() / PARTITION_FOLDER
         self.stats = RunStats(job.data.rows)
         self.error: VerdictError | None = None
         self.started: list[str] = []
         self.pinned: dict[int, Output | None] = {}
+        self.waiting = False
+        """Whether batches of a partition are in flight."""
 
     async def go(self, address: str | None) -> RunFacts:
         """Open the journal, work, and close it whatever happened."""
-        job = self.job
         self.halt = self.stop.bind()
-        journal = job.directory.open_journal(job.start.nodes, fresh=job.fresh)
+        self.journal = self.job.directory.open_journal(self.job.start.nodes, fresh=self.job.fresh)
         try:
-            start_run(job)
-            await recover_partitions(job, journal)
+            await self.claim()
             try:
                 with connected(address) as workers:
-                    await self._work(workers, resumed=len(journal) > 0)
+                    await self._work(workers)
             finally:
-                await merge_partitions(job.directory, journal)
-            folders = [RunDirectory(self.parts / name) for name in self.started]
-            ended = [Partition((), 0, folder) for folder in folders if folder.results.exists()]
-            join_partitions(ended, job.directory, job.plan, job.data.columns)
-            if self.stats.done == job.data.rows and self.error is None:
-                self.error = changed_dataset(job)
-            complete = self.stats.done == job.data.rows and self.error is None
-            facts = finish_run(job, self.stats, complete=complete)
-            clear_partitions(job.directory)
+                await self.gather()
+            facts = self.conclude()
         finally:
             self.stop.release()
-            journal.close()
+            self.journal.close()
         if self.error is not None:
             raise self.error
         return facts
 
+    async def claim(self) -> None:
+        """Write the run's facts into its directory. JournalError when it belongs to another run."""
+        start_run(self.job)
+        await recover_partitions(self.job, self.journal)
+
+    async def deal(self, workers: int) -> float:
+        """Prepare the partitions for so many workers; return what their calls have cost in USD."""
+        rows = self.job.data.rows
+        self.size = min(
+            MOST_ROWS_A_PARTITION, max(FEWEST_ROWS_A_PARTITION, -(-rows // (workers * PARTITIONS_A_WORKER)))
+        )
+        if not self.journal.resumed:
+            return 0.0
+        journal, nodes = self.job.directory.journal, self.job.start.nodes
+        return await asyncio.to_thread(partition_journal, journal, self.parts, self._rows(), self.size, nodes)
+
+    def partitions(self) -> Iterator[tuple[int, list[Row]]]:
+        """The number and the rows of each partition."""
+        rows = self._rows()
+        return enumerate(iter(lambda: list(islice(rows, self.size)), []))
+
+    async def ended(self, name: str, done: PartitionResult) -> None:
+        """Take the result of a partition, whose tables are in its folder on this machine."""
+        self.stats.include(done.stats)
+
+    async def gather(self) -> None:
+        """Collect the calls of the partitions, which have ended."""
+        await merge_partitions(self.job.directory, self.journal)
+
+    def conclude(self) -> RunFacts:
+        """Write the tables and the facts of the run."""
+        job = self.job
+        folders = [RunDirectory(self.parts / name) for name in self.started]
+        partitions = [Partition((), 0, folder) for folder in folders if folder.results.exists()]
+        join_partitions(partitions, job.directory, job.plan, job.data.columns)
+        if self.complete:
+            self.error = changed_dataset(job)
+        facts = finish_run(job, self.stats, complete=self.complete)
+        clear_partitions(job.directory)
+        return facts
+
+    @property
+    def complete(self) -> bool:
+        """Whether each row has a result, and nothing stopped the run."""
+        return self.stats.done == self.job.data.rows and self.error is None
+
     def _rows(self) -> Iterator[Row]:
         return number_duplicates(stream_rows(self.job.dataset, self.job.data.selection))
 
-    async def _work(self, workers: int, *, resumed: bool) -> None:
+    async def _work(self, workers: int) -> None:
         import ray
         from ray.exceptions import RayError
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         job = self.job
-        size = min(
-            MOST_ROWS_A_PARTITION, max(FEWEST_ROWS_A_PARTITION, -(-job.data.rows // (workers * PARTITIONS_A_WORKER)))
-        )
-        spent = 0.0
-        if resumed:
-            nodes = job.start.nodes
-            spent = await asyncio.to_thread(
-                partition_journal, job.directory.journal, self.parts, self._rows(), size, nodes
-            )
+        spent = await self.deal(workers)
         coordinator: Any = ray.remote(Coordinator)
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         self.coordinator = coordinator.options(
@@ -143,10 +163,15 @@ class _RayRun:
                 job.recording,
                 job.store is not None,
                 job.retry_failed,
-                job.budget_usd is not None,
+                job.budget_usd,
+                job.batches,
             )
         )
-        judge: Any = ray.remote(judge_partition).options(max_retries=TRIES)
+        waits = job.recording is None and sends_batches(job.plan, job.batches)
+        judge: Any = ray.remote(judge_partition).options(
+            max_retries=TRIES, num_cpus=1 / BATCHED_AT_ONCE if waits else 1
+        )
+        ahead = AHEAD * workers * (BATCHED_AT_ONCE if waits else 1)
 
         def start(number: int, name: str, rows: list[Row]) -> Any:
             self.started.append(name)
@@ -156,11 +181,9 @@ class _RayRun:
         try:
             if any(node.pinned for node in job.plan.nodes):
                 await self._run(iter([start(-1, PINNED, [])]), 1)
-            rows = self._rows()
-            batches = iter(lambda: list(islice(rows, size)), [])
-            if not self.halt.is_set():
-                tasks = (start(number, partition_name(number), batch) for number, batch in enumerate(batches))
-                await self._run(tasks, AHEAD * workers)
+            if not (self.halt.is_set() or self.waiting):
+                tasks = (start(number, partition_name(number), rows) for number, rows in self.partitions())
+                await self._run(tasks, ahead)
         except RayError as error:
             self._halt(
                 WorkerError(
@@ -230,8 +253,9 @@ class _RayRun:
         if result.done is not None:
             if self.job.directory.remote:
                 await asyncio.to_thread(fetch_tables, result, self.job.directory.remote.folder, self.parts)
-            self.stats.include(result.done.stats)
             self.pinned.update(result.done.pinned)
+            self.waiting = self.waiting or result.done.waits
+            await self.ended(result.name, result.done)
 
     def _halt(self, error: VerdictError) -> None:
         self.error = self.error or error
@@ -242,35 +266,3 @@ class _RayRun:
 
         progress: Progress = await self.coordinator.progress.remote(self.stats.progress(RateLimiters()))
         return progress
-
-
-@contextmanager
-def connected(address: str | None) -> Iterator[int]:
-    """The number of workers of the Ray at the address, else of one on this machine: one a processor."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    import ray
-    from ray.exceptions import RayError
-
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        ray.init(
-            address=address or "local",
-            include_dashboard=None if address else False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            namespace="verdict",
-        )
-    except (ConnectionError, ValueError, RuntimeError, RayError) as error:
-        raise UsageError(
-            f"Ray cannot be reached{f' at {address}' if address else ''}: {error}",
-            hint="start it with `ray start --head`, or leave --ray-address out; set RAY_AUTH_MODE=token and "
-            "RAY_AUTH_TOKEN for a Ray that needs a token",
-        ) from None
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
-    try:
-        resources: Any = ray.cluster_resources  # it has no types
-        yield max(1, int(resources().get("CPU", 1)))
-    finally:
-        ray.shutdown()

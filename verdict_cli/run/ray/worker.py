@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import VerdictError
+from verdict_cli.llm.batches.batch_ledger import LEDGER
 from verdict_cli.llm.middleware.rate_limit import RateLimiters
 from verdict_cli.llm.providers import Providers
 from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.messages import Output, Row
 from verdict_cli.plan.node import Plan
+from verdict_cli.run.batches.batch_options import BatchOptions
 from verdict_cli.run.job import Partition, PartitionResult, RunJob, Stop
 from verdict_cli.run.local import run_part
 from verdict_cli.run.preflight import open_cache
@@ -43,20 +45,22 @@ class WorkerOptions:
     recording: Recording | None
     cached: bool
     retry_failed: bool
-    has_budget: bool = True
+    budget_usd: float | None = None
+    batches: BatchOptions = field(default_factory=BatchOptions)
 
 
 @dataclass(frozen=True)
 class WorkerResult:
     """A partition's result, None where the run was to stop before it began, and the error that stopped it.
 
-    ``tables`` is the name of its folder, and the worker's under which its tables are in a store: another worker that
-    was presumed lost may write there too.
+    ``name`` is that of its folder, ``worker`` the worker's, under which its tables are in a store: another worker that was
+    presumed lost may write there too.
     """
 
     done: PartitionResult | None = None
     error: VerdictError | None = None
-    tables: tuple[str, str] = ("", "")
+    name: str = ""
+    worker: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,12 @@ class _RayCoordinator:
         grant: PermitGrant = await self.actor.permits.remote(self.name)
         return grant
 
+    def spend(self, usd: float) -> float:
+        import ray
+
+        spent: float = ray.get(self.actor.spend.remote(usd))
+        return spent
+
 
 def judge_partition(
     options: WorkerOptions,
@@ -95,11 +105,13 @@ def judge_partition(
         return WorkerResult()
     try:
         directory = RunDirectory.open_url(folder) if is_remote_url(folder) else RunDirectory(Path(folder))
+        if directory.remote is not None and directory.stored(LEDGER):
+            directory.prepare()
+            directory.remote.refresh()  # batches of an earlier worker, which may be on another machine
         result = _run(options, _RayCoordinator(actor, name), rows, directory, pinned)
-        if directory.remote is None:
-            return result
-        _send_tables(directory, directory.remote, name)
-        return replace(result, tables=(folder.rpartition("/")[2], name))
+        if directory.remote is not None:
+            _send_tables(directory, directory.remote, name)
+        return replace(result, name=folder.rpartition("/")[2], worker=name)
     except VerdictError as error:
         return WorkerResult(error=error)
     finally:
@@ -115,11 +127,10 @@ def _send_tables(directory: RunDirectory, remote: RemoteRunDirectory, worker: st
 
 def fetch_tables(result: WorkerResult, run: RemoteFolder, parts: Path) -> None:
     """Fetch the tables that a worker has put into the store to the partition's folder in ``parts``."""
-    part, worker = result.tables
-    folder = RunDirectory(parts / part)
+    folder = RunDirectory(parts / result.name)
     folder.prepare()
     for table in (folder.results, folder.calls):
-        run.fetch(f"{parts.name}/{part}/{worker}/{table.name}", table)
+        run.fetch(f"{parts.name}/{result.name}/{result.worker}/{table.name}", table)
 
 
 def _run(
@@ -140,7 +151,7 @@ def _run(
         recorded=options.recording is not None,
         coordinator=coordinator,
         stop=stop,
-        has_budget=options.has_budget,
+        shared_budget_usd=options.budget_usd,
     )
     job = RunJob(
         plan=plan,
@@ -150,6 +161,7 @@ def _run(
         recording=options.recording,
         concurrency=options.concurrency,
         retry_failed=options.retry_failed,
+        batches=options.batches,
         directory=folder,
         start=options.start,
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Protocol
 
 from verdict_cli.errors import ProviderError, ReplyError
+from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.rate_limit import estimate_tokens, limited
 from verdict_cli.llm.middleware.wait_for_rate_limit import wait_for_rate_limit
 from verdict_cli.llm.model_families import is_local
@@ -19,6 +20,17 @@ from verdict_cli.run.job import Stop
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.ray.coordinator import CallOutcome, PermitGrant, PermitRequest
+
+
+class SharedSpending(Spending):
+    """The spending of all workers, for batches. Two that send a wave at the same moment can both find room for it."""
+
+    def __init__(self, budget_usd: float, spend: Callable[[float], float]) -> None:
+        super().__init__(budget_usd)
+        self._spend = spend
+
+    def spend(self, usd: float) -> None:
+        self.spent_usd = self._spend(usd)
 
 
 class CoordinatorClient(Protocol):
@@ -33,6 +45,8 @@ class CoordinatorClient(Protocol):
 
     async def permits(self) -> PermitGrant: ...
 
+    def spend(self, usd: float) -> float: ...
+
 
 @dataclass
 class SharedModelClient(ModelClient):
@@ -45,13 +59,20 @@ class SharedModelClient(ModelClient):
     coordinator: CoordinatorClient | None = None
     stop: Stop = field(default_factory=Stop)
     progress: Progress | None = None
-    has_budget: bool = True
+    shared_budget_usd: float | None = None
     _requests: list[PermitRequest] = field(default_factory=list)
     _ended: list[tuple[int, CallOutcome | None]] = field(default_factory=list)
     _permits: dict[int, asyncio.Future[None]] = field(default_factory=dict)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _tickets: Any = field(default_factory=count)
     _loops: tuple[asyncio.Task[None], ...] = ()
+
+    @property
+    def wave_spending(self) -> Spending:
+        if self.shared_budget_usd is None:
+            return self.spending
+        assert self.coordinator is not None
+        return SharedSpending(self.shared_budget_usd, self.coordinator.spend)
 
     def limit(self, ask: Ask) -> Ask:
         """``ask``, which waits for a permit."""
@@ -97,7 +118,7 @@ class SharedModelClient(ModelClient):
 
     async def _permit(self, ticket: int, request: Request, again: bool) -> None:
         permit = self._permits[ticket] = asyncio.get_running_loop().create_future()
-        tokens, worst = estimate_tokens(request), worst_case_usd(request) if self.has_budget else 0.0
+        tokens, worst = estimate_tokens(request), 0.0 if self.shared_budget_usd is None else worst_case_usd(request)
         self._requests.append(PermitRequest(ticket, request.node, request.model, tokens, worst, again))
         self._changed.set()
         try:

@@ -36,7 +36,7 @@ class Journal:
         self._path, self._descriptor, self._nodes, self._segments = path, descriptor, nodes, segments
         self._reader = path.open("rb")
         self._index = DigestIndex()
-        self._end = self._on_disk = 0
+        self._end = self._on_disk = self._opened_at = 0
         self.damaged = 0  # lines of earlier runs that cannot be read: their calls are made again
         self._thread = ThreadPoolExecutor(1, "journal")
         self._syncing: asyncio.Task[None] | None = None
@@ -113,9 +113,12 @@ class Journal:
             return None
         return entry if key in (entry.key, entry.content_key) else None
 
-    def has(self, row: str, node: str, call: int = 0, attempt: int = 0, item: str = "") -> bool:
-        """Whether earlier runs have an entry with that key."""
-        return self._index.get(digest_bytes(self._key(row, node, call, attempt, item))) is not None
+    def has(
+        self, row: str, node: str, call: int = 0, attempt: int = 0, item: str = "", *, opened: bool = False
+    ) -> bool:
+        """Whether earlier runs have an entry with that key; with ``opened``, an entry that `include` did not add."""
+        offset = self._index.get(digest_bytes(self._key(row, node, call, attempt, item)))
+        return offset is not None and not (opened and offset >= self._opened_at)
 
     def append(self, entry: JournalEntry) -> None:
         """Hand an entry to the operating system, which keeps it even if this process is killed.
@@ -264,7 +267,7 @@ class Journal:
         self.damaged = damaged
         os.ftruncate(self._descriptor, end)
         os.lseek(self._descriptor, end, os.SEEK_SET)
-        self._end = self._on_disk = end
+        self._end = self._on_disk = self._opened_at = end
 
 
 def sync_directory(path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -139,6 +139,14 @@ class RemoteFolder:
         with self._translated_errors(name):
             self._files.get_file(f"{self._root}/{name}", str(path))
 
+    def fetch_all(self, names: Sequence[str], folder: Path) -> None:
+        """Download the objects, several at a time, to files of their names below a folder."""
+        for parent in {(folder / name).parent for name in names}:
+            parent.mkdir(parents=True, exist_ok=True)
+        with self._translated_errors():
+            if names:
+                self._files.get([f"{self._root}/{name}" for name in names], [str(folder / name) for name in names])
+
     def remove(self, names: Iterable[str]) -> None:
         """Remove the objects that exist."""
         paths = [f"{self._root}/{name}" for name in names]
@@ -149,6 +157,14 @@ class RemoteFolder:
             except FileNotFoundError:
                 for path in filter(self._files.exists, paths):
                     self._files.rm(path)
+
+    def remove_folder(self, name: str) -> None:
+        """Remove the objects in a folder, and the folder in stores that have folders."""
+        path = f"{self._root}/{name}"
+        with self._translated_errors(name):
+            self._files.invalidate_cache()
+            if self._files.isdir(path):
+                self._files.rm(path, recursive=True)
 
     def _create_parent(self, name: str) -> None:
         """Create the object's folder, in stores that have folders."""
