@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if sys.version_info < (3, 11):  # noqa: UP036 - a checkout can be run by any Python
     raise SystemExit(
         f"verdict: Python 3.11 or newer is needed, this is {sys.version.split()[0]}\n"
-        "    install it beside this one, then: python3.12 -m pip install verdict-cli"
+        "    install it beside this one, then install verdict with it: python3.12 -m pip install ."
     )
 
 __version__ = "0.1.0"

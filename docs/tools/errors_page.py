@@ -221,7 +221,7 @@ def page() -> str:
         "with its location, if it has one: file, line, column and key. `verdict validate --json` prints the codes. For the exit codes,",
         "see [the language](language.md#running).",
         "",
-        "Each part unfolds into its messages. Below a message is its fix.",
+        "Each part unfolds into its messages. The arrow points to the fix.",
     ]
     # Folded lists: as open tables, the page is some 60 screens of a phone long, in columns of a few letters.
     for section, group in groupby(messages(), lambda one: one.section):
@@ -229,7 +229,7 @@ def page() -> str:
         lines += ["", f"## {section}", "", f'<details markdown="1"><summary>{len(listed)} messages</summary>', ""]
         for one in listed:
             code = f" (`{one.code}`)" if one.code else ""
-            lines += [f"- {_escaped(one.text)}{code}", f"    <br>{_escaped(one.fix)}"]
+            lines += [f"- {_escaped(one.text)}{code}", f"    <br>→ {_escaped(one.fix)}"]
         lines += ["", "</details>"]
     return "\n".join(lines) + "\n"
 

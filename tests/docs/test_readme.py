@@ -106,6 +106,10 @@ PEERS = {
     "Providers' batch prices": "Provider batch API",
     "pytest plugin": "pytest plugin",
     "VS Code extension": "VS Code extension",
+    "pass@k": "pass@k / pass^k",
+    "Lifecycle hooks": "Lifecycle hooks",
+    "Pause or retune": "Pause / retune a live run",
+    "k-of-n repeats": "k-of-n repeat gate",
 }
 
 
