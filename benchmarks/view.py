@@ -98,6 +98,7 @@ def _calls(schema: pa.Schema, start: int, count: int) -> pa.Table:
         "model": ["baseline/lexical"] * count,
         "messages": [message] * count,
         "reply": ['{"score": 3}'] * count,
+        "call": [0] * count,
         "attempt": [0] * count,
     }
     return _table(schema, known, count)
@@ -118,8 +119,8 @@ def peak(process: int) -> float:
     return int(line.split()[1]) / 1024
 
 
-def measured(run: Path) -> None:
-    """Prints a row for each request."""
+def measured(run: Path, rows: int) -> None:
+    """Prints a row for each request to the run of so many rows."""
     command = [sys.executable, "-m", "verdict_cli", "view", str(run), "--port", "0"]
     server = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     try:
@@ -142,8 +143,9 @@ def measured(run: Path) -> None:
         while not json.loads(urlopen(f"{base}/api/run?run={run.name}").read())["ready"]:
             sleep(0.2)
         row("every row judged, in the background", perf_counter() - started)
-        row("the last page", ask("/api/rows", page="19999"))
-        row("a row's details", ask("/api/row", row="777777"))
+        row("the last page", ask("/api/rows", page=str(rows // 50 - 1)))
+        row("the next wrong row", ask("/api/wrong", row=str(rows * 7 // 9)))
+        row("a row's details", ask("/api/row", row=str(rows * 7 // 9)))
         row("filtered: wrong rows", ask("/api/rows", f='["outcome", "is", "wrong"]'))
         row("sorted by a number", ask("/api/rows", sort="output.score", down="1"))
         row("sorted by a text", ask("/api/rows", sort="source.text"))
@@ -161,7 +163,7 @@ def main() -> None:
     rows = parser.parse_args().rows
     folder = Path(tempfile.mkdtemp(prefix="view-"))
     try:
-        measured(written(folder, rows))
+        measured(written(folder, rows), rows)
     finally:
         shutil.rmtree(folder)
 

@@ -11,6 +11,7 @@ import typer
 from verdict_cli.cli.options import AsJson, IntervalLevel, Sign
 from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
 from verdict_cli.errors import UsageError
+from verdict_cli.language.evaluations import label_evaluations
 from verdict_cli.run.load_run import load_run
 from verdict_cli.storage.tables.human_labels import FILE
 
@@ -50,12 +51,7 @@ def report(
 
 
 def with_labels(plan: Plan, run: Path) -> Plan:
-    """Add to each evaluation with a target a copy `NAME_human` whose target is the human label."""
+    """Add the copies of each evaluation that use the human labels."""
     if not (run / FILE).is_file():
         raise UsageError(f"{run} has no labelled rows", hint=f"label some: verdict view {run}")
-    human = {
-        f"{name}_human": evaluation.model_copy(update={"target": "human.label", "gold": None, "published": None})
-        for name, evaluation in plan.evaluations.items()
-        if evaluation.target is not None
-    }
-    return replace(plan, evaluations={**plan.evaluations, **human})
+    return replace(plan, evaluations={**plan.evaluations, **label_evaluations(plan.evaluations)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -273,4 +274,21 @@ def _groups(evaluation: Evaluation) -> list[EvaluationIssue]:
             found.append((path, f"`group` needs `reduce.{key}`: how a group's {key} is made", hint))
         if reducer is not None and not given:
             found.append((f"reduce.{key}", f"there is no `{key}` to reduce", f"give `{key}`, or leave this out"))
+    return found
+
+
+RELABELLED = "human.label if human.label is not none else"
+"""The beginning of a target that human labels replace where there are any."""
+
+
+def label_evaluations(evaluations: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
+    """Two copies of each evaluation with a target: `NAME_human` against the human labels alone, and `NAME_relabelled` against the
+    target, replaced by the human label where there is one."""
+    found = {}
+    for name, evaluation in evaluations.items():
+        if evaluation.target is not None:
+            relabelled = f"{RELABELLED} ({evaluation.target})"
+            for suffix, target in (("human", "human.label"), ("relabelled", relabelled)):
+                update = {"target": target, "gold": None, "published": None}
+                found[f"{name}_{suffix}"] = evaluation.model_copy(update=update)
     return found

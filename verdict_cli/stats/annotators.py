@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.evaluations import RELABELLED, Evaluation
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
@@ -97,7 +97,7 @@ def annotator_study(evaluation: Evaluation, results: Path, draw: Draw) -> Annota
     texts = (evaluation.target, evaluation.gold.target if evaluation.gold is not None else None)
     if evaluation.prediction is None or evaluation.items is not None or evaluation.group is not None:
         return None
-    if not any("human." in text for text in texts if text is not None):
+    if not any("human." in text and not text.startswith(RELABELLED) for text in texts if text is not None):
         return None
     rows = read_annotations(results.with_name(FILE)).values()
     given = Counter(name for row in rows for name, label in row.items() if label.label is not None)

@@ -108,7 +108,7 @@ def _values_of_input(
         found = {metric: MetricValue(None, None, None, sample.n, reason) for metric in metrics if metric != "accuracy"}
         used = 1
     if "confusion" in metrics and "confusion" not in found:
-        found["confusion"] = MetricValue(_confusion(data, kept), None, None, sample.n)
+        found["confusion"] = MetricValue(confusion_counts(data, kept), None, None, sample.n)
     statistics = {metric: given[metric] for metric in metrics if metric in given and metric not in found}
     found |= metrics_with_intervals(statistics, sample, replace(draw, width=used * used))
     for metric in metrics:
@@ -126,7 +126,7 @@ def _mean_within_clusters(metric: str, data: EvaluationData, rows: Ints, draw: D
     return metrics_with_intervals({metric: mean}, sample, draw)[metric]
 
 
-def _confusion(data: EvaluationData, rows: Ints) -> dict[str, Any]:
+def confusion_counts(data: EvaluationData, rows: Ints) -> dict[str, Any]:
     """The confusion matrix: rows by target, columns by prediction; the label None is "no prediction"."""
     target, prediction = data.target[rows], data.prediction[rows]
     prediction = np.where(prediction == MISSING, len(data.labels), prediction)

@@ -110,7 +110,7 @@ def test_a_label_that_cannot_be_kept_is_refused(
 
 
 @pytest.mark.parametrize(
-    "query", ["f=x", "f=%5B%5D", "sort=nothing", "page=-1", "page=1e9", "page=" + "9" * 30, "row=x"]
+    "query", ["f=x", "f=%5B%5D", "sort=nothing", "page=-1", "page=1e9", "page=" + "9" * 30, "row=x", "sort=row&f=1"]
 )
 def test_an_address_that_means_nothing_is_told_as_a_message(viewer: str, query: str) -> None:
     path = "/api/row" if query.startswith("row") else "/api/rows"

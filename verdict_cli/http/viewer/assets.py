@@ -9,7 +9,8 @@ from verdict_cli.report.renderers.html import PAGE_FOLDER, page_environment
 FOLDER = Path(__file__).parent
 SHARED = ("data.js", "theme.js", "cells.js", "story.js")
 VIEWER_FILES = (
-    "address.js", "list.js", "table.js", "labels.js", "queue.js", "leaderboard.js", "run.js", "compare.js", "view.js",
+    "address.js", "list.js", "trends.js", "table.js", "labels.js", "queue.js", "leaderboard.js", "overview.js", "corrected.js",
+    "run.js", "compare.js", "view.js",
 )  # fmt: skip
 
 

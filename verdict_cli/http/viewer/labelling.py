@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 
+import anyio.to_thread
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
+from verdict_cli.http.viewer.run_registry import RunRegistry
 from verdict_cli.http.viewer.run_view import MOST_CELL_TEXT, RunView
 from verdict_cli.report.chat import as_conversation, chat_turns
 from verdict_cli.storage.tables.human_labels import HumanLabel, label_key
 from verdict_cli.storage.tables.label_queue import LabelQueue, QueuedRow, next_rows, read_queue
 from verdict_cli.storage.tables.reader import read_rows
 
+MOST_LABEL_CHARS, MOST_NOTE_CHARS = 1_000, 20_000
 HIDDEN = "this queue is blind: the verdicts are shown once your part of it is labelled"
 
 
@@ -91,3 +98,39 @@ def _latest(view: RunView, queue: LabelQueue) -> list[int]:
         if view.annotator in annotations.get(key := label_key(each.id), {})
     ]
     return [row for _, _, row in sorted(mine, reverse=True)]
+
+
+def label_endpoint(registry: RunRegistry) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint that stores a label; a body without `note` keeps the note that is there."""
+
+    async def endpoint(request: Request) -> Response:
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise HTTPException(415, "send JSON")
+        try:
+            body = await request.json()
+            run, position, label, note, skip = (body.get(key) for key in ("run", "row", "label", "note", "skip"))
+            keeps_note = "note" not in body
+        except (ValueError, AttributeError, RecursionError):
+            raise HTTPException(422, "the body is not a JSON object") from None
+        is_valid = isinstance(run, str) and type(position) is int and (note is None or isinstance(note, str))
+        is_valid = is_valid and (skip is None or (isinstance(skip, bool) and not (skip and label is not None)))
+        if not is_valid or not (label is None or isinstance(label, str | int | float | bool)):
+            raise HTTPException(422, "give `run`, `row` (the position), and `label` and `note`, or `skip`")
+        if len(str(label)) > MOST_LABEL_CHARS or len(note or "") > MOST_NOTE_CHARS:
+            raise HTTPException(413, "the label or the note is too long")
+        kept = True if keeps_note else note
+        await anyio.to_thread.run_sync(_store_label, registry, run, position, label, kept, skip is True)
+        return JSONResponse({"saved": True})
+
+    return endpoint
+
+
+def _store_label(
+    registry: RunRegistry, run: str, position: int, label: Any, note: str | bool | None, skipped: bool
+) -> None:
+    view = registry.view(registry.run(run))
+    try:
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        view.add_label(position, label, note, at, skipped=skipped)
+    except KeyError:
+        raise HTTPException(404, "no such row") from None

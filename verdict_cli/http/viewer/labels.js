@@ -9,6 +9,32 @@ function parseLabel(text, answers) {
   return numeric && Number.isFinite(Number(text)) ? Number(text) : text;
 }
 
+/** Store a label on the server. Throws RequestError. */
+const saveLabel = (content) => fetchJson('/api/label', {}, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(content) });
+
+const MOST_CHOICES = 12;
+
+/** Whether rows are labelled by a choice: the answers are known, few, and not shares. */
+const hasChoices = (answers) => answers.length > 0 && answers.length <= MOST_CHOICES && answers.every((answer) => typeof answer !== 'number' || Number.isInteger(answer));
+
+/** A choice of the label of a row in the table. */
+function labelChoice(run, { position, id, label }, answers, onSaved) {
+  const own = label === null || label === undefined ? '' : worded(label);
+  const texts = answers.map(worded);
+  const select = makeSelect(`Label of row ${visible(id)}`, [['', '–'], ...[...texts, ...(own && !texts.includes(own) ? [own] : [])].map((text) => [text, text])], own);
+  select.addEventListener('change', async () => {
+    try {
+      await saveLabel({ run, row: position, label: parseLabel(select.value, answers) });
+      onSaved();
+    } catch (error) {
+      select.value = own;
+      select.setCustomValidity(error.message);
+      select.reportValidity();
+    }
+  });
+  return select;
+}
+
 /** The label form of a row. `onSaved` is called once the server has stored the label. */
 function labelForm(run, row, human, answers, onSaved) {
   const label = make('input', { class: 'narrow', placeholder: 'Label', 'aria-label': 'Label', maxlength: '1000' });
@@ -37,11 +63,7 @@ function labelForm(run, row, human, answers, onSaved) {
     status.textContent = 'saving …';
     try {
       const value = parseLabel(label.value.trim(), answers);
-      await fetchJson('/api/label', {}, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ run, row, label: value, note: note.value || null }),
-      });
+      await saveLabel({ run, row, label: value, note: note.value || null });
       status.textContent = value === null && !note.value ? 'removed' : 'saved';
       onSaved();
     } catch (error) {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
 import anyio.to_thread
@@ -17,18 +16,17 @@ from starlette.routing import Route
 
 from verdict_cli.errors import UsageError, VerdictError
 from verdict_cli.http.viewer.assets import viewer_page, viewer_script, viewer_style
-from verdict_cli.http.viewer.labelling import check_shown, hides_verdicts, queue_state
+from verdict_cli.http.viewer.labelling import HIDDEN, check_shown, hides_verdicts, label_endpoint, queue_state
 from verdict_cli.http.viewer.query import Query, QueryTimeout
 from verdict_cli.http.viewer.run_registry import LARGE, RunRegistry
-from verdict_cli.http.viewer.run_view import PER_PAGE
-from verdict_cli.http.viewer.runs import headline, leaderboards_of
-from verdict_cli.http.viewer.watches import watch_page, watch_states
+from verdict_cli.http.viewer.run_view import PER_PAGE, RunView
+from verdict_cli.http.viewer.runs import RunEntry
+from verdict_cli.http.viewer.studies import find_studies, study_page
 from verdict_cli.report.compress import encoded
 from verdict_cli.storage.tables.label_queue import QUEUE_FILE
 
 BODY_BYTES = 64 * 1024
 BODY_S = 10.0
-MOST_LABEL_CHARS, MOST_NOTE_CHARS = 1_000, 20_000
 THREADS = 8
 """Requests that are processed concurrently; others wait."""
 POLICY = (
@@ -64,14 +62,16 @@ def viewer_application(registry: RunRegistry) -> Starlette:
         Route("/assets/view.js", _asset(viewer_script(), "text/javascript")),
         Route("/assets/view.css", _asset(viewer_style(), "text/css")),
         Route("/report", _in_thread(_report, registry)),
-        Route("/watch", _in_thread(_watch, registry)),
+        Route("/study", _in_thread(_study, registry)),
         Route("/api/runs", _in_thread(_runs, registry)),
         Route("/api/run", _in_thread(_run, registry)),
         Route("/api/rows", _in_thread(_rows, registry)),
         Route("/api/row", _in_thread(_row, registry)),
+        Route("/api/wrong", _in_thread(_wrong, registry)),
+        Route("/api/labels", _in_thread(_labels, registry)),
         Route("/api/queue", _in_thread(_queue, registry)),
         Route("/api/compare", _in_thread(_compare, registry)),
-        Route("/api/label", _label(registry), methods=["POST"]),
+        Route("/api/label", label_endpoint(registry), methods=["POST"]),
     ]
     return Starlette(
         routes=routes,
@@ -94,50 +94,67 @@ def _in_thread(handler: PageHandler, registry: RunRegistry) -> Callable[[Request
 
 def _runs(request: Request, registry: RunRegistry) -> Any:
     runs = registry.runs.all()
+    studies = find_studies(registry.runs.root)
+    folders = sorted({each.name for each in studies if each.kind != "comparison"}, key=len, reverse=True)
+    listed = []
+    for run in runs:
+        summary = {} if _hides(run, registry) else registry.summaries.get(run.directory.path)
+        parts = {key: summary.get(key) for key in ("main", "second", "conclusion")}
+        gates = [[gate["metric"], gate["verdict"], gate["passed"]] for gate in summary.get("gates", ())]
+        queued = (run.directory.path / QUEUE_FILE).is_file()
+        study = next((folder for folder in folders if run.name.startswith(f"{folder}/")), None)
+        listed.append({**_facts(run), **parts, "gates": gates, "queue": queued, "study": study})
     return {
         "root": registry.runs.root.name,
         "single": runs[0].name if registry.runs.single and runs else None,
         "annotator": registry.annotator,
-        "runs": [
-            {**_facts(run), "headline": headline(run), "queue": (run.directory.path / QUEUE_FILE).is_file()}
-            for run in runs
-        ],
-        "watches": watch_states(registry.runs.root),
+        "runs": listed,
+        "studies": [study.as_json() for study in studies],
     }
+
+
+def _hides(run: RunEntry, registry: RunRegistry) -> bool:
+    """Whether this annotator may not see the verdicts of the run yet."""
+    if not registry.annotator or run.live or not (run.directory.path / QUEUE_FILE).is_file():
+        return False
+    return hides_verdicts(registry.view(run))
 
 
 def _run(request: Request, registry: RunRegistry) -> Any:
     run = registry.run(request.query_params.get("run", ""))
-    content = {**_facts(run), "headline": headline(run), "live": None}
+    content = {**_facts(run), "live": None, "summary": None}
     content["report"] = (run.directory.path / "report.html").is_file()
     if run.live:
         return {**content, "live": registry.live(run).state()}
     view = registry.view(run)
-    queued = (run.directory.path / QUEUE_FILE).is_file()
+    content |= {"annotator": view.annotator, "queue": (run.directory.path / QUEUE_FILE).is_file()}
     if hides_verdicts(view):
-        return {
-            **content,
-            "headline": None,
-            "report": False,
-            "annotator": view.annotator,
-            "queue": queued,
-            "hidden": True,
-        }
-    ready = False if view.rows > LARGE and not view.shown_once else registry.evaluate(view)
+        return {**content, "report": False, "hidden": True}
+    is_new = view.rows > LARGE and not view.shown_once
+    ready = False if is_new else registry.evaluate(view, wait_s=0.0 if view.shown_once else 1.0)
     return {
         **content,
-        "leaderboards": leaderboards_of(run),
-        "annotator": view.annotator,
-        "queue": queued,
+        "summary": registry.summaries.get(run.directory.path),
         "hidden": False,
-        "table": view.rows,
+        "large": view.rows > LARGE,
         "ready": ready,
         "columns": view.columns(),
-        "shown": view.default_columns(),
         "evaluation": view.evaluation.name,
+        "matrix": view.evaluation.matrix,
+        "answers": list(view.evaluation.answers),
         "error": view.evaluation.error,
         "labelled": sum(label["label"] is not None for label in view.labels()[1].values()),
     }
+
+
+def _query(request: Request, view: RunView) -> Query:
+    """The rows that the URL asks for. Without `sort`, those to look at come first; with `row`, as in the file."""
+    params = request.query_params
+    sort = params.get("sort", "") or view.default_sort()
+    down = params.get("down") == "1"
+    return Query.parse(
+        params.getlist("f"), params.get("q", ""), "" if sort == "row" else sort, down, tuple(view.columns())
+    )
 
 
 def _rows(request: Request, registry: RunRegistry) -> Any:
@@ -147,13 +164,33 @@ def _rows(request: Request, registry: RunRegistry) -> Any:
     if view.rows <= LARGE or view.shown_once:
         registry.evaluate(view, wait_s=0.0 if view.shown_once else 1.0)
     columns = view.columns()
-    query = Query.parse(
-        params.getlist("f"), params.get("q", ""), params.get("sort", ""), params.get("down") == "1", tuple(columns)
-    )
+    query = _query(request, view)
     shown = [name for name in params.getlist("c") if name in columns][:40] or view.default_columns()
     total, rows = view.page(query, _number(params.get("page", "0")), shown)
     view.shown_once = True
-    return {"total": total, "per": PER_PAGE, "columns": [[name, columns[name]] for name in shown], "rows": rows}
+    return {
+        "total": total,
+        "per": PER_PAGE,
+        "columns": [[name, columns[name]] for name in shown],
+        "rows": rows,
+        "sort": query.sort or "row",
+    }
+
+
+def _wrong(request: Request, registry: RunRegistry) -> Any:
+    params = request.query_params
+    view = registry.view(registry.run(params.get("run", "")))
+    check_shown(view)
+    position = _number(params.get("row", ""))
+    registry.evaluate(view, wait_s=5.0)
+    return {"row": view.next_wrong(_query(request, view), position, -1 if params.get("back") == "1" else 1)}
+
+
+def _labels(request: Request, registry: RunRegistry) -> Any:
+    view = registry.view(registry.run(request.query_params.get("run", "")))
+    check_shown(view)
+    ready, content = registry.label_metrics(view)
+    return {"ready": ready, **(content or {})}
 
 
 def _row(request: Request, registry: RunRegistry) -> Any:
@@ -206,36 +243,6 @@ def _compare(request: Request, registry: RunRegistry) -> Any:
     }
 
 
-def _label(registry: RunRegistry) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(request: Request) -> Response:
-        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            raise HTTPException(415, "send JSON")
-        try:
-            body = await request.json()
-            run, position, label, note, skip = (body.get(key) for key in ("run", "row", "label", "note", "skip"))
-        except (ValueError, AttributeError, RecursionError):
-            raise HTTPException(422, "the body is not a JSON object") from None
-        is_valid = isinstance(run, str) and type(position) is int and (note is None or isinstance(note, str))
-        is_valid = is_valid and (skip is None or (isinstance(skip, bool) and not (skip and label is not None)))
-        if not is_valid or not (label is None or isinstance(label, str | int | float | bool)):
-            raise HTTPException(422, "give `run`, `row` (the position), and `label` and `note`, or `skip`")
-        if len(str(label)) > MOST_LABEL_CHARS or len(note or "") > MOST_NOTE_CHARS:
-            raise HTTPException(413, "the label or the note is too long")
-        await anyio.to_thread.run_sync(_store_label, registry, run, position, label, note, skip is True)
-        return _json({"saved": True})
-
-    return endpoint
-
-
-def _store_label(registry: RunRegistry, run: str, position: int, label: Any, note: str | None, skipped: bool) -> None:
-    view = registry.view(registry.run(run))
-    try:
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        view.add_label(position, label, note, at, skipped=skipped)
-    except KeyError:
-        raise HTTPException(404, "no such row") from None
-
-
 def _report(request: Request, registry: RunRegistry) -> Response:
     run = registry.run(request.query_params.get("run", ""))
     if not run.live:
@@ -247,12 +254,16 @@ def _report(request: Request, registry: RunRegistry) -> Response:
     return FileResponse(path, media_type="text/html; charset=utf-8", headers=headers)
 
 
-def _watch(request: Request, registry: RunRegistry) -> Response:
-    path = watch_page(registry.runs.root, request.query_params.get("history", ""))
-    if path is None:
-        raise HTTPException(404, "no such history")
+def _study(request: Request, registry: RunRegistry) -> Response:
+    params = request.query_params
+    page = study_page(registry.runs.root, params.get("kind", ""), params.get("folder", ""))
+    if page is None:
+        raise HTTPException(404, "no such study")
+    for run in registry.runs.all():
+        if _hides(run, registry):  # the page may show what this person is not to see yet
+            raise HTTPException(403, HIDDEN)
     headers = {"content-security-policy": _REPORT_POLICY}
-    return FileResponse(path, media_type="text/html; charset=utf-8", headers=headers)
+    return FileResponse(page, media_type="text/html; charset=utf-8", headers=headers)
 
 
 def _facts(run: Any) -> dict[str, Any]:

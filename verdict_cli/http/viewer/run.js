@@ -3,12 +3,13 @@
 const OPERATIONS = [['is', 'is'], ['not', 'is not'], ['has', 'contains'], ['least', '≥'], ['most', '≤'], ['none', 'is empty'], ['some', 'is not empty']];
 const WHICH = [['', 'All rows'], ['wrong', 'Wrong'], ['failed', 'Failed'], ['right', 'Right'], ['none', 'Not scored']];
 
+/** What the run is; a finished run has its results in the cards. */
 function runFacts(run) {
-  const facts = [['Status', said(run.status)], ['Rows', number(run.rows)], ['Failed', number(run.failed)]];
+  const facts = [['Status', run.summary ? stateMark({ ...run, gates: run.summary.gates.map(({ metric, verdict, passed }) => [metric, verdict, passed]) }) : said(run.status)], ['Rows', number(run.rows)], ['Failed', number(run.failed)]];
   if (run.abstained) facts.push(['Abstained', number(run.abstained)]);
   facts.push(['Calls', number(run.calls)], ['Cost', money(run.cost_usd)], ['Time', duration(run.wall_s)], ['Models', said(Object.keys(run.models).join(', ') || '–')], ['Dataset', said(run.dataset)], ['Started', said(formatTime(run.started))]);
-  if (run.headline) facts.unshift([`${visible(run.headline.evaluation)} ${visible(run.headline.metric)}`, formatMetric(run.headline)]);
-  return make('dl', { class: 'facts' }, ...facts.map(([name, value]) => {
+  const left = run.summary ? facts.filter(([name]) => !['Rows', 'Failed', 'Abstained', 'Calls', 'Cost'].includes(name)) : facts;
+  return make('dl', { class: 'facts' }, ...left.map(([name, value]) => {
     const made = fact(name, value);
     if (['Time', 'Dataset', 'Started', 'Models'].includes(name)) made.className = 'lesser';
     return made;
@@ -33,7 +34,7 @@ class ShownRow {
     const list = Object.entries(facts).filter(([name, value]) => value !== null && (name !== 'status' || value !== 'ok'));
     return [
       make('dl', { class: 'facts' }, ...list.map(([name, value]) => fact(visible(columnTitle(name)), name === 'cost_usd' ? money(value) : shown(value, kinds[name] ?? '')))),
-      labelForm(this.page.name, position, human, this.details.answers, () => this.page.onLabelSaved()),
+      labelForm(this.page.name, position, human, this.details.answers, () => this.page.onLabelSaved(true)),
       ...fields('Labels of others', this.details.others),
     ];
   }
@@ -67,6 +68,11 @@ class RunPage {
     }
   }
 
+  /** The conclusion, the cards and the rest above the rows, with the filters of the address marked. */
+  showOverview() {
+    this.top.replaceChildren(...overview(this));
+  }
+
   head(...rest) {
     const links = make('p', {});
     if (this.run.queue) links.append(link(urlWith({ run: this.name }, '/queue'), this.run.annotator ? `Label as ${visible(this.run.annotator)}` : 'Label the queue'), ' · ');
@@ -81,7 +87,9 @@ class RunPage {
       select.focus();
     });
     links.append(other);
-    return showPage('Run', this.run.run, make('p', { class: 'lead' }, said(this.run.name)), runFacts(this.run), links, ...rest);
+    const { summary } = this.run;
+    const opening = summary ? [...(summary.conclusion ? [make('p', { class: 'conclusion' }, said(`${summary.conclusion}.`))] : []), cards(this.run)] : [];
+    return showPage('Run', this.run.run, make('p', { class: 'lead' }, said(this.run.name)), ...opening, runFacts(this.run), links, ...rest);
   }
 
   async follow() {
@@ -112,12 +120,16 @@ class RunPage {
     this.boxes = make('fieldset', { 'aria-label': 'Columns' });
     this.results = make('div', {});
     const form = make('form', { class: 'tools' }, this.column, this.operation, this.value, make('button', {}, 'Add filter'));
-    const notices = this.run.trouble ? [make('p', { class: 'notice' }, said(this.run.trouble))] : [];
+    this.top = make('div', {});
+    this.corrected = new CorrectedSection(this.name);
+    const notices = this.run.error ? [make('p', { class: 'notice' }, said(this.run.error))] : [];
+    notices.push(...this.run.floors.map((model) => make('p', { class: 'notice' }, said(model), ' answered calls of this run: a baseline, not an LLM judge.')));
     if (this.run.status !== 'finished') notices.push(make('p', { class: 'notice' }, `This run is ${visible(this.run.status)}: ${number(this.run.done)} of its ${number(this.run.rows)} rows are here.`));
-    this.head(...notices, ...this.run.leaderboards.map(leaderboardSection), make('section', {}, make('h2', {}, 'Rows'),
+    this.head(...notices, this.top, this.corrected.element, make('section', { id: 'rows' }, make('h2', {}, 'Rows'),
       make('div', { class: 'tools' }, this.search, this.which, this.status),
       make('details', {}, make('summary', {}, 'Filters and columns'), form, this.boxes), this.chips, this.results));
     this.columnsChanged();
+    this.corrected.show(this.run);
     let typed;
     this.search.addEventListener('input', () => {
       clearTimeout(typed);
@@ -133,7 +145,8 @@ class RunPage {
       this.value.value = '';
     });
     this.boxes.addEventListener('change', () => go({ c: [...this.boxes.querySelectorAll('input:checked')].map((box) => box.value), page: null }));
-    this.story = new Story((row) => this.load(row), (row, by) => this.rows[this.rows.findIndex((each) => each.position === row.position) + by] ?? null);
+    this.story = new Story((row) => this.load(row), (row, by) => this.rows[this.rows.findIndex((each) => each.position === row.position) + by] ?? null, (row, back) => this.wrongRow(row, back));
+    this.story.mayJump = () => 'outcome' in this.run.columns || 'score' in this.run.columns;
     const open = this.story.open.bind(this.story);
     this.story.open = (row) => {
       if (urlParams().get('row') !== String(row.position)) window.history.pushState(null, '', urlWith({ row: row.position }));
@@ -190,6 +203,7 @@ class RunPage {
       chip.addEventListener('click', () => this.setFilters(filters.filter((_, other) => other !== index)));
       return chip;
     }));
+    this.showOverview();
     this.status.textContent = 'searching …';
     let data;
     try {
@@ -207,8 +221,9 @@ class RunPage {
     this.status.textContent = pages.text;
     this.boxes.replaceChildren(...Object.keys(this.run.columns).map((name) => make('label', {}, make('input', { type: 'checkbox', value: name, checked: data.columns.some(([shown]) => shown === name) }), said(columnTitle(name)))));
     const shownRows = new Map(data.rows.map((row, index) => [row, this.rows[index]]));
+    const choices = hasChoices(this.run.answers);
     this.results.replaceChildren(rowsTable({
-      columns: data.columns, rows: data.rows, sort: params.get('sort'), down: params.get('down') === '1',
+      columns: data.columns, rows: data.rows, sort: data.sort, label: choices ? (row) => labelChoice(this.name, row, this.run.answers, () => this.onLabelSaved(false)) : null, down: params.get('down') === '1',
       href: (row) => urlWith({ row: row.position }), open: (row) => this.story.open(shownRows.get(row)),
     }), pages.element);
     const row = urlParams().get('row');
@@ -231,7 +246,18 @@ class RunPage {
     return row.details.story;
   }
 
-  onLabelSaved() {
-    this.stale = true;
+  /** The next row of this query that is wrong or failed (`back`: the one before), on whatever page; null without one. */
+  async wrongRow(row, back) {
+    const params = urlParams();
+    const data = await fetchJson('/api/wrong', { run: this.name, row: row.position, back: back ? '1' : null, q: params.get('q'), f: params.getAll('f'), sort: params.get('sort'), down: params.get('down') });
+    if (data.row === null) return null;
+    return this.rows.find((each) => each.position === data.row) ?? new ShownRow(data.row, (await fetchJson('/api/row', { run: this.name, row: data.row })).id, this);
+  }
+
+  /** Measure again with the new label; the table is loaded again where the label was given elsewhere. */
+  async onLabelSaved(elsewhere) {
+    this.stale ||= elsewhere;
+    this.run = await fetchJson('/api/run', { run: this.name });
+    await this.corrected.show(this.run);
   }
 }

@@ -11,7 +11,9 @@ from typing import Any
 from starlette.exceptions import HTTPException
 
 from verdict_cli.errors import UsageError
+from verdict_cli.http.viewer.label_metrics import label_metrics
 from verdict_cli.http.viewer.live_run import LiveRun
+from verdict_cli.http.viewer.run_summary import RunSummaries
 from verdict_cli.http.viewer.run_view import RunView
 from verdict_cli.http.viewer.runs import RunEntry, Runs
 from verdict_cli.report.comparison import ComparisonContext, comparison_json
@@ -63,8 +65,10 @@ class RunRegistry:
     def __init__(self, runs: Runs, annotator: str = "") -> None:
         self.runs = runs
         self.annotator = annotator
+        self.summaries = RunSummaries()
         self._evaluations = BackgroundTasks(threads=2, most_results=MOST_OPEN)
         self._comparisons = BackgroundTasks(threads=1, most_results=2)
+        self._label_metrics = BackgroundTasks(threads=1, most_results=MOST_OPEN)
         self._views: OrderedDict[str, RunView] = OrderedDict()
         self._live: OrderedDict[str, LiveRun] = OrderedDict()
         self._lock = Lock()
@@ -98,6 +102,12 @@ class RunRegistry:
             view.evaluation = columns
         return ready
 
+    def label_metrics(self, view: RunView) -> tuple[bool, Any]:
+        """Start measuring the run against its human labels, and return whether it is done, and the metrics."""
+        self.evaluate(view, wait_s=5.0)
+        key = (view.run.name, view.stamp, view.labels()[0], bool(view.evaluation.columns))
+        return self._label_metrics.get(key, lambda: label_metrics(view), 2.0)
+
     def live(self, run: RunEntry) -> LiveRun:
         """The journal of a running run."""
         with self._lock:
@@ -117,6 +127,7 @@ class RunRegistry:
         """Cancel what has not started, without waiting."""
         self._evaluations.close()
         self._comparisons.close()
+        self._label_metrics.close()
 
 
 def _compare(first: RunEntry, second: RunEntry) -> dict[str, Any]:

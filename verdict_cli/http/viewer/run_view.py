@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -17,6 +18,7 @@ from verdict_cli.http.viewer.evaluation_columns import (
     EvaluationColumns,
     column_kind,
     evaluation_columns,
+    is_explanation,
     shorten,
     to_text,
 )
@@ -45,6 +47,7 @@ MOST_CELL_TEXT = 2_000_000
 """Characters of a text in the details of a row; longer texts are cut."""
 _KEPT_QUERIES = 12
 _SHOWN_FIELDS, _SHOWN_TEXTS = 3, 2
+ORDER = "outcome.order"
 _FACTS = ("outcome", "prediction", "target", "score", "status", "calls", "cost_usd")
 
 
@@ -122,17 +125,41 @@ class RunView:
         }
 
     def default_columns(self) -> list[str]:
-        """The columns that are shown by default."""
+        """The columns that are shown by default: what the judge said and why, beside the beginning of what it judged."""
         shown = ["id", *self.evaluation.columns]
         if "outcome" in shown:
             shown = ["outcome", *(name for name in shown if name not in ("outcome", "score"))]
         if self.run.facts.failed:
             shown.append("failure.kind")
-        outputs = [name for name in self.kinds if name.startswith("output.")]
+        scores = [name for name in self.kinds if name.startswith("output.") and not is_explanation(name)]
         if "prediction" in shown:  # it usually repeats one of the outputs
-            outputs = [name for name in outputs if self.kinds[name] == "number"][:1]
-        shown += outputs[:_SHOWN_FIELDS]
-        return [*shown, *self.prompt_columns()[:_SHOWN_TEXTS], *(["human.label"] if self.labels()[1] else [])]
+            scores = [name for name in scores if self.kinds[name] == "number" and name != self.evaluation.prediction][
+                :1
+            ]
+        texts = self.prompt_columns()
+        explanations = self.explanations()
+        return [*shown, *scores[:_SHOWN_FIELDS], *explanations, *texts[: 1 if explanations else _SHOWN_TEXTS]]
+
+    def explanations(self) -> list[str]:
+        """The columns with explanations: the output's, else those of the first units."""
+        found = [name for name in self.kinds if is_explanation(name)]
+        return [name for name in found if name.startswith("output.")][:1] or found[:_SHOWN_TEXTS]
+
+    def default_sort(self) -> str:
+        """The column by which rows are sorted by default, so that those to look at come first; "" for the file's order."""
+        return next((name for name in ("outcome", "score") if name in self.evaluation.columns), "")
+
+    def next_wrong(self, query: Query, position: int, by: int) -> int | None:
+        """The next row of the query after (before, if `by` is negative) this one that failed or differs from its target."""
+        is_wrong = self.evaluation.wrong_rows()
+        if is_wrong is None:
+            return None
+        rows = np.arange(self.rows) if query.everything else self._positions(query).astype(np.int64)
+        at = np.flatnonzero(rows == position)
+        wrong = np.flatnonzero(is_wrong[rows])
+        start = int(at[0]) if len(at) else -1
+        left = wrong[wrong > start] if by > 0 else wrong[wrong < start][::-1]
+        return int(rows[left[0]]) if len(left) else None
 
     def page(self, query: Query, page: int, columns: Sequence[str]) -> tuple[int, list[dict[str, Any]]]:
         """The number of matching rows, and the rows of the page."""
@@ -158,12 +185,14 @@ class RunView:
             cells: dict[str, Any] = {}
             for name in columns:
                 if name in stored:
-                    cells[name] = shorten(values[name][index])
+                    cells[name] = shorten(values[name][index], name)
                 elif name.startswith("human."):
                     cells[name] = shorten(label[name.removeprefix("human.")])
                 else:
                     cells[name] = shorten(self.evaluation.columns[name][position].as_py())
-            rows[position] = {"position": position, "id": shorten(values["id"][index]), "cells": cells}
+            row_id = values["id"][index]
+            own = self._own_label(row_id)["label"]
+            rows[position] = {"position": position, "id": shorten(row_id), "cells": cells, "label": own}
         return [rows[position] for position in positions]
 
     def details(self, position: int) -> dict[str, Any]:
@@ -192,11 +221,13 @@ class RunView:
         row = self.annotations().get(label_key(row_id), {})
         return {by or "unnamed": one.label for by, one in row.items() if by != self.annotator and not one.skipped}
 
-    def add_label(self, position: int, label: Any, note: str | None, at: str, *, skipped: bool = False) -> None:
-        """Store the annotator's label of a row. KeyError if there is no such row."""
+    def add_label(self, position: int, label: Any, note: str | bool | None, at: str, *, skipped: bool = False) -> None:
+        """Store the annotator's label of a row; the note True keeps the one that is there. KeyError if there is no such row."""
         if not 0 <= position < self.rows:
             raise KeyError(position)
-        add_label(self.labels_file, self._id(position), label, note, at, self.annotator, skipped=skipped)
+        row_id = self._id(position)
+        kept = self._own_label(row_id)["note"] if isinstance(note, bool) else note
+        add_label(self.labels_file, row_id, label, kept, at, self.annotator, skipped=skipped)
 
     def position(self, row_id: str) -> int:
         """The position of the row with this id, compared as text. KeyError if there is no such row."""
@@ -215,7 +246,11 @@ class RunView:
             scored = scored_rows(plan.evaluations, self.results)
         except VerdictError as error:
             return EvaluationColumns({}, error=str(error))
-        return evaluation_columns(scored[0], self.rows, self._failed()) if scored else EvaluationColumns({})
+        if not scored:
+            return EvaluationColumns({})
+        evaluation = plan.evaluations[scored[0].name]
+        prediction = evaluation.prediction or evaluation.value or ""
+        return replace(evaluation_columns(scored[0], self.rows, self._failed()), prediction=prediction)
 
     def _id(self, position: int) -> Any:
         (batch,) = read_rows(self.results, [position], ["id"])
@@ -227,7 +262,7 @@ class RunView:
         return np.concatenate(parts) if parts else np.zeros(0, bool)
 
     def _positions(self, query: Query) -> RowPositions:
-        version, labels = self.labels()
+        version, _ = self.labels()
         columns = self.columns()
         named = {each.column for each in query.filters} | {query.sort}
         human = {name for name in named if name.startswith("human.")}
@@ -237,8 +272,11 @@ class RunView:
                 self._queries.move_to_end(key)
                 return self._queries[key]
         virtual = dict(self.evaluation.columns)
+        if query.sort == "outcome":  # by rank, not by the alphabet
+            virtual[ORDER] = pa.array(self.evaluation.order)
+            query = replace(query, sort=ORDER)
         if human:
-            virtual |= self._label_columns(labels)
+            virtual |= self.label_columns()
         texts = [
             name
             for name, kind in columns.items()
@@ -252,7 +290,9 @@ class RunView:
                 self._queries.popitem(last=False)
         return positions
 
-    def _label_columns(self, labels: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    def label_columns(self) -> dict[str, Any]:
+        """The human labels and notes as columns of texts, with one value per row."""
+        labels = self.labels()[1]
         by_row: list[Mapping[str, Any]] = []
         for batch in read_arrow(self.results, ["id"]):
             by_row += [labels.get(label_key(row_id), NOTHING) for row_id in batch.column("id").to_pylist()]

@@ -6,9 +6,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from verdict_cli.errors import JournalError
 from verdict_cli.run.run_directory import RunDirectory
@@ -16,7 +13,6 @@ from verdict_cli.run_facts import RunFacts
 
 MOST_RUNS = 2_000
 DEEPEST = 4
-_HEADLINE_BYTES = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,50 +91,3 @@ class Runs:
         except (JournalError, OSError):
             return None
         return RunEntry(self._name(path), directory, known[1])
-
-
-def leaderboards_of(run: RunEntry) -> list[dict[str, Any]]:
-    """The leaderboards in the report of a run: the name, the metric of the ranks, and the systems, best first."""
-    found = []
-    for name, evaluation in _evaluations(run).items():
-        try:
-            metric = str(evaluation["ranked_by"])
-            systems = [_system(each, metric) for each in evaluation["systems"]]
-        except (LookupError, TypeError, ValueError):  # another evaluation, or a file that verdict did not write
-            continue
-        found.append({"evaluation": name, "metric": metric, "systems": systems})
-    return found
-
-
-def _system(system: dict[str, Any], metric: str) -> dict[str, Any]:
-    first, last = map(int, system["rank"])
-    ends = {key: None if (end := system[metric].get(key)) is None else float(end) for key in ("value", "low", "high")}
-    return {"system": str(system["system"]), "n": int(system["n"]), "rank": [first, last], **ends}
-
-
-def _evaluations(run: RunEntry) -> dict[str, Any]:
-    path = run.directory.path / "report.json"
-    try:
-        if path.stat().st_size > _HEADLINE_BYTES:
-            return {}
-        found = orjson.loads(path.read_bytes())["evaluations"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def headline(run: RunEntry) -> dict[str, Any] | None:
-    """The first metric in the report of a run, of a leaderboard that of its first system, or None."""
-    try:
-        for name, evaluation in _evaluations(run).items():
-            for system in evaluation.get("systems", ())[:1]:
-                metric = evaluation["ranked_by"]
-                ends = {key: system[metric].get(key) for key in ("value", "low", "high")}
-                return {"evaluation": name, "metric": f"{metric} of {system['system']}", **ends, "n": system["n"]}
-            for metric, value in evaluation["figures"].items():
-                if metric != "confusion":
-                    content = {key: value.get(key) for key in ("value", "low", "high", "n")}
-                    return {"evaluation": name, "metric": metric, **content}
-    except (LookupError, TypeError, AttributeError):
-        return None
-    return None

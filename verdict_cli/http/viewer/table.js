@@ -2,17 +2,36 @@
 
 const columnTitle = (name) => ({ id: 'Row', outcome: 'Outcome', prediction: 'Prediction', target: 'Target', score: 'Score', 'failure.kind': 'Failure', 'human.label': 'Label', 'human.note': 'Note', which: 'Which', gain: 'Gain', calls: 'Calls', cost_usd: 'Cost', status: 'Status' }[name] ?? name.replace(/^source\./, ''));
 
-const isWide = (name) => name.startsWith('source.') || name === 'human.note';
+const isWide = (name) => name.startsWith('source.') || name === 'human.note' || isExplanation(name);
+const isExplanation = (name) => name.endsWith('.explanation');
+
+const FOLDED_CELL = 130;
+
+/** The content of a cell; a long text is folded to some lines. */
+function cellContent(name, value, kind) {
+  const content = shown(value, kind);
+  if (!isWide(name) || typeof value !== 'string') return [content];
+  const text = make('div', { class: 'clip' }, content);
+  if (value.length <= FOLDED_CELL) return [text];
+  const more = make('button', { type: 'button', class: 'unfold', 'aria-expanded': 'false' }, 'more');
+  more.addEventListener('click', (event) => {
+    event.stopPropagation();
+    const open = text.classList.toggle('open');
+    more.setAttribute('aria-expanded', String(open));
+    more.textContent = open ? 'less' : 'more';
+  });
+  return [text, more];
+}
 
 /** The width of a column in rem: enough for its title and most values. */
 function columnWidth(name, title, rows) {
-  if (name === 'outcome') return 6.2;
+  if (name === 'outcome') return 7;
   const longest = Math.max(title.length, ...rows.map((row) => worded(row.cells[name]).length));
   return Math.min(Math.max(4.5, 2 + longest * 0.53), 11);
 }
 
-/** A table of rows. `open(row)` is called when a row is clicked. */
-function rowsTable({ columns, rows, sort, down, href, open }) {
+/** A table of rows. `open(row)` is called when a row is clicked; `label(row)` makes a last cell, in which a row is labelled. */
+function rowsTable({ columns, rows, sort, down, href, open, label }) {
   const heads = columns.map(([name, kind]) => {
     const sorted = sort === name;
     const to = link(urlWith({ sort: name, down: sorted && !down ? '1' : null, page: null, row: null }), visible(columnTitle(name)));
@@ -20,15 +39,20 @@ function rowsTable({ columns, rows, sort, down, href, open }) {
     return make('th', { scope: 'col', class: `${kind === 'number' ? 'number' : ''} ${isWide(name) ? 'away' : ''}`, 'aria-sort': sorted ? (down ? 'descending' : 'ascending') : null }, to);
   });
   const widths = columns.map(([name]) => make('col', { class: isWide(name) ? 'away' : '', style: isWide(name) ? null : `width: ${columnWidth(name, columnTitle(name), rows)}rem` }));
+  if (label) {
+    heads.push(make('th', { scope: 'col', class: 'away' }, 'Your label'));
+    widths.push(make('col', { class: 'away', style: 'width: 8rem' }));
+  }
   const lines = rows.map((row) => {
     const cells = columns.map(([name, kind]) => {
-      const content = shown(row.cells[name] ?? null, kind);
-      return make('td', { class: `${kind === 'number' ? 'number' : ''} ${isWide(name) ? 'away' : ''}` },
-        name === 'id' ? link(href(row), content) : content);
+      const content = cellContent(name, row.cells[name] ?? null, kind);
+      return make('td', { class: `${kind === 'number' ? 'number' : ''} ${isWide(name) ? 'away long' : ''}` },
+        ...(name === 'id' ? [link(href(row), ...content)] : content));
     });
+    if (label) cells.push(make('td', { class: 'away' }, label(row)));
     const line = make('tr', {}, ...cells);
     line.addEventListener('click', (event) => {
-      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+      if (event.ctrlKey || event.metaKey || event.shiftKey || event.target.closest('select')) return;
       event.preventDefault();
       open(row);
     });
@@ -38,6 +62,7 @@ function rowsTable({ columns, rows, sort, down, href, open }) {
   body.addEventListener('keydown', (event) => {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     const line = event.target.closest('tr');
+    if (event.target.closest('select')) return;
     const to = by && lines[lines.indexOf(line) + by];
     if (!to) return;
     event.preventDefault();

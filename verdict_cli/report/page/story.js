@@ -36,7 +36,7 @@ function chat({ turns, left }) {
     ...(turn.text ? [turnText(turn.text)] : []),
     ...turn.images.map((note) => make('p', { class: 'turn-image' }, 'image: ', said(note))),
     ...turn.calls.map(([name, given]) => make('div', { class: 'turn-call' }, 'called ', make('code', {}, said(name)), turnText(given)))));
-  return make('div', { class: 'chat' }, make('ol', {}, ...items), ...(left ? [make('p', { class: 'note' }, `${number(left)} more turns`)] : []));
+  return make('div', { class: 'chat', tabindex: '0' }, make('ol', {}, ...items), ...(left ? [make('p', { class: 'note' }, `${number(left)} more turns`)] : []));
 }
 
 /** Named values: short ones side by side, long texts in blocks, shares as bars, conversations as chats. */
@@ -89,30 +89,50 @@ function callCard(call) {
   return card;
 }
 
-/** The details as elements. */
+/** The outputs without `output.FIELD` where the unit's own column has the same value. */
+function withoutCopies(outputs) {
+  const text = (value) => JSON.stringify(value);
+  return Object.fromEntries(Object.entries(outputs).filter(([name, value]) => {
+    const [, field] = name.match(/^output\.(.*)$/) ?? [];
+    return !field || !Object.entries(outputs).some(([other, same]) => other !== name && other.endsWith(`.${field}`) && text(same) === text(value));
+  }));
+}
+
+/** The details as elements: what was judged, why it was judged so, what was sent and answered, entries, and every other output. */
 function told(story) {
+  const outputs = withoutCopies(story.outputs);
+  const reasons = Object.entries(outputs).filter(([name, value]) => name.endsWith('.explanation') && value !== null);
+  const others = Object.fromEntries(Object.entries(outputs).filter(([name]) => !reasons.some(([reason]) => reason === name)));
   const parts = [];
   if (story.failure) parts.push(make('p', { class: 'notice' }, said(story.failure)));
-  parts.push(...fields('Source', story.source, story.chats.source));
-  parts.push(...fields('Outputs', story.outputs, story.chats.outputs));
-  parts.push(...entryTables(story.entries));
+  parts.push(make('div', { class: 'source' }, ...fields('Source', story.source, story.chats.source)));
+  for (const [name, value] of reasons) parts.push(make('h3', {}, 'Explanation', ...(reasons.length > 1 ? [': ', said(name.replace(/\.explanation$/, ''))] : [])), make('p', { class: 'reason' }, said(value)));
   if (story.calls.length) parts.push(make('h3', {}, `Calls (${story.calls.length})`), ...story.calls.map(callCard));
+  parts.push(...entryTables(story.entries));
+  parts.push(...fields('Outputs', others, story.chats.outputs));
   if (story.cut) parts.push(make('p', { class: 'note' }, visible(story.cut)));
   return parts;
 }
 
-/** The dialog. `open(row)` shows a row; `step(by)` gives the row before or after it, or null. */
+/** The dialog. `open(row)` shows a row; `step(row, by)` gives the row before or after it, or null, and `wrong(row, back)` a promise
+of the next wrong row (the one before, if `back`). */
 class Story {
-  constructor(load, step) {
+  constructor(load, step, wrong = null) {
     this.load = load;
     this.step = step;
+    this.wrong = wrong;
     this.title = make('h2', { id: 'story-title', tabindex: '-1' });
     this.body = make('div', { class: 'story-body' });
     this.before = make('button', { type: 'button', 'aria-label': 'Previous row' }, '←');
     this.after = make('button', { type: 'button', 'aria-label': 'Next row' }, '→');
     const close = make('button', { type: 'button' }, 'Close');
+    this.jumps = wrong ? [[true, 'Previous wrong row', '« wrong', 'p'], [false, 'Next wrong row', 'wrong »', 'n']].map(([back, name, text, key]) => {
+      const jump = make('button', { type: 'button', class: 'jump', 'aria-label': name, 'aria-keyshortcuts': key, title: `${name} (${key})` }, text);
+      jump.addEventListener('click', () => this.jump(back));
+      return jump;
+    }) : [];
     this.dialog = make('dialog', { 'aria-labelledby': 'story-title' },
-      make('div', { class: 'story-head' }, this.title, this.before, this.after, close), this.body);
+      make('div', { class: 'story-head' }, this.title, ...this.jumps, this.before, this.after, close), this.body);
     document.body.append(this.dialog);
     this.before.addEventListener('click', () => this.go(-1));
     this.after.addEventListener('click', () => this.go(1));
@@ -122,6 +142,7 @@ class Story {
       if (event.target.closest('pre') || event.altKey || event.ctrlKey || event.metaKey) return;
       if (event.key === 'ArrowLeft') this.go(-1);
       if (event.key === 'ArrowRight') this.go(1);
+      if (event.key === 'n' || event.key === 'p') this.jump(event.key === 'p');
     });
     this.dialog.addEventListener('close', () => this.closed?.(this.row));
   }
@@ -131,9 +152,15 @@ class Story {
     if (row !== null) this.open(row);
   }
 
+  async jump(back) {
+    const row = await this.wrong?.(this.row, back);
+    if (row) this.open(row);
+  }
+
   async open(row) {
     this.row = row;
     this.title.replaceChildren('Row ', said(row.cells.id));
+    for (const jump of this.jumps) jump.hidden = !(this.mayJump?.() ?? true);
     this.before.disabled = this.step(row, -1) === null;
     this.after.disabled = this.step(row, 1) === null;
     this.body.replaceChildren(row.facts());
