@@ -88,6 +88,7 @@ def is_local(model_name: str) -> bool:
     return model_name.startswith(_LOCAL_PREFIXES)
 
 
+@lru_cache(maxsize=1024)
 def is_free(model_name: str) -> bool:
     """Whether calls of the model cost nothing: built-in ones, recordings, and language models in this process."""
     return is_local(model_name) or model_name.startswith(IN_PROCESS_PREFIX)

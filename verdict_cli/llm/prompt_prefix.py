@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -71,7 +70,7 @@ class PromptPrefixes:
             most += (1 if message.content.isascii() else 4) * len(message.content)
         if most < SMALLEST_MINIMUM * TOKEN_BYTES:
             return []
-        kind = self._kinds.get((request.model, request.json_schema), None, partial(_kind, request))
+        kind = self._kinds.get((request.model, request.json_schema), None, _kind, request)
         if kind is None or most < kind.least:
             return []
         text = written(request.messages)

@@ -109,25 +109,24 @@ class RunStats:
     def count(self, call: Call) -> None:
         """Count one call."""
         self.calls += 1
-        self.models[call.request.model.name] += 1
-        reply = call.reply
+        name, reply = call.request.model.name, call.reply
+        self.models[name] += 1
         if reply is None:
             return
-        self.recalled += reply.recalled
-        self.cached += reply.cached
-        usage = reply.usage
+        usage, cost = reply.usage, reply.cost_usd
         self.prompt_tokens += usage.prompt_tokens
         self.completion_tokens += usage.completion_tokens
         if reply.model:
-            self.served[call.request.model.name, reply.model] += 1
-        self.cached_tokens += usage.cached_tokens
-        if (usage.cached_tokens or usage.cache_write_tokens) and not reply.cached:
-            saved = cache_saved_usd(call.request.model, usage, reply.service_tier)
-            self.cache_saved_usd = _sum(self.cache_saved_usd, saved)
-        if reply.cost_usd is None or self.cost_usd is None:
-            self.cost_usd = None
-        else:
-            self.cost_usd += reply.cost_usd
+            self.served[name, reply.model] += 1
+        if reply.recalled or reply.cached:
+            self.recalled += reply.recalled
+            self.cached += reply.cached
+        if usage.cached_tokens or usage.cache_write_tokens:
+            self.cached_tokens += usage.cached_tokens
+            if not reply.cached:
+                saved = cache_saved_usd(call.request.model, usage, reply.service_tier)
+                self.cache_saved_usd = _sum(self.cache_saved_usd, saved)
+        self.cost_usd = None if cost is None or self.cost_usd is None else self.cost_usd + cost
 
     def include(self, other: RunStats) -> None:
         """Add the counts of another partition of the run."""

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import orjson
@@ -85,7 +84,7 @@ class RequestBodies:
         Raises TypeError for a request that cannot be written as JSON.
         """
         rest = (request.top_logprobs, request.stream, request.copies, mode, name)
-        shared = self._shared.get((request.model, request.json_schema), rest, partial(_share, request, name, mode))
+        shared = self._shared.get((request.model, request.json_schema), rest, _share, request, name, mode)
         if shared.has_messages:
             return shared.body, shared.parameters
         messages = orjson.dumps(_messages(request, mode))

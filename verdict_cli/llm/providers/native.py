@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import lru_cache, partial
+from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 from pyreqwest.client import Client
 from pyreqwest.exceptions import ConnectError, ConnectTimeoutError, PyreqwestError
-from pyreqwest.http import Url
+from pyreqwest.http import HeaderMap, Url
 from pyreqwest.request import StreamRequest
 from pyreqwest.response import Response
 
@@ -58,6 +58,16 @@ class _Target:
     error_secrets: tuple[str, ...]
 
 
+class _Route(NamedTuple):
+    """How the requests of one model are sent: to its target, with the model's own headers, timeout and JSON mode
+    (None: the first that the server accepts)."""
+
+    target: _Target
+    headers: HeaderMap
+    timeout: timedelta
+    mode: JsonMode | None
+
+
 class NativeProvider:
     """Answers models whose protocol the program speaks. Clients are opened at the first call of a model."""
 
@@ -65,6 +75,7 @@ class NativeProvider:
         self._on_token = on_token
         self._clients = HttpClients()
         self._targets: dict[tuple[Any, ...], _Target] = {}
+        self._last: tuple[Model, _Route] | None = None  # most calls in succession are of one model
         self._json_modes = JsonModeFallback()
         self._bodies = RequestBodies()
         self._protocol_bodies = ProtocolBodies()
@@ -79,27 +90,31 @@ class NativeProvider:
 
     def ask(self, request: Request) -> Coroutine[Any, Any, Reply]:
         """The model's reply. ``model.timeout`` limits the call from connecting to the last byte."""
-        target = self._target(request.model)
-        if request.json_schema is None:
-            return self._send(request, target, "schema")
-        chosen = chosen_mode(request.model)
-        if chosen is not None:
-            return self._send(request, target, chosen)
-        return self._json_modes.ask(target, "schema", partial(self._send, request, target))
-
-    def _send(self, request: Request, target: _Target, mode: JsonMode) -> Coroutine[Any, Any, Reply]:
         model = request.model
+        last = self._last
+        if last is not None and last[0] is model:
+            route = last[1]
+        else:
+            route = self._route(model)
+            self._last = model, route
+        if request.json_schema is None:
+            return self._send(request, route, "schema")
+        if route.mode is not None:
+            return self._send(request, route, route.mode)
+        return self._json_modes.ask(route.target, "schema", partial(self._send, request, route))
+
+    def _send(self, request: Request, route: _Route, mode: JsonMode) -> Coroutine[Any, Any, Reply]:
+        target = route.target
         try:
             if target.protocol is None:
                 body, parameters = self._bodies.get(request, target.endpoint.name, mode)
             else:
                 body, parameters = self._protocol_bodies.get(request, target.protocol, target.endpoint.name, mode)
         except TypeError as error:
-            raise Rejected(f"model {model.name}: the request cannot be written as JSON: {error}") from None
-        extra = model.params.get("extra_headers")
-        headers = {**target.headers, **_headers(extra, "params.extra_headers")} if extra else target.headers
-        post = target.client.post(target.stream_url if request.stream else target.url).headers(headers).body_bytes(body)
-        return self._receive(post.timeout(_seconds(model.timeout)).build_streamed(), request, target, parameters)
+            raise Rejected(f"model {request.model.name}: the request cannot be written as JSON: {error}") from None
+        post = target.client.post(target.stream_url if request.stream else target.url).headers(route.headers)
+        sending = post.body_bytes(body).timeout(route.timeout).build_streamed()
+        return self._receive(sending, request, target, parameters)
 
     async def _receive(self, sending: StreamRequest, request: Request, target: _Target, parameters: str) -> Reply:
         model = request.model
@@ -147,6 +162,7 @@ class NativeProvider:
 
     async def close(self) -> None:
         self._targets.clear()
+        self._last = None
         await self._clients.close()
 
     def _token_listener(self, request: Request, status: int, target: _Target) -> Callable[[bytes], None] | None:
@@ -162,6 +178,12 @@ class NativeProvider:
                 on_token(request, text)
 
         return listen
+
+    def _route(self, model: Model) -> _Route:
+        target = self._target(model)
+        extra = model.params.get("extra_headers")
+        headers = {**target.headers, **_headers(extra, "params.extra_headers")} if extra else target.headers
+        return _Route(target, HeaderMap(headers), timedelta(seconds=model.timeout), chosen_mode(model))
 
     def _target(self, model: Model) -> _Target:
         key = (model.name, model.api_base, model.api_key_env, model.params.get("api_version"))
@@ -188,11 +210,6 @@ class NativeProvider:
         secrets = model_secrets(model, os.environ)
         error_secrets = (*secrets, *address_secrets(address.url, os.environ))
         return _Target(address, protocol, url, stream_url, headers, self._clients.get(url), secrets, error_secrets)
-
-
-@lru_cache(maxsize=256)
-def _seconds(number: float) -> timedelta:
-    return timedelta(seconds=number)
 
 
 def _headers(values: Mapping[str, object], source: str) -> dict[str, str]:

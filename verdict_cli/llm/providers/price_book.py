@@ -69,8 +69,9 @@ def cost_usd(model: Model, usage: Usage | None, tier: str | None = None) -> floa
         return share * own.cost(usage)
     if is_free(model.name):
         return 0.0
-    requested = tier or model.params.get("service_tier")
-    return list_price_usd(model.known_name, usage, str(requested or ""))
+    if not tier:
+        tier = str(model.params.get("service_tier") or "")
+    return list_price_usd(model.known_name, usage, tier)
 
 
 def cache_saved_usd(model: Model, usage: Usage, tier: str | None = None) -> float | None:

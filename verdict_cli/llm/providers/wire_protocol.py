@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 import orjson
@@ -53,14 +52,14 @@ class IdentityCache(Generic[T]):
     def __init__(self) -> None:
         self._entries: dict[Hashable, tuple[T, tuple[object, ...]]] = {}
 
-    def get(self, objects: tuple[object, ...], rest: Hashable, make: Callable[[], T]) -> T:
-        """The value of the objects and ``rest``, which is compared as usual; ``make`` gives it at the first call."""
+    def get(self, objects: tuple[object, ...], rest: Hashable, make: Callable[..., T], *given: Any) -> T:
+        """The value of the objects and ``rest``, which is compared as usual; ``make(*given)`` gives it at the first call."""
         key = (*map(id, objects), rest)
         found = self._entries.get(key)
         if found is None:
             if len(self._entries) >= _MAX_ENTRIES:
                 self._entries.clear()
-            found = self._entries[key] = make(), objects
+            found = self._entries[key] = make(*given), objects
         return found[0]
 
 
@@ -80,7 +79,7 @@ class ProtocolBodies:
         """
         body = protocol.body(request, name, mode)
         rest = (request.top_logprobs, request.stream, mode, name)
-        parameters = self._parameters.get((request.model, request.json_schema), rest, partial(_parameters, body))
+        parameters = self._parameters.get((request.model, request.json_schema), rest, _parameters, body)
         return orjson.dumps(body), parameters
 
 

@@ -46,8 +46,7 @@ _DIGITS = bytes(48 if chr(byte) in "0123456789" else 32 for byte in range(256))
 """Each byte as a zero or a space, so that 19 digits in succession are found by a search for a text: with a pattern, that
 takes twenty times as long as everything else."""
 _LONG_NUMBER = b"0" * 19
-_LARGE = float(1 << 63)
-"""orjson makes an integer a float only beyond this."""
+_FLAT = frozenset({str, int, float, bool, type(None)})
 
 
 def _is_inexact(text: bytes, value: dict[str, Any]) -> bool:
@@ -56,18 +55,9 @@ def _is_inexact(text: bytes, value: dict[str, Any]) -> bool:
     A lost key has lost its quotes. Escaped quotes are counted exactly by `_exact` only, which takes ten times as long.
     """
     if b"\\" not in text:
-        quotes = 2 * len(value)
-        for part in value.values():
-            kind = type(part)
-            if kind is str:
-                quotes += 2
-            elif kind is float:
-                if not -_LARGE < part < _LARGE:
-                    return True
-            elif kind is dict or kind is list:
-                break
-        else:
-            return quotes != text.count(b'"')
+        kinds = [*map(type, value.values())]
+        if _FLAT.issuperset(kinds) and not (float in kinds and _LONG_NUMBER in text.translate(_DIGITS)):
+            return 2 * (len(kinds) + kinds.count(str)) != text.count(b'"')
     elif rb"\u0022" in text:
         return True
     unquoted = text.translate(_DIGITS, b'"')

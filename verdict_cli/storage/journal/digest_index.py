@@ -40,24 +40,27 @@ class DigestIndex:
         self._digests = array("Q", bytes(8 * slots))
         free = array(self._kind)
         self._numbers = array(self._kind, bytes(free.itemsize * slots))  # number + 1; 0 is a free slot
+        self._most = 2 * slots // 3
 
     def __len__(self) -> int:
         return self._count
 
     def put(self, digest: int, number: int) -> None:
         """Set the number of a digest."""
-        self._store(self._slot(digest), digest, number + 1)
+        slot = self._slot(digest)
+        if self._numbers[slot]:
+            self._numbers[slot] = number + 1
+        else:
+            self._fill(slot, digest, number + 1)
 
     def count(self, digest: int) -> int:
         """Count the digest and return how often it was counted before. Do not mix with `put`."""
-        numbers, mask = self._numbers, len(self._numbers) - 1
-        slot = digest & mask
-        while (before := numbers[slot]) and self._digests[slot] != digest:
-            slot = (slot + 1) & mask
+        slot = self._slot(digest)
+        before = self._numbers[slot]
         if before:
-            numbers[slot] = before + 1
+            self._numbers[slot] = before + 1
         else:
-            self._store(slot, digest, 1)
+            self._fill(slot, digest, 1)
         return before
 
     def get(self, digest: int) -> int | None:
@@ -66,27 +69,32 @@ class DigestIndex:
         return number - 1 if number else None
 
     def _slot(self, digest: int) -> int:
-        mask = len(self._numbers) - 1
+        """The digest's slot, or the free one that it would get."""
+        numbers = self._numbers
+        mask = len(numbers) - 1
         slot = digest & mask
-        while self._numbers[slot] and self._digests[slot] != digest:
+        while numbers[slot] and self._digests[slot] != digest:
             slot = (slot + 1) & mask
         return slot
 
-    def _store(self, slot: int, digest: int, above: int) -> None:
-        new = not self._numbers[slot]
-        self._digests[slot], self._numbers[slot] = digest, above
-        if new:
-            self._count += 1
-            if 3 * self._count >= 2 * len(self._numbers):
-                self._double()
+    def _fill(self, slot: int, digest: int, above: int) -> None:
+        self._digests[slot] = digest
+        self._numbers[slot] = above
+        self._count += 1
+        if self._count > self._most:
+            self._double()
 
     def _double(self) -> None:
         digests, numbers = self._digests, self._numbers
         self._make(2 * len(digests))
+        wider, mask = self._numbers, len(self._numbers) - 1
         for digest, number in zip(digests, numbers, strict=True):
             if number:
-                slot = self._slot(digest)
-                self._digests[slot], self._numbers[slot] = digest, number
+                slot = digest & mask
+                while wider[slot]:  # no digest is there twice
+                    slot = (slot + 1) & mask
+                self._digests[slot] = digest
+                wider[slot] = number
 
 
 def number_duplicates(rows: Iterable[Row]) -> Iterator[Row]:

@@ -56,6 +56,8 @@ class ParquetTable:
         self._kinds: dict[str, ColumnKind] = dict(columns or {})
         self._exact = dict.fromkeys(self._kinds, True)
         self._pending: list[_Run] = []
+        self._names: tuple[str, ...] = ()  # of the last of these runs, which has the rows
+        self._rows: list[Sequence[Any]] = []
         self._pending_rows = self._pending_bytes = 0
         self._types: list[type] = []  # of the last row; its texts and nested values have the indices below
         self._texts: itemgetter[Any] | None = None
@@ -79,28 +81,36 @@ class ParquetTable:
 
     def add(self, names: tuple[str, ...], values: Sequence[Any]) -> None:
         """Add a row with these columns and values."""
-        if not names:
-            raise ValueError("a row of a table needs a column")
-        if self._flushing is None:
-            self._flushing = self._thread.submit(_load)
+        if names != self._names:
+            self._begin(names)
         types = [*map(type, values)]
         if types != self._types:
-            self._types = types
-            self._nested = [at for at, kind in enumerate(types) if issubclass(kind, dict | list | tuple)]
-            texts = [at for at, kind in enumerate(types) if issubclass(kind, str)] + self._nested
-            self._texts = itemgetter(*texts, *texts[-1:]) if texts else None  # of two or more, so that it gives a tuple
+            self._note_types(types)
         if self._nested:
             values = list(values)
             for at in self._nested:
                 values[at] = Json(encode_json_text(values[at]))
-        if not self._pending or self._pending[-1][0] != names:
-            self._pending.append((names, []))
-        self._pending[-1][1].append(values)
+        self._rows.append(values)
         self._pending_rows += 1
         if self._texts is not None:
             self._pending_bytes += sum(map(len, self._texts(values)))
         if self._pending_rows >= self._piece or self._pending_bytes >= _GROUP_BYTES:
             self._hand_over()
+
+    def _begin(self, names: tuple[str, ...]) -> None:
+        """Begin a run of rows with these columns."""
+        if not names:
+            raise ValueError("a row of a table needs a column")
+        if self._flushing is None:
+            self._flushing = self._thread.submit(_load)
+        self._names, self._rows = names, []
+        self._pending.append((names, self._rows))
+
+    def _note_types(self, types: list[type]) -> None:
+        self._types = types
+        self._nested = [at for at, kind in enumerate(types) if issubclass(kind, dict | list | tuple)]
+        texts = [at for at, kind in enumerate(types) if issubclass(kind, str)] + self._nested
+        self._texts = itemgetter(*texts, *texts[-1:]) if texts else None  # of two or more, so that it gives a tuple
 
     def end(self) -> None:
         """Start writing the last rows; `close` waits for it."""
@@ -175,7 +185,7 @@ class ParquetTable:
         """Gives the pending rows to the writing thread, once it has finished the previous ones."""
         if self._flushing is not None:
             self._flushing.result()
-        runs, self._pending = self._pending, []
+        runs, self._pending, self._names = self._pending, [], ()
         size, self._pending_rows, self._pending_bytes = self._pending_bytes, 0, 0
         self._flushing = self._thread.submit(self._flush, runs, size, last=last)
 
