@@ -109,7 +109,18 @@ def test_a_gate_against_a_baseline_prints_what_it_could_have_detected(runs: Any)
     done = runs("gate", "b", "--gates", "g.yaml")
     assert done.code == 0
     assert "✓ safety.accuracy 0.350 against a, at most 0.05 worse" in done.out
-    assert "least detectable difference 0." in done.out
+    assert "  lower end 0." in done.out and "≥ -0.05; n=40; least detectable difference 0." in done.out
+
+
+def test_an_interval_that_contradicts_the_exact_test_has_a_note(runs: Any) -> None:
+    """Five rows of 40 differ, all for the better: McNemar's p is 1/16, and the adjusted Wald interval excludes 0."""
+    assert judged(runs, "c", [True] * 29 + [False] * 11).code == 0
+    done = runs("compare", "a", "c", "--json").json()["evaluations"]["safety"]
+    assert done["figures"]["accuracy"]["low"] > 0 and done["test"]["p"] == 0.0625
+    assert done["notes"][0].startswith("accuracy: the 95% interval excludes 0, but p is 0.06")
+    assert "McNemar's p is 0.0625" in done["notes"][0]
+    assert done["notes"][0][:40] in runs("compare", "a", "c").out
+    assert runs("compare", "a", "b", "--json").json()["evaluations"]["safety"]["notes"] == []
 
 
 def test_several_runs_have_intervals_that_hold_together_and_one_family_of_p_values(runs: Any) -> None:

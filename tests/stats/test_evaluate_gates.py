@@ -57,7 +57,11 @@ def test_a_gate_with_confidence_needs_the_intervals_end(tmp_path):
     assert held.verdict == "inconclusive"
     assert not held.passed
     assert "lower end 0.86" in held.reason
-    assert outcome({"metric": "e.accuracy", "min": 0.86, "confidence": 0.95}, results).passed
+    passed = outcome({"metric": "e.accuracy", "min": 0.86, "confidence": 0.95}, results)
+    assert (passed.passed, passed.held) == (True, f"lower end {passed.low:.4g} ≥ 0.86")
+    most = outcome({"metric": "e.accuracy", "max": 0.99, "confidence": 0.95}, results)
+    assert most.held == f"upper end {most.high:.4g} ≤ 0.99"
+    assert not outcome({"metric": "e.accuracy", "min": 0.9}, results).held  # the value is compared, not an end
     assert outcome({"metric": "e.accuracy", "min": 0.9, "confidence": 0.5}, results).passed
 
 
@@ -190,6 +194,8 @@ def test_one_bound_covers_sampling_error_and_missing_rows_together(tmp_path):
     results = write(tmp_path, [True] * 905 + [False] * 65 + [None] * 30)
     gate = {"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}
     assert outcome(gate, results).verdict == "inconclusive"
+    held = outcome(gate | {"min": 0.85}, results).held
+    assert held.endswith("≥ 0.85 with the rows without a prediction at their worst"), held
     assert outcome(gate | {"min": 0.88}, results).passed
     assert outcome({"metric": "e.accuracy", "max": 0.94, "confidence": 0.95}, results).verdict == "inconclusive"
 

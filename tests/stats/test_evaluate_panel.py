@@ -185,6 +185,10 @@ def test_errors_that_cancel_out_are_worth_many_judges_and_never_an_endless_numbe
     rows = [(True, False, True), (False, True, True)] * 20 + [(True, True, True), (False, False, True)]
     found = panel(table(rows), 2, target="source.label").values["effective_judges"]
     assert 2 < found.low < found.value < found.high <= 2000
+    assert "more than the 2 judges" in found.reason and not found.warnings
+    rows = [(0.0, 1.0, 0.0), (0.3, 0.75, 0.0), (0.6, 0.35, 0.0), (1.0, 0.05, 0.0)]
+    capped = panel(table(rows), 2, target="source.label").values["effective_judges"]
+    assert capped.high == 2000 and "the upper end is a cap, 1,000 times the judges" in capped.reason
 
 
 def test_votes_of_three_labels_have_no_correlation_without_a_target_and_say_what_to_give(table):

@@ -55,7 +55,7 @@ def comparison_json(sides: Sides, comparison: RunComparison) -> dict[str, Any]:
         "b": run_json(sides[1]),
         "paired_by": comparison.by,
         "level": comparison.level,
-        "evaluations": {name: _evaluation_json(one) for name, one in comparison.evaluations.items()},
+        "evaluations": {name: _evaluation_json(one, comparison.level) for name, one in comparison.evaluations.items()},
     }
 
 
@@ -78,13 +78,14 @@ def run_json(side: ComparisonContext) -> dict[str, Any]:
     }
 
 
-def _evaluation_json(one: ComparedMetric) -> dict[str, Any]:
+def _evaluation_json(one: ComparedMetric, level: float) -> dict[str, Any]:
     return {
         "kind": one.kind,
         "reason": one.reason,
         "only_a": one.alone[0],
         "only_b": one.alone[1],
         **_slice_json(one.whole),
+        "notes": formatting.contradictions(one.whole, level),
         "by": {
             expression: {value: _slice_json(each) for value, each in slices.items()}
             for expression, slices in one.slices.items()
@@ -189,8 +190,10 @@ def _evaluation(metric: ComparedMetric, by: str, level: float) -> Iterator[Part]
         paired += f"; {metric.alone[0]:,} only in a, {metric.alone[1]:,} only in b"
     yield Note(paired)
     if whole.test is not None:
-        yield Note(significance_text(whole.test))
+        yield Note(formatting.significance_text(whole.test))
     yield _metrics_table(whole, level)
+    for line in formatting.contradictions(whole, level):
+        yield Note(line)
     by_slice = [_slice_chart(expression, slices) for expression, slices in metric.slices.items() if slices]
     charts = [*_difference_charts(whole), *by_slice]
     if charts:
@@ -291,10 +294,3 @@ def _flips(flips: tuple[Flip, ...]) -> Iterator[Part]:
 
 def _outcome_text(value: Any) -> str:
     return formatting.format_number(value) if isinstance(value, float) else formatting.label(value)
-
-
-def significance_text(test: Significance) -> str:
-    """`mcnemar, of right and wrong rows: b better on 12 rows, worse on 3; p 0.035, by Holm 0.07; cohen_g 0.3`."""
-    effect = "" if test.effect is None else f"; {test.effect_name} {formatting.format_number(test.effect)}"
-    p = f"p {test.p:.3g}, by Holm {test.p_holm:.3g}"
-    return f"{test.name}, of {test.of}: b better on {test.better:,} rows, worse on {test.worse:,}; {p}{effect}"

@@ -32,6 +32,7 @@ from verdict_cli.stats.paired import Difference, PairedRows, kind_mismatch, pair
 from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS, sign_flip_test
 
 MOST_COMPARED_SLICES = 50
+MCNEMAR = "mcnemar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +260,7 @@ def significance_of(
     better, worse = int((gain > 0).sum()), int((gain < 0).sum())
     binary = bool(np.isin(first, (0, 1)).all() and np.isin(second, (0, 1)).all())
     if binary and cluster is None:
-        name, p = "mcnemar", _mcnemar(better, worse)
+        name, p = MCNEMAR, _mcnemar(better, worse)
     else:
         name, p = "permutation" if cluster is None else "cluster permutation", sign_flip_test(gain, cluster, rng)
     effect_name, effect = ("cohen_g", _cohen_g(better, worse)) if binary else ("cohen_d", _cohen_d(gain))

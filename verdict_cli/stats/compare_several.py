@@ -17,6 +17,7 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.column import MISSING, Ints, disambiguate_labels
 from verdict_cli.stats.columns.saved_rows import row_identities
 from verdict_cli.stats.compare import MOST_COMPARED_SLICES, compared_metrics, holm_adjusted
+from verdict_cli.stats.corrected_difference import CORRECTED
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.paired import Difference, RunRows, aligned_rows, kind_mismatch, run_rows, undefined_difference
 from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS
@@ -120,6 +121,7 @@ def _evaluation(
     if why := next(filter(None, (kind_mismatch(first, run[0]) for run in runs)), ""):
         return SeveralEvaluation(first.kind, alone, reason=why)
     metrics = compared_metrics(evaluation, first)
+    metrics = (*metrics, CORRECTED) if any(run[0].gold is not None for run in runs) else metrics
 
     def compared(kept: Ints, swaps: int, *names: str) -> SeveralSlice:
         seeds = [abs(seed), zlib.crc32("\0".join((name, *names)).encode())]

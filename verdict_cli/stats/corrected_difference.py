@@ -3,17 +3,20 @@
 Each run is corrected by its own labels, with their weights. What a row adds to the difference is what it adds to the second
 estimate minus what it adds to the first, so rows that the two judges see alike, and rows with a label in both runs, cancel
 as in a paired test; with slopes of 1 and the same labelled rows it is the mean difference of the judges plus the weighted
-mean of what the labels' differences are from theirs. Clusters add up before they are squared.
+mean of what the labels' differences are from theirs. Clusters add up before they are squared. Repeated runs of one
+pipeline count as their mean.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from verdict_cli.stats.columns.column import Ints
+from verdict_cli.language.evaluations import GoldScope
+from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.gold_pairs import GoldPairs
 from verdict_cli.stats.intervals.interval_methods import NO_VARIATION, MetricValue, student
 from verdict_cli.stats.prediction_powered import tuned
@@ -35,55 +38,83 @@ FEW_LABELS_OF_RUN = (
 LABELS_OF_RUN = "{side} run: {warning}"
 SIDES = ("first", "second")
 
+Gold = GoldPairs | str | None
+"""A run's answers and labels, why they cannot be compared, or None without `gold`."""
 CorrectedPair = tuple[float | None, float | None, MetricValue, float | None]
 """Both estimates, the second minus the first, and its p-value."""
 
 
-def corrected_difference(
-    golds: tuple[GoldPairs | str | None, GoldPairs | str | None], rows: tuple[Ints, Ints], level: float
-) -> CorrectedPair:
+def corrected_difference(golds: tuple[Gold, Gold], rows: tuple[Ints, Ints], level: float) -> CorrectedPair:
     """The difference over these pairs of rows; `rows` are their indices in each run. Clusters are the second run's."""
     first, second = golds
-    if not isinstance(first, GoldPairs) or not isinstance(second, GoldPairs):
-        side = SIDES[isinstance(first, GoldPairs)]
-        return _undefined(next((why for why in golds if isinstance(why, str)), NO_GOLD.format(side=side)), 0)
-    kept = first.answered[rows[0]] & second.answered[rows[1]]
-    new = second.take(rows[1][kept])
-    old = replace(first.take(rows[0][kept]), cluster=new.cluster)
-    for side, found in zip(SIDES, (old, new), strict=True):
+    return mean_corrected_difference(([first], [second]), ([rows[0]], [rows[1]]), level)
+
+
+def mean_corrected_difference(
+    golds: tuple[Sequence[Gold], Sequence[Gold]], rows: tuple[Sequence[Ints], Sequence[Ints]], level: float
+) -> CorrectedPair:
+    """The same of the means of repeated runs of either side."""
+    every = [found for side in golds for found in side]
+    if not all(isinstance(found, GoldPairs) for found in every):
+        side = SIDES[all(isinstance(found, GoldPairs) for found in golds[0])]
+        return _undefined(next((why for why in every if isinstance(why, str)), NO_GOLD.format(side=side)), 0)
+    shared = shared_pairs(every, [at for side in rows for at in side])
+    for index, found in enumerate(shared):
         if int(found.labelled.sum()) < 2:
-            return _undefined(FEW_LABELS_OF_RUN.format(side=side), len(new.judge))
-    return _difference(old, new, level)
+            return _undefined(FEW_LABELS_OF_RUN.format(side=SIDES[index >= len(golds[0])]), len(found.judge))
+    return _difference(shared[: len(golds[0])], shared[len(golds[0]) :], level)
+
+
+def shared_pairs(golds: Sequence[Gold], rows: Sequence[Ints]) -> list[GoldPairs]:
+    """Each run's answers and labels of the rows that all runs answer, with the last run's clusters."""
+    known = [(found, at) for found, at in zip(golds, rows, strict=True) if isinstance(found, GoldPairs)]
+    kept = np.logical_and.reduce([found.answered[at] for found, at in known])
+    shared = [found.take(at[kept]) for found, at in known]
+    return [replace(found, cluster=shared[-1].cluster) for found in shared]
+
+
+def corrected_influence(found: GoldPairs, of: GoldScope) -> tuple[float, Floats]:
+    """A run's estimate, and what each row adds to it."""
+    value, influence = weighted_influence(found, _slope(found), of)
+    return found.clip(value), influence
 
 
 def _undefined(reason: str, n: int) -> CorrectedPair:
     return None, None, MetricValue(None, None, None, n, reason), None
 
 
-def _difference(old: GoldPairs, new: GoldPairs, level: float) -> CorrectedPair:
+def _difference(old: Sequence[GoldPairs], new: Sequence[GoldPairs], level: float) -> CorrectedPair:
     from scipy.special import stdtr
 
-    of = new.of
-    (first, before), (second, after) = (weighted_influence(found, _slope(found), of) for found in (old, new))
-    first, second = old.clip(first), new.clip(second)
+    last, of = new[-1], new[-1].of
+    sides = [[corrected_influence(found, of) for found in side] for side in (old, new)]
+    first, second = (float(np.mean([value for value, _ in side])) for side in sides)
+    before, after = (np.mean([influence for _, influence in side], axis=0) for side in sides)
     change, influence = second - first, after - before
-    variance = float((influence**2).sum()) * design_effect(new, influence)
-    variance += unseen_error(old, of) + unseen_error(new, of)
-    freedom = min(labelled_freedom(old), labelled_freedom(new))
-    value = MetricValue(change, None, None, len(new.judge), NO_VARIATION, method="paired PPI", level=level)
+    variance = float((influence**2).sum()) * design_effect(last, influence)
+    # Repeated runs have the same labels: an error that these do not show is in all of them.
+    variance += sum(float(np.mean([unseen_error(found, of) for found in side])) for side in (old, new))
+    freedom = min(labelled_freedom(found) for found in (*old, *new))
+    value = MetricValue(change, None, None, len(last.judge), NO_VARIATION, method="paired PPI", level=level)
     p = None
     if variance > 0:
         error = math.sqrt(variance)
         low, high = (change + sign * student(level, freedom) * error for sign in (-1, 1))
-        widest = min(old.range, new.range) if old.binary == new.binary else math.inf
+        widest = widest_difference(old[-1], last)
         value = replace(value, low=max(low, -widest), high=min(high, widest), reason="", se=error, df=freedom)
         p = float(2 * stdtr(freedom, -abs(change) / error))
     warnings = (
         LABELS_OF_RUN.format(side=side, warning=warning)
-        for side, found in zip(SIDES, (old, new), strict=True)
+        for side, runs in zip(SIDES, (old, new), strict=True)
+        for found in runs
         for warning in label_warnings(found)
     )
     return first, second, value.warned(*warnings), p
+
+
+def widest_difference(old: GoldPairs, new: GoldPairs) -> float:
+    """The most by which two estimates can differ."""
+    return min(old.range, new.range) if old.binary == new.binary else math.inf
 
 
 def _slope(found: GoldPairs) -> float:

@@ -30,9 +30,9 @@ class GateOutcome:
 
     With a baseline, `value`, `low` and `high` are of the paired difference (this run minus the baseline), and
     `limit` is `max_drop`. `detectable` is the smallest true distance (to a limit with a confidence, or between the
-    runs) that so many rows show with 80% power.
-    `verdict` is `inconclusive` where the value meets the limit but its interval does not: that does not pass,
-    unless `tolerated`. `reason` says why the verdict is not `passed`.
+    runs) that so many rows show with 80% power. `held`: what a passed gate compares, as `lower end 0.806 ≥ 0.8`.
+    `verdict` is `inconclusive` where the value meets the limit but its interval does not: that does not pass, unless
+    `tolerated`. `reason` says why the verdict is not `passed`.
     """
 
     metric: str
@@ -46,6 +46,7 @@ class GateOutcome:
     rule: str
     detectable: float | None = None
     tolerated: bool = False
+    held: str = ""
 
     @property
     def passed(self) -> bool:
@@ -74,8 +75,7 @@ def decide_gates(
 ) -> tuple[GateOutcome, ...]:
     """The outcome of every gate in order, the implied one on `run.coverage` last.
 
-    Each evaluation with a gate also has implied gates of 1 on `coverage` and, with a baseline, on `shared`. These are
-    listed where they fail.
+    Evaluations with a gate also have gates of 1 on `coverage` and, with a baseline, `shared`, listed where they fail.
 
     `measures` are those of `measure` on the same results; `root` is the directory that `baseline` paths are relative to.
     Raises DataError for results that cannot be measured. A baseline that cannot be read fails its gate, and so does
@@ -229,25 +229,25 @@ def _within_limit(
     def meets(value: float) -> bool:
         return value >= limit if side == "min" else value <= limit
 
+    end, name, relation = (found.low, "lower", "below") if side == "min" else (found.high, "upper", "above")
     if found.value is None:
         return outcome("inconclusive", f"there is no value: {found.reason}")
     if not meets(found.value):
-        return outcome("failed", f"{found.value:.6g} is {'below' if side == 'min' else 'above'} {limit:g}")
+        return outcome("failed", f"{found.value:.6g} is {relation} {limit:g}")
     if gate.confidence is None:
         return outcome("passed")
-    end = found.low if side == "min" else found.high
     if end is None or NO_VARIATION in found.warnings:
         return outcome("inconclusive", f"there is no interval: {found.reason}")
     if found.warnings:
         return outcome("inconclusive", f"the interval cannot be relied on: {found.reason}")
     if not meets(end):
-        name = "lower" if side == "min" else "upper"
-        relation = "below" if side == "min" else "above"
         return outcome("inconclusive", f"the interval's {name} end {end:.6g} is {relation} {limit:g}")
     worst = None if bounds is None else bounds[0] if side == "min" else bounds[1]
     if worst is not None and not meets(worst):
         return outcome("inconclusive", f"with the rows without a prediction the interval may end at {worst:.6g}")
-    return outcome("passed")
+    most = end if worst is None else min(end, worst) if side == "min" else max(end, worst)
+    missing = "" if most == end else " with the rows without a prediction at their worst"
+    return replace(outcome("passed"), held=f"{name} end {most:.4g} {sign} {limit:g}{missing}")
 
 
 def _against_baseline(gate: Gate, drop: Drop) -> GateOutcome:
@@ -280,7 +280,8 @@ def _against_baseline(gate: Gate, drop: Drop) -> GateOutcome:
         )
     if not drop.rejected:
         return outcome("inconclusive", "a test that Holm's procedure puts before this one is inconclusive")
-    return outcome("passed")
+    held = f"upper end {drop.worst:.4g} ≤ {limit:g}" if drop.upper else f"lower end {-drop.worst:.4g} ≥ {-limit:g}"
+    return replace(outcome("passed"), held=held)
 
 
 def _failed_by(gate: Gate, error: Exception) -> GateOutcome:

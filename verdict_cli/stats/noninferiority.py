@@ -31,7 +31,7 @@ class Drop:
     `family` is the number of tests made together, `level` that of this one's interval, `rejected` whether Holm's
     procedure reached it. `lost` is how much worse the metric is if this run's rows without a prediction are wrong, None
     where there are none or no row can be wrong. `detectable` is the smallest true difference found with 80% power,
-    `needed` a phrase with the number of rows.
+    `needed` a phrase with the number of rows. `upper`: the metric counts errors, so the interval's upper end is the worst.
     """
 
     change: MetricValue
@@ -43,6 +43,7 @@ class Drop:
     detectable: float | None
     needed: str
     lost: float | None = None
+    upper: bool = False
 
 
 def against_baselines(
@@ -132,10 +133,14 @@ def _sides(gate: Gate, found: MetricValue) -> tuple[float | None, float | None]:
     """How much worse the run is, and may be; the latter None where nothing bounds it."""
     if found.reason == NO_VARIATION:
         found = replace(found, low=None, high=None)
-    metric = find_metric(gate.parts[1])
-    if metric is not None and metric.lower_is_better:
+    if _counts_errors(gate):
         return found.value, found.high
     return (None if found.value is None else -found.value, None if found.low is None else -found.low)
+
+
+def _counts_errors(gate: Gate) -> bool:
+    metric = find_metric(gate.parts[1])
+    return metric is not None and metric.lower_is_better
 
 
 def _drop(gate: Gate, found: MetricValue, plain: MetricValue, level: float, family: int) -> Drop:
@@ -146,7 +151,7 @@ def _drop(gate: Gate, found: MetricValue, plain: MetricValue, level: float, fami
     if worse is not None and detectable and limit > worse and worst is not None and worst > limit:
         rows = plain.n * (detectable / (limit - max(worse, 0.0))) ** 2 if limit > max(worse, 0.0) else 0
         needed = f"; about {_rounded(max(rows, plain.n))} rows would decide" if rows else ""
-    return Drop(found, worse, worst, level, family, True, detectable, needed)
+    return Drop(found, worse, worst, level, family, True, detectable, needed, upper=_counts_errors(gate))
 
 
 def least_detectable(found: MetricValue, level: float) -> float | None:

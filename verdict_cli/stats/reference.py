@@ -19,7 +19,10 @@ import numpy as np
 from scipy.special import stdtr
 
 from verdict_cli.stats.columns.column import Floats, Ints
+from verdict_cli.stats.columns.gold_pairs import GoldPairs
+from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.corrected_difference import CORRECTED, mean_corrected_difference, widest_difference
 from verdict_cli.stats.intervals.interval_methods import MetricValue, student
 from verdict_cli.stats.intervals.intervals import Draw, paired_metric_value, value_of
 from verdict_cli.stats.metrics.metric_families import input_statistics, key_columns, metric_input, usable, wrong_types
@@ -34,7 +37,7 @@ from verdict_cli.stats.paired import (
     undefined_difference,
 )
 from verdict_cli.stats.permutation import regrouping_test
-from verdict_cli.stats.simultaneous import JointEstimates, joint_estimates
+from verdict_cli.stats.simultaneous import JointEstimates, joint_corrected, joint_estimates
 
 NO_STANDARD_ERROR = "the metric has no standard error here, so repeated runs cannot be compared by it"
 TWO_RUNS = "two repeated runs do not show how much runs differ: the interval may be too narrow"
@@ -157,6 +160,8 @@ def _joint(metric: str, runs: Sequence[RunRows], rng: np.random.Generator) -> Jo
     rows = aligned_rows(runs)
     if isinstance(rows, str) or any(kind_mismatch(data[0], each) for each in data):
         return None
+    if metric == CORRECTED:
+        return joint_corrected([each.gold for each in data], rows)
     of = metric_input(metric, data[0])
     kept = np.logical_and.reduce([usable(of, each)[at] for each, at in zip(data, rows, strict=True)])
     return joint_estimates(metric, data, [at[kept] for at in rows], rng)
@@ -204,6 +209,8 @@ def _pooled_difference(
     if isinstance(rows, str):
         return rows
     data = [run[0] for run in (*first, *second)]
+    if metric == CORRECTED:
+        return _corrected_difference(data, rows, len(first), spread, draw.level)
     of = metric_input(metric, data[-1])
     why = next(filter(None, (kind_mismatch(data[0], each) or wrong_types(of, each) for each in data)), "")
     if why:
@@ -233,6 +240,19 @@ def _pooled_difference(
     return Difference(value_of(old, sample), value_of(new, sample), widened, p)
 
 
+def _corrected_difference(
+    data: Sequence[EvaluationData], rows: Sequence[Ints], size: int, spread: RunSpread | None, level: float
+) -> Difference:
+    """The same of the estimates that are corrected by human labels; the first pipeline has `size` runs."""
+    golds = [each.gold for each in data]
+    old, new, change, p = mean_corrected_difference((golds[:size], golds[size:]), (rows[:size], rows[size:]), level)
+    ends = [found for found in (golds[0], golds[-1]) if isinstance(found, GoldPairs)]
+    if spread is None or len(ends) < 2 or change.value is None:
+        return Difference(old, new, change, p)
+    widened, between = spread.widened(change, 1 / size + 1 / (len(data) - size), widest_difference(*ends))
+    return Difference(old, new, widened, p if between is None else max(p or 0.0, between))
+
+
 def restricted(run: RunRows, rows: Ints) -> RunRows:
     """A run's data and keys of these rows only, without its slices."""
     data, _, keys = run
@@ -244,6 +264,7 @@ def restricted(run: RunRows, rows: Ints) -> RunRows:
         panel=tuple(column.take(rows) for column in data.panel),
         votes=tuple(vote[rows] for vote in data.votes),
         cluster=None if data.cluster is None else data.cluster[rows],
+        gold=data.gold.take(rows) if isinstance(data.gold, GoldPairs) else data.gold,
         **{name: getattr(data, name).take(rows) for name in columns},
     )
     return kept, (), [keys[row] for row in rows]

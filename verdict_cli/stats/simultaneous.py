@@ -17,8 +17,10 @@ from scipy.special import stdtr
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import MOST_DELETIONS, Sample
+from verdict_cli.stats.corrected_difference import Gold, corrected_influence, shared_pairs
 from verdict_cli.stats.intervals.interval_methods import normal
 from verdict_cli.stats.metrics.metric_families import BY_CLUSTER, input_statistics, key_columns, metric_input
+from verdict_cli.stats.weighted_labels import labelled_freedom
 
 _DRAWN = 20_000
 """Draws of all estimates: the 95% point of their maximum is then known to half a percent."""
@@ -102,6 +104,21 @@ def joint_estimates(
         changes.append(found - found.mean())
     matrix = np.stack(changes)
     return JointEstimates(np.array(values), (groups - 1) / groups * matrix @ matrix.T, float(groups - 1))
+
+
+def joint_corrected(golds: Sequence[Gold], rows: Sequence[Ints]) -> JointEstimates | None:
+    """The estimates corrected by human labels (`ppi`) of each run at these rows; None where one is undefined."""
+    found = shared_pairs(golds, rows)
+    if len(found) < len(golds) or min(int(each.labelled.sum()) for each in found) < 2:
+        return None
+    each = [corrected_influence(one, found[-1].of) for one in found]
+    influence = np.stack([added for _, added in each])
+    if found[-1].cluster is not None:
+        clusters, of = np.unique(found[-1].cluster, return_inverse=True)
+        times = len(clusters) / max(len(clusters) - 1, 1)
+        influence = np.stack([np.bincount(of, added) for added in influence]) * np.sqrt(times)
+    freedom = min(labelled_freedom(one) for one in found)
+    return JointEstimates(np.array([value for value, _ in each]), influence @ influence.T, freedom)
 
 
 def largest_errors(covariance: Floats, level: float, draws: int = 10_000) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from verdict_cli.stats.columns.column import MISSING, Floats, Ints
 from verdict_cli.stats.metrics import confusion, numbers
 from verdict_cli.stats.metrics.statistic import (
     FISHER,
+    NEAR,
     Statistic,
     TransformedStatistic,
     WeightedValues,
@@ -32,6 +33,8 @@ ROUNDED = 1 / 12
 """The variance of a whole number around the number that was rounded (Sheppard, 1898)."""
 MOST_WORTH = 1000.0
 """Judges whose errors cancel out are worth at most so many times their number."""
+MORE_THAN_JUDGES = "more than the {judges} judges: when one errs to one side, others err to the other"
+CAPPED = "the upper end is a cap, {times:,.0f} times the judges: their errors may cancel out"
 CONSTANT_VOTES = "all votes are the same, so chance agreement is certain"
 NO_PAIR = "no two judges have rows in common on which they give more than one label"
 CONSTANT_RATINGS = "no two judges have errors that vary, or their errors cancel out"
@@ -135,6 +138,11 @@ def _effective(errors: Sequence[Floats] | None, judges: int) -> Statistic:
     def worth_of(correlation: float) -> float:
         return judges / max(1 + (judges - 1) * correlation, 1 / MOST_WORTH)
 
+    def note(value: float, high: float) -> str:
+        more = MORE_THAN_JUDGES.format(judges=judges) if value > judges else ""
+        capped = CAPPED.format(times=MOST_WORTH) if high >= judges * MOST_WORTH * (1 - NEAR) else ""
+        return "; ".join(filter(None, (more, capped)))
+
     def rounding(counts: Floats) -> float:
         spread = np.mean([_variance(error, counts) for error in errors])
         return ROUNDED / float(counts.sum() * spread) ** 2 if spread > 0 else np.inf
@@ -148,7 +156,7 @@ def _effective(errors: Sequence[Floats] | None, judges: int) -> Statistic:
         rounding=rounding if binary else None,
     )
     return statistic_of(
-        "effective_judges", effective, CONSTANT_RATINGS, transformed=TransformedStatistic(together, worth_of)
+        "effective_judges", effective, CONSTANT_RATINGS, transformed=TransformedStatistic(together, worth_of, note=note)
     )
 
 
