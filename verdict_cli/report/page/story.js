@@ -89,20 +89,10 @@ function callCard(call) {
   return card;
 }
 
-/** The outputs without `output.FIELD` where the unit's own column has the same value. */
-function withoutCopies(outputs) {
-  const text = (value) => JSON.stringify(value);
-  return Object.fromEntries(Object.entries(outputs).filter(([name, value]) => {
-    const [, field] = name.match(/^output\.(.*)$/) ?? [];
-    return !field || !Object.entries(outputs).some(([other, same]) => other !== name && other.endsWith(`.${field}`) && text(same) === text(value));
-  }));
-}
-
 /** The details as elements: what was judged, why it was judged so, what was sent and answered, entries, and every other output. */
 function told(story) {
-  const outputs = withoutCopies(story.outputs);
-  const reasons = Object.entries(outputs).filter(([name, value]) => name.endsWith('.explanation') && value !== null);
-  const others = Object.fromEntries(Object.entries(outputs).filter(([name]) => !reasons.some(([reason]) => reason === name)));
+  const reasons = Object.entries(story.outputs).filter(([name, value]) => name.endsWith('.explanation') && value !== null);
+  const others = Object.fromEntries(Object.entries(story.outputs).filter(([name]) => !reasons.some(([reason]) => reason === name)));
   const parts = [];
   if (story.failure) parts.push(make('p', { class: 'notice' }, said(story.failure)));
   parts.push(make('div', { class: 'source' }, ...fields('Source', story.source, story.chats.source)));
