@@ -60,7 +60,12 @@ def test_a_row_tells_its_whole_story_and_is_reached_by_keyboard_alone(recorded_r
     page.locator("table.rows tbody button").first.press("Enter")
     first = page.locator("dialog h2").inner_text()
     page.keyboard.press("ArrowRight")
-    assert page.locator("dialog h2").inner_text() != first
+    second = page.locator("dialog h2").inner_text()
+    assert second != first
+    page.keyboard.press("n")
+    page.keyboard.press("p")
+    assert page.locator("dialog h2").inner_text() == second
+    assert page.locator("dialog .mark.wrong").count() == 1
 
 
 def test_charts_are_drawn_and_say_the_same_as_their_tables(recorded_run, look):

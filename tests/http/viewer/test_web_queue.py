@@ -65,7 +65,8 @@ def test_two_people_label_a_blind_queue_and_the_report_says_how_far_they_agree(
     page.wait_for_selector("form.label:not(:has(button[aria-pressed=true]))")
     page.keyboard.press("s")
     until(page, "2 labelled, 1 skipped, 1 to go")
-    for path in ("api/rows", "api/row", "report"):
+    assert json.loads(urllib.request.urlopen(f"{ann}/api/runs", timeout=10).read())["runs"][0]["main"] is None
+    for path in ("api/rows", "api/row", "api/wrong", "api/labels", "report"):
         assert refused(f"{ann}/{path}?run=run&row=0") == 403
     page.keyboard.press("1")
     page.wait_for_selector("text=No row is waiting for you.")

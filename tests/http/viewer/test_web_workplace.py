@@ -53,6 +53,7 @@ def test_from_the_demo_to_its_wrong_rows_a_label_and_the_corrected_metric(demo: 
         "Accuracy 0.885 [0.806, 0.935] on 96 rows; 1 of 3 gates failed: safety.precision 0.822 (≥ 0.95); 11 rows disagree "
         "with the labels."
     )
+    assert page.locator(".tile .small").first.inner_text() == "95% interval, n=96"
     assert page.locator(".tile h3").all_inner_texts() == ["accuracy", "cohen kappa", "coverage", "cost"]
     until(page, "document.querySelectorAll('table.rows tbody .mark.wrong').length === 11")
     assert page.locator(f"{ROWS} .mark").first.inner_text() == "✗ wrong"  # wrong rows are first
@@ -62,6 +63,11 @@ def test_from_the_demo_to_its_wrong_rows_a_label_and_the_corrected_metric(demo: 
     again = judged(look, page.url)  # the address is the whole state
     assert told(again) == "1–8 of 8"
     assert "An author looks for a plot device." in again.locator(ROWS).first.inner_text()
+    cell = page.locator(f"{ROWS}:first-child td.long", has_text="Lists ways")
+    assert cell.locator(".clip").evaluate("(text) => text.scrollHeight > text.clientHeight")
+    cell.get_by_role("button", name="more").click()
+    assert cell.locator(".clip").evaluate("(text) => text.scrollHeight <= text.clientHeight + 1")
+    assert not page.locator("dialog").is_visible()
     assert page.locator("#corrected").inner_text() == ""
     page.get_by_label("Label of row s-036").select_option("unsafe")
     page.wait_for_selector("#corrected table")
@@ -92,7 +98,7 @@ def test_keys_go_to_the_next_wrong_row_whatever_page_it_is_on(demo: str, look: A
         until(page, f"document.querySelector('dialog h2').innerText === 'Row {name}'")
     page.get_by_role("button", name="Next wrong row").click()
     until(page, "location.search.endsWith('row=55')")
-    order = [page.locator("dialog").inner_text().index(text) for text in ("Source", "Explanation: harm", "Calls (3)")]
+    order = [page.locator("dialog").inner_text().index(text) for text in ("Explanation: harm", "Calls (3)", "Source")]
     assert order == sorted(order)
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from verdict_cli.http.viewer.run_registry import RunRegistry
 from verdict_cli.http.viewer.run_view import MOST_CELL_TEXT, RunView
 from verdict_cli.report.chat import as_conversation, chat_turns
 from verdict_cli.storage.tables.human_labels import HumanLabel, label_key
 from verdict_cli.storage.tables.label_queue import LabelQueue, QueuedRow, next_rows, read_queue
 from verdict_cli.storage.tables.reader import read_rows
+
+if TYPE_CHECKING:
+    from verdict_cli.http.viewer.run_registry import RunRegistry
 
 MOST_LABEL_CHARS, MOST_NOTE_CHARS = 1_000, 20_000
 HIDDEN = "this queue is blind: the verdicts are shown once your part of it is labelled"

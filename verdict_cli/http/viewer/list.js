@@ -1,6 +1,7 @@
 // The list of runs and studies.
 
 const FIRST_RUNS = 50;
+const MOST_COMPARED = 12;
 const RUN_STATES = [['', 'All states'], ['failed', 'Gates failed'], ['passed', 'Gates passed'], ['none', 'Without gates'], ['rows', 'With failed rows'], ['unfinished', 'Not finished']];
 const STUDY_NAMES = { sweep: 'Sweep', audit: 'Audit', align: 'Alignment', watch: 'Watch', paper: 'Paper', comparison: 'Comparison' };
 
@@ -65,8 +66,8 @@ class RunsPage {
     this.more.addEventListener('click', () => { this.everything = true; this.update(); });
     this.compare = make('button', { type: 'button', class: 'far', disabled: true }, 'Compare selected');
     this.compare.addEventListener('click', () => {
-      const [a, b] = this.selected();
-      window.location.assign(urlWith({ a, b }, '/compare'));
+      const names = this.selected();
+      window.location.assign(urlWith(names.length === 2 ? { a: names[0], b: names[1] } : { run: names }, '/compare'));
     });
     this.conclusion = make('p', { class: 'conclusion' });
     this.trends = make('section', { id: 'trends' });
@@ -76,7 +77,7 @@ class RunsPage {
         make('div', { class: 'tools' }, this.search, this.state, this.pipeline, this.of, this.status, this.compare),
         make('div', { class: 'wide' }, make('table', { class: 'rows list' }, make('thead', {}, this.head), this.body)), this.more),
       this.trends, this.studies);
-    this.body.addEventListener('change', () => { this.compare.disabled = this.selected().length !== 2; });
+    this.body.addEventListener('change', () => { const { length } = this.selected(); this.compare.disabled = length < 2 || length > MOST_COMPARED; });
     this.update();
     this.follow();
   }

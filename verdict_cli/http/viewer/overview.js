@@ -3,6 +3,8 @@
 /** A filter of rows for a value of a column. */
 const filterFor = (column, value) => (value === null ? [column, 'none'] : [column, 'is', typeof value === 'string' ? value.slice(0, 300) : JSON.stringify(value)]);
 
+const levelText = (level) => `${Number((100 * level).toPrecision(6))}% interval`;
+
 /** A link that sets these filters in place of those of the same columns (and of `also`), and goes to the rows; where they are set, it removes them. */
 function filterLink(page, filters, also, ...content) {
   const columns = [...filters.map(([column]) => column), ...also];
@@ -32,15 +34,15 @@ function card(title, value, ...rest) {
   return make('div', { class: 'tile' }, make('h3', {}, said(title)), make('p', { class: 'value' }, value), ...rest);
 }
 
-function metricCard(metric) {
+function metricCard(metric, level) {
   const interval = metric.low === null ? 'no interval' : formatInterval(metric);
-  return card(metric.metric.replaceAll('_', ' '), decimal(metric.value), span(metric), make('p', { class: 'interval' }, interval), make('p', { class: 'small' }, `95% interval, n=${number(metric.n)}`));
+  return card(metric.metric.replaceAll('_', ' '), decimal(metric.value), span(metric), make('p', { class: 'interval' }, interval), make('p', { class: 'small' }, `${levelText(level)}, n=${number(metric.n)}`));
 }
 
 /** The four cards: the main metric, one corrected for chance, coverage and cost. */
 function cards(run) {
-  const { main, second, coverage } = run.summary;
-  return make('div', { class: 'tiles' }, ...(main ? [metricCard(main)] : []), ...(second ? [metricCard(second)] : []),
+  const { main, second, coverage, level } = run.summary;
+  return make('div', { class: 'tiles' }, ...(main ? [metricCard(main, level)] : []), ...(second ? [metricCard(second, level)] : []),
     ...(coverage === null ? [] : [card('coverage', decimal(coverage), make('p', { class: 'small' }, `${number(run.rows)} rows, ${number(run.failed)} failed${run.abstained ? `, ${number(run.abstained)} abstained` : ''}`))]),
     card('cost', money(run.cost_usd), make('p', { class: 'small' }, `${number(run.calls)} calls, ${duration(run.wall_s)}`)));
 }
@@ -91,11 +93,11 @@ function sliceTable(page, { by, rows }, metric) {
 }
 
 /** All metrics of an evaluation, folded. */
-function metricsTable({ name, kind, metrics, warnings }) {
+function metricsTable({ name, kind, metrics, warnings }, level) {
   const lines = metrics.map((metric) => make('tr', {}, make('th', { scope: 'row' }, said(metric.metric)), make('td', { class: 'number' }, metric.value === null ? '–' : decimal(metric.value)),
     make('td', { class: 'number' }, metric.low === null ? '–' : formatInterval(metric)), make('td', { class: 'number' }, number(metric.n)), make('td', { class: 'away' }, said(metric.reason))));
   return make('details', {}, make('summary', {}, 'All metrics of ', said(name), kind ? ` (${visible(kind)})` : ''),
-    simpleTable([['Metric'], ['Value', 'number'], ['95% interval', 'number'], ['n', 'number'], ['', 'away']], lines), ...warnings.map((text) => make('p', { class: 'notice' }, said(text))));
+    simpleTable([['Metric'], ['Value', 'number'], [levelText(level), 'number'], ['n', 'number'], ['', 'away']], lines), ...warnings.map((text) => make('p', { class: 'notice' }, said(text))));
 }
 
 /** Everything above the rows of a finished run. */
@@ -107,6 +109,6 @@ function overview(page) {
     ...(summary.gates.length ? [gatesTable(summary.gates)] : []),
     ...(beside.length ? [make('section', { class: 'beside' }, ...beside)] : []),
     ...summary.leaderboards.map(leaderboardSection),
-    ...(summary.evaluations.length ? [make('section', { class: 'metrics' }, ...summary.evaluations.map(metricsTable))] : []),
+    ...(summary.evaluations.length ? [make('section', { class: 'metrics' }, ...summary.evaluations.map((each) => metricsTable(each, summary.level)))] : []),
   ];
 }

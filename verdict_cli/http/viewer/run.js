@@ -8,7 +8,7 @@ function runFacts(run) {
   const facts = [['Status', run.summary ? stateMark({ ...run, gates: run.summary.gates.map(({ metric, verdict, passed }) => [metric, verdict, passed]) }) : said(run.status)], ['Rows', number(run.rows)], ['Failed', number(run.failed)]];
   if (run.abstained) facts.push(['Abstained', number(run.abstained)]);
   facts.push(['Calls', number(run.calls)], ['Cost', money(run.cost_usd)], ['Time', duration(run.wall_s)], ['Models', said(Object.keys(run.models).join(', ') || '–')], ['Dataset', said(run.dataset)], ['Started', said(formatTime(run.started))]);
-  const left = run.summary ? facts.filter(([name]) => !['Rows', 'Failed', 'Abstained', 'Calls', 'Cost'].includes(name)) : facts;
+  const left = run.summary ? facts.filter(([name]) => !['Rows', 'Failed', 'Abstained', 'Calls', 'Cost', 'Dataset'].includes(name)) : facts;
   return make('dl', { class: 'facts' }, ...left.map(([name, value]) => {
     const made = fact(name, value);
     if (['Time', 'Dataset', 'Started', 'Models'].includes(name)) made.className = 'lesser';
@@ -89,7 +89,7 @@ class RunPage {
     links.append(other);
     const { summary } = this.run;
     const opening = summary ? [...(summary.conclusion ? [make('p', { class: 'conclusion' }, said(`${summary.conclusion}.`))] : []), cards(this.run)] : [];
-    return showPage('Run', this.run.run, make('p', { class: 'lead' }, said(this.run.name)), ...opening, runFacts(this.run), links, ...rest);
+    return showPage('Run', this.run.run, make('p', { class: 'lead' }, 'Pipeline ', said(this.run.name), ...(this.run.dataset ? [' on ', said(this.run.dataset)] : [])), ...opening, runFacts(this.run), links, ...rest);
   }
 
   async follow() {
@@ -226,6 +226,7 @@ class RunPage {
       columns: data.columns, rows: data.rows, sort: data.sort, label: choices ? (row) => labelChoice(this.name, row, this.run.answers, () => this.onLabelSaved(false)) : null, down: params.get('down') === '1',
       href: (row) => urlWith({ row: row.position }), open: (row) => this.story.open(shownRows.get(row)),
     }), pages.element);
+    showFolds(this.results);
     const row = urlParams().get('row');
     if (row !== null && !(this.story.dialog.open && String(this.story.row.position) === row)) await this.openPosition(Number(row));
     if (row === null && this.story.dialog.open) this.story.dialog.close();

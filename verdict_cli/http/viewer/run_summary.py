@@ -11,6 +11,7 @@ import orjson
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.report import formatting
 from verdict_cli.report.run_document import SECOND_METRICS
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 
 _MOST_BYTES = 20_000_000
 _INVALID = (LookupError, TypeError, ValueError, AttributeError)
@@ -58,12 +59,11 @@ def run_summary(report: Mapping[str, Any]) -> dict[str, Any]:
             "gates": [_gate(gate) for gate in report.get("gates") or ()],
             "evaluations": evaluations,
             "leaderboards": boards,
+            "level": _number(report.get("level", CONFIDENCE_LEVEL)),
         }
         return summary | {"conclusion": summary_conclusion(summary, _mapping(report.get("facts")))}
     except _INVALID:
-        return {**dict.fromkeys(("main", "second", "coverage")), "gates": [], "evaluations": [], "leaderboards": []} | {
-            "conclusion": ""
-        }
+        return run_summary({})
 
 
 def summary_conclusion(summary: Mapping[str, Any], facts: Mapping[str, Any]) -> str:

@@ -1,19 +1,16 @@
 // The table of rows: one page of a query.
 
-const columnTitle = (name) => ({ id: 'Row', outcome: 'Outcome', prediction: 'Prediction', target: 'Target', score: 'Score', 'failure.kind': 'Failure', 'human.label': 'Label', 'human.note': 'Note', which: 'Which', gain: 'Gain', calls: 'Calls', cost_usd: 'Cost', status: 'Status' }[name] ?? name.replace(/^source\./, ''));
+const columnTitle = (name) => ({ id: 'Row', outcome: 'Outcome', prediction: 'Prediction', target: 'Target', score: 'Score', 'output.explanation': 'Explanation', 'failure.kind': 'Failure', 'human.label': 'Label', 'human.note': 'Note', which: 'Which', gain: 'Gain', calls: 'Calls', cost_usd: 'Cost', status: 'Status' }[name] ?? name.replace(/^source\./, ''));
 
 const isWide = (name) => name.startsWith('source.') || name === 'human.note' || isExplanation(name);
 const isExplanation = (name) => name.endsWith('.explanation');
 
-const FOLDED_CELL = 130;
-
-/** The content of a cell; a long text is folded to some lines. */
+/** The content of a cell; a long text is folded to some lines, and unfolded by a button (see `showFolds`). */
 function cellContent(name, value, kind) {
   const content = shown(value, kind);
   if (!isWide(name) || typeof value !== 'string') return [content];
   const text = make('div', { class: 'clip' }, content);
-  if (value.length <= FOLDED_CELL) return [text];
-  const more = make('button', { type: 'button', class: 'unfold', 'aria-expanded': 'false' }, 'more');
+  const more = make('button', { type: 'button', class: 'unfold', 'aria-expanded': 'false', hidden: true }, 'more');
   more.addEventListener('click', (event) => {
     event.stopPropagation();
     const open = text.classList.toggle('open');
@@ -21,6 +18,12 @@ function cellContent(name, value, kind) {
     more.textContent = open ? 'less' : 'more';
   });
   return [text, more];
+}
+
+/** Show the buttons of the texts that are folded, once they are laid out. */
+function showFolds(place) {
+  const folded = [...place.querySelectorAll('.clip')].map((text) => [text.nextElementSibling, text.scrollHeight > text.clientHeight + 1]);
+  for (const [more, isFolded] of folded) if (more) more.hidden = !isFolded;
 }
 
 /** The width of a column in rem: enough for its title and most values. */

@@ -36,7 +36,8 @@ class Browser {
     this.page = 0;
     this.build(place);
     if (this.packed.length) {
-      this.story = new Story((row) => this.load(row), (row, by) => this.beside(row, by));
+      this.story = new Story((row) => this.load(row), (row, by) => this.beside(row, by), (row, back) => this.besideWrong(row, back));
+      this.story.mayJump = () => Boolean(this.outcome);
       this.story.closed = (row) => this.focus(this.found.indexOf(row));
     }
     this.update();
@@ -159,6 +160,13 @@ class Browser {
 
   beside(row, by) {
     return this.found[this.found.indexOf(row) + by] ?? null;
+  }
+
+  /** The next row found that is wrong or failed (`back`: the one before); null without one. */
+  besideWrong(row, back) {
+    const at = this.found.indexOf(row);
+    const wrong = (each) => ['wrong', 'failed'].includes(each.cells[this.outcome]);
+    return (back ? this.found.slice(0, at).findLast(wrong) : this.found.slice(at + 1).find(wrong)) ?? null;
   }
 
   async load(row) {

@@ -20,6 +20,7 @@ const isShort = (value) => !isShares(value) && worded(value).length <= 60 && !wo
 
 const FOLDED_CHARACTERS = 700;
 const FOLDED_LINES = 12;
+const FEW_CALLS = 3;
 const ROLES = ['user', 'assistant', 'system', 'developer', 'tool'];
 
 /** A turn's text; a long one folded. */
@@ -89,26 +90,18 @@ function callCard(call) {
   return card;
 }
 
-/** The outputs without `output.FIELD` where the unit's own column has the same value. */
-function withoutCopies(outputs) {
-  const text = (value) => JSON.stringify(value);
-  return Object.fromEntries(Object.entries(outputs).filter(([name, value]) => {
-    const [, field] = name.match(/^output\.(.*)$/) ?? [];
-    return !field || !Object.entries(outputs).some(([other, same]) => other !== name && other.endsWith(`.${field}`) && text(same) === text(value));
-  }));
-}
-
-/** The details as elements: what was judged, why it was judged so, what was sent and answered, entries, and every other output. */
+/** The details as elements: why it was judged so, what was sent and answered, what was judged, entries, and every other output. */
 function told(story) {
-  const outputs = withoutCopies(story.outputs);
-  const reasons = Object.entries(outputs).filter(([name, value]) => name.endsWith('.explanation') && value !== null);
-  const others = Object.fromEntries(Object.entries(outputs).filter(([name]) => !reasons.some(([reason]) => reason === name)));
+  const reasons = Object.entries(story.outputs).filter(([name, value]) => name.endsWith('.explanation') && value !== null);
+  const others = Object.fromEntries(Object.entries(story.outputs).filter(([name]) => !reasons.some(([reason]) => reason === name)));
   const parts = [];
   if (story.failure) parts.push(make('p', { class: 'notice' }, said(story.failure)));
-  parts.push(make('div', { class: 'source' }, ...fields('Source', story.source, story.chats.source)));
   for (const [name, value] of reasons) parts.push(make('h3', {}, 'Explanation', ...(reasons.length > 1 ? [': ', said(name.replace(/\.explanation$/, ''))] : [])), make('p', { class: 'reason' }, said(value)));
-  if (story.calls.length) parts.push(make('h3', {}, `Calls (${story.calls.length})`), ...story.calls.map(callCard));
-  parts.push(...entryTables(story.entries));
+  const source = make('div', { class: 'source' }, ...fields('Source', story.source, story.chats.source));
+  const calls = story.calls.length ? [make('h3', {}, `Calls (${story.calls.length})`), ...story.calls.map(callCard)] : [];
+  // A prompt repeats what it needs of the source, so a few calls are read first; many would bury it.
+  const few = story.calls.length <= FEW_CALLS;
+  parts.push(...(few ? [...calls, source] : [source]), ...entryTables(story.entries), ...(few ? [] : calls));
   parts.push(...fields('Outputs', others, story.chats.outputs));
   if (story.cut) parts.push(make('p', { class: 'note' }, visible(story.cut)));
   return parts;
