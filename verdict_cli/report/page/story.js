@@ -20,6 +20,7 @@ const isShort = (value) => !isShares(value) && worded(value).length <= 60 && !wo
 
 const FOLDED_CHARACTERS = 700;
 const FOLDED_LINES = 12;
+const FEW_CALLS = 3;
 const ROLES = ['user', 'assistant', 'system', 'developer', 'tool'];
 
 /** A turn's text; a long one folded. */
@@ -93,10 +94,13 @@ function callCard(call) {
 function told(story) {
   const parts = [];
   if (story.failure) parts.push(make('p', { class: 'notice' }, said(story.failure)));
-  parts.push(...fields('Source', story.source, story.chats.source));
+  const source = fields('Source', story.source, story.chats.source);
+  const calls = story.calls.length ? [make('h3', {}, `Calls (${story.calls.length})`), ...story.calls.map(callCard)] : [];
   parts.push(...fields('Outputs', story.outputs, story.chats.outputs));
+  // A prompt repeats what it needs of the source, so a few calls are read first; many would bury it.
+  parts.push(...(story.calls.length <= FEW_CALLS ? [...calls, ...source] : source));
   parts.push(...entryTables(story.entries));
-  if (story.calls.length) parts.push(make('h3', {}, `Calls (${story.calls.length})`), ...story.calls.map(callCard));
+  if (story.calls.length > FEW_CALLS) parts.push(...calls);
   if (story.cut) parts.push(make('p', { class: 'note' }, visible(story.cut)));
   return parts;
 }
