@@ -100,9 +100,9 @@ def format_duration(seconds: float) -> str:
 
 def run_facts(run: RunFacts) -> list[tuple[str, str]]:
     """The run's facts as (name, text), in the order of a report."""
-    reused = [
-        f"{count:,} from the {source}" for count, source in ((run.recalled, "journal"), (run.cached, "cache")) if count
-    ]
+    from_cache = (run.cached - run.shared, "from the cache")
+    sources = ((run.shared, "shared with equal calls"), (run.recalled, "from the journal"), from_cache)
+    reused = [f"{count:,} {source}" for count, source in sources if count]
     calls = f"{run.calls:,}" + (f" ({', '.join(reused)})" if reused else "")
     facts = [
         ("rows", f"{run.rows:,}" + (f" ({run.done:,} done)" if run.done != run.rows else "")),

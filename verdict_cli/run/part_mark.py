@@ -44,6 +44,7 @@ class PartCounts(Struct, frozen=True):
     saved: dict[str, int]
     stages: dict[str, tuple[Stage, ...]]
     abstained: int
+    shared: int = 0
 
     @classmethod
     def of(cls, stats: RunStats) -> PartCounts:

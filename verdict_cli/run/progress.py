@@ -50,6 +50,7 @@ _SUMS = (
     "calls",
     "recalled",
     "cached",
+    "shared",
     "prompt_tokens",
     "completion_tokens",
     "cached_tokens",
@@ -71,6 +72,7 @@ class RunStats:
     calls: int = 0
     recalled: int = 0
     cached: int = 0
+    shared: int = 0
     cost_usd: float | None = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -108,6 +110,7 @@ class RunStats:
             return
         self.recalled += reply.recalled
         self.cached += reply.cached
+        self.shared += reply.shared
         usage = reply.usage
         self.prompt_tokens += usage.prompt_tokens
         self.completion_tokens += usage.completion_tokens

@@ -209,7 +209,7 @@ def _notices(sweep: SweepResult) -> list[Note]:
 
 def _notes(sweep: SweepResult) -> list[Note]:
     notes = []
-    cached = sum(point.run.facts.cached for point in sweep.points)
+    cached = sum(point.run.facts.cached - point.run.facts.shared for point in sweep.points)
     if cached:
         costs = [point.run.facts.cost_usd for point in sweep.points]
         paid = None if None in costs else sum(cost for cost in costs if cost is not None)
