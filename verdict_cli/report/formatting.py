@@ -188,14 +188,14 @@ def baseline_notice(model: str) -> str:
 
 def notices(report: Report) -> list[str]:
     """What a reader must know before the metrics."""
-    lines = [baseline_notice(name) for name in report.facts.floors]
+    lines = _no_verdict_notice(report.facts)
+    lines += [baseline_notice(name) for name in report.facts.floors]
     lines += replay_notice(report.facts)
     for pool, kept in report.kept.items():
         if kept.high is not None and kept.high < report.promises.get(pool, 0.0):
             lines.append(
                 f"{visible_text(pool)}: the rows called in full contradict the promise of {report.promises[pool]:g}"
             )
-    lines += _no_verdict_notice(report.facts)
     if report.facts.status != "finished":
         lines.append(f"the run is {visible_text(report.facts.status)}: its metrics cover the rows finished so far")
     return lines
