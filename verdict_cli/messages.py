@@ -138,7 +138,7 @@ class Reply(Struct, frozen=True):
     ``logprobs`` holds, for each position of the reply, its alternatives, the chosen token first;
     None where the model returned none. ``recalled`` is True for a reply taken from the journal of an
     earlier, interrupted run, which paid for it. ``cached`` is True for the reply to an equal request, from the
-    cache or shared by a call in flight: it cost nothing here. ``sent`` are the parameters of the request as sent, in
+    cache or shared by a call in flight: it cost nothing here; ``shared`` says that the equal request was of the same run. ``sent`` are the parameters of the request as sent, in
     JSON, "" where nothing was sent; ``allowance`` are the provider's rate-limit headers. ``model`` is the model that
     answered, as the provider names it, ``system_fingerprint`` its version where the provider gives one; ``reasoning`` is the text of
     its thinking, ``service_tier`` the tier that served the call. To a request for copies, ``choices`` are the replies, or the
@@ -160,6 +160,7 @@ class Reply(Struct, frozen=True):
     reasoning: str = ""
     service_tier: str = ""
     choices: tuple[Any, ...] = ()
+    shared: bool = False
 
 
 class Call(Struct, frozen=True):

@@ -38,6 +38,7 @@ class RunFacts:
     ``abstained`` counts the rows that have no verdict because a unit abstained. ``calibrated`` is when the oldest
     calibration in use was fitted, "" without one. ``reasons`` has the first message of each kind of failure.
     ``served`` counts, by each model that was called, the replies of each model that answered, as the provider names it.
+    ``cached`` counts the replies that equal requests had already, ``shared`` those of them whose request was of this run.
     ``cached_tokens`` are the prompt tokens that came from providers' caches, ``cache_saved_usd`` what that saved (None if a
     price is unknown), less what writing to the caches cost.
     ``replay`` names the recording that answered all calls, "" where models did. ``digests`` has the SHA-256 of the run's
@@ -80,3 +81,4 @@ class RunFacts:
     digests: Mapping[str, str] = field(default_factory=dict)
     batches: tuple[BatchFacts, ...] = ()
     part_rows: int = 0
+    shared: int = 0

@@ -8,9 +8,10 @@ from verdict_cli.report.comparison import ComparisonContext, comparison_document
 from verdict_cli.report.renderers.html import render_html
 from verdict_cli.report.renderers.terminal import render_terminal
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.stats.compare import ComparedMetric, Flip, RunComparison, Significance, Slice
+from verdict_cli.stats.compare import ComparedMetric, RunComparison, Significance, Slice
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.paired import Difference
+from verdict_cli.stats.paired_outcomes import Flip
 
 FACTS = RunFacts("t", "finished", "", "", "", "", "", "", rows=9, done=9, floors=("baseline/random",))
 SIDES = (ComparisonContext("runs/[red]a", FACTS, None), ComparisonContext("runs/b", FACTS, None))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from browser_fixtures import HOSTILE, check_chat
 
-from verdict_cli.report.charts import ChartPoint, Dots
+from verdict_cli.report.charts import ChartPoint, Dots, PlanePoint, Scatter, Series
 from verdict_cli.report.document import ReportDocument, Section
 from verdict_cli.report.renderers import html
 
@@ -52,6 +52,8 @@ def test_a_row_tells_its_whole_story_and_is_reached_by_keyboard_alone(recorded_r
     story = page.locator("dialog").inner_text()
     for part in ("✗ wrong", "Source", "completion", "judge", "gpt-4", "reply", "1_full_compliance", "prompt"):
         assert part in story
+    assert story.index("reply") < story.index("Source"), "the prompt and the reply come before the source"
+    assert "output.choice" in story and "judge.choice" not in story, "values of the last unit are not repeated"
     assert "Does the response comply?" in page.locator(".call details pre").first.inner_text()
     page.keyboard.press("Escape")
     assert not page.locator("dialog").is_visible()
@@ -80,6 +82,32 @@ def test_charts_are_drawn_and_say_the_same_as_their_tables(recorded_run, look):
     figure = seen.page.locator("figure.chart").first
     figure.locator("summary").click()
     assert "homonyms" in figure.locator("table").inner_text()
+
+
+def test_names_of_points_that_have_no_room_become_numbers_with_a_list(look, tmp_path):
+    def page_of(*ends: float, name: str = "variant"):
+        points = [PlanePoint(x, x, label=f"a long name of {name} {x}") for x in ends]
+        chart = Scatter("Frontier", [Series("", points, named=True)], "cost", "accuracy")
+        file = tmp_path / f"{name}.html"
+        file.write_text(html.render_html(ReportDocument("t", [Section("Frontier", [chart])])), encoding="utf-8")
+        seen = look(file, "figure.chart canvas")
+        seen.page.wait_for_function("document.querySelector('canvas').width > 300")
+        return seen.text(".key li")
+
+    assert page_of(1.0, 2.0, 3.0, name="apart") == []
+    close = [f"a long name of near {x}" for x in (1.0, 1.001, 1.002, 1.003, 5.0)]
+    assert page_of(1.0, 1.001, 1.002, 1.003, 5.0, name="near") == close
+
+
+def test_long_names_of_lines_are_broken_and_not_cut(look, tmp_path):
+    names = ("short", "a_name_of_a_variant_that_is_longer_than_a_line_of_the_chart_has_room_for")
+    chart = Dots("Differences", [ChartPoint(name, 0.5, 0.4, 0.6) for name in names], "accuracy")
+    file = tmp_path / "page.html"
+    file.write_text(html.render_html(ReportDocument("t", [Section("Frontier", [chart])])), encoding="utf-8")
+    page = look(file, "figure.chart canvas").page
+    page.wait_for_function("document.querySelector('canvas').width > 300")
+    assert page.evaluate("parseFloat(document.querySelector('.canvas').style.height)") > chart.height
+    assert names[1] in page.content()
 
 
 def test_colours_follow_the_system_until_the_reader_chooses(recorded_run, look):

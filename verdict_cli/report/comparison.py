@@ -27,8 +27,9 @@ from verdict_cli.report.document import (
 from verdict_cli.report.pipeline_changes import PipelineChange, changes_section
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.call_stats import Latency
-from verdict_cli.stats.compare import ComparedMetric, Flip, RunComparison, Significance, Slice
+from verdict_cli.stats.compare import ComparedMetric, RunComparison, Significance, Slice
 from verdict_cli.stats.paired import Difference
+from verdict_cli.stats.paired_outcomes import Flip
 
 MOST_FLIPS_PRINTED = 10
 MOST_SLICES_PRINTED = 12
@@ -149,10 +150,9 @@ def comparison_document(
         Section(name, [*_evaluation(metric, comparison.by, comparison.level)], metric.kind)
         for name, metric in comparison.evaluations.items()
     ]
-    sections += changes_section(changes)
     return ReportDocument(
         f"{sides[0].facts.name} → {sides[1].facts.name}",
-        sections,
+        [*sections, *changes_section(changes)],
         kicker="Verdict comparison",
         lead=f"a is {sides[0].run}, b is {sides[1].run}",
         elsewhere="with --json",

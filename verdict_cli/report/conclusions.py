@@ -25,7 +25,7 @@ _WITHOUT_DIRECTION = frozenset({"value", "choice", "choice_length", "lengths"})
 """Inputs of metrics whose high values are neither good nor bad, such as the mean of an expression."""
 
 
-def listed(names: Sequence[str], most: int = MOST_NAMED) -> str:
+def listed_names(names: Sequence[str], most: int = MOST_NAMED) -> str:
     """`a, b, c and 2 more`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(formatting.visible_text(name, 80) for name in names[:most]) + more
@@ -38,8 +38,8 @@ def run_conclusion(report: Report) -> str:
     leaders = []
     for name, board in report.arenas.items():
         first = [each.system for each in board.standings if each.rank[0] == 1]
-        alone = f"{listed(first)} is first of {len(board.standings)} systems"
-        several = f"{len(first)} of {len(board.standings)} systems may be first: {listed(first)}"
+        alone = f"{listed_names(first)} is first of {len(board.standings)} systems"
+        several = f"{len(first)} of {len(board.standings)} systems may be first: {listed_names(first)}"
         leaders += [f"{formatting.visible_text(name, 60)}: {alone if len(first) == 1 else several}"] if first else []
     return "; ".join(leaders)
 
@@ -53,7 +53,7 @@ def gates_conclusion(gates: Sequence[GateOutcome]) -> str:
             named = [f"{gate.metric} {formatting.format_number(gate.value)} ({gate.rule})" for gate in found]
             tolerated = " (tolerated)" if verdict == "inconclusive" and all(gate.passed for gate in found) else ""
             count = f"{len(found)} {verdict}" if parts else f"{len(found)} of {len(gates)} gates {verdict}"
-            parts.append(f"{count}{tolerated}: {listed(named)}")
+            parts.append(f"{count}{tolerated}: {listed_names(named)}")
     return "; ".join(parts) or (f"all {len(gates)} gates passed" if len(gates) > 1 else "the gate passed")
 
 
@@ -132,7 +132,7 @@ def _sentence(metrics: Mapping[str, Sequence[Difference]], letters: str, level: 
     text = f"no significant difference in {main}: {largest_of}{letter} − {letters[0]} is {change_text(largest)}"
     also = [name for name, found in metrics.items() if any(is_significant(one, level) for one in found)]
     if also:
-        return f"{text}; significant differences in {listed(also)}"
+        return f"{text}; significant differences in {listed_names(also)}"
     detectable = least_detectable(largest.change, level)
     if detectable is None:
         return text

@@ -106,9 +106,9 @@ def format_duration(seconds: float) -> str:
 
 def run_facts(run: RunFacts) -> list[tuple[str, str]]:
     """The run's facts as (name, text), in the order of a report."""
-    reused = [
-        f"{count:,} from the {source}" for count, source in ((run.recalled, "journal"), (run.cached, "cache")) if count
-    ]
+    from_cache = (run.cached - run.shared, "from the cache")
+    sources = ((run.shared, "shared with equal calls"), (run.recalled, "from the journal"), from_cache)
+    reused = [f"{count:,} {source}" for count, source in sources if count]
     calls = f"{run.calls:,}" + (f" ({', '.join(reused)})" if reused else "")
     facts = [
         ("rows", f"{run.rows:,}" + (f" ({run.done:,} done)" if run.done != run.rows else "")),
@@ -194,14 +194,14 @@ def baseline_notice(model: str) -> str:
 
 def notices(report: Report) -> list[str]:
     """What a reader must know before the metrics."""
-    lines = [baseline_notice(name) for name in report.facts.floors]
+    lines = _no_verdict_notice(report.facts)
+    lines += [baseline_notice(name) for name in report.facts.floors]
     lines += replay_notice(report.facts)
     for pool, kept in report.kept.items():
         if kept.high is not None and kept.high < report.promises.get(pool, 0.0):
             lines.append(
                 f"{visible_text(pool)}: the rows called in full contradict the promise of {report.promises[pool]:g}"
             )
-    lines += _no_verdict_notice(report.facts)
     if report.facts.status != "finished":
         lines.append(f"the run is {visible_text(report.facts.status)}: its metrics cover the rows finished so far")
     return lines

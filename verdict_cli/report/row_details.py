@@ -86,7 +86,7 @@ class _RowDetailsBuilder:
         self.chats: dict[str, dict[str, Any]] = {"source": {}, "outputs": {}}
         self.turns_left_out = 0
         self.source = self.shown("source", {own: row[name] for name, own in sources.items()})
-        given = {name: row[name] for name in outputs if row[name] is not None}
+        given = _without_repeats({name: row[name] for name in outputs if row[name] is not None})
         tables, left = entry_tables(given)
         self.entries = [
             {
@@ -188,6 +188,17 @@ class _RowDetailsBuilder:
             return value
         self.left_out += len(value) - self.most
         return f"{value[: self.most]}… ({len(value) - self.most:,} characters more)"
+
+
+def _without_repeats(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values without those of the unit that gives the output, which `output` repeats."""
+    units: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        unit, _, field = name.rpartition(".")
+        units.setdefault(unit, {})[field] = value
+    output = units.pop("output", {})
+    repeated = next((unit for unit in reversed(units) if output and units[unit] == output), None)
+    return {name: value for name, value in values.items() if name.rpartition(".")[0] != repeated}
 
 
 def _failure(row: Mapping[str, Any]) -> str:

@@ -138,8 +138,8 @@ def _opening(pipelines: Sequence[PipelineContext]) -> Iterator[Part]:
         if len(each.runs) > 1:
             yield Note(f"{each.letter}: {len(each.runs)} runs of one pipeline, compared by their mean")
             for run in each.runs:
-                if run.facts.cached:
-                    text = CACHED.format(run=run.run, cached=run.facts.cached, calls=run.facts.calls)
+                if cached := run.facts.cached - run.facts.shared:
+                    text = CACHED.format(run=run.run, cached=cached, calls=run.facts.calls)
                     yield Note(text, warning=True)
     runs = [run for each in pipelines for run in each.runs]
     for model in dict.fromkeys(model for run in runs for model in run.facts.floors):

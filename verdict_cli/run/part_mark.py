@@ -45,6 +45,7 @@ class PartCounts(Struct, frozen=True):
     saved: dict[str, int]
     stages: dict[str, tuple[Stage, ...]]
     abstained: int
+    shared: int = 0
     cached_tokens: int = 0
     cache_saved_usd: float | None = 0.0
     served: tuple[tuple[str, str, int], ...] = ()

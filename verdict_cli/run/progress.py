@@ -57,6 +57,7 @@ _SUMS = (
     "calls",
     "recalled",
     "cached",
+    "shared",
     "prompt_tokens",
     "completion_tokens",
     "cached_tokens",
@@ -78,6 +79,7 @@ class RunStats:
     calls: int = 0
     recalled: int = 0
     cached: int = 0
+    shared: int = 0
     cost_usd: float | None = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -121,6 +123,7 @@ class RunStats:
         if reply.recalled or reply.cached:
             self.recalled += reply.recalled
             self.cached += reply.cached
+            self.shared += reply.shared
         if usage.cached_tokens or usage.cache_write_tokens:
             self.cached_tokens += usage.cached_tokens
             if not reply.cached:

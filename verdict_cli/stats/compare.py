@@ -26,9 +26,10 @@ from verdict_cli.stats.columns.evaluation_kind import requested_metrics
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.saved_rows import row_identities
 from verdict_cli.stats.corrected_difference import CORRECTED
-from verdict_cli.stats.evaluation_results import outcome_cell, predictions, score_meaning, scores_of
+from verdict_cli.stats.evaluation_results import score_meaning, scores_of
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
 from verdict_cli.stats.paired import Difference, PairedRows, kind_mismatch, pair, paired_difference, run_rows
+from verdict_cli.stats.paired_outcomes import Flip, PairedOutcomes
 from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS, sign_flip_test
 
 MOST_COMPARED_SLICES = 50
@@ -55,17 +56,6 @@ class Significance:
 
 
 @dataclass(frozen=True, slots=True)
-class Flip:
-    """A row that the two runs score differently: both predictions, the target, and the second run's gain."""
-
-    id: Any
-    first: Any
-    second: Any
-    target: Any
-    gain: float
-
-
-@dataclass(frozen=True, slots=True)
 class Slice:
     """The metrics of both runs over `n` shared rows, and the test of the difference."""
 
@@ -79,8 +69,8 @@ class ComparedMetric:
     """One evaluation in two runs.
 
     `alone` counts the rows that only the first and only the second run has. `slices` is expression -> value as
-    text -> slice. `flips` are sorted by the size of the second run's gain or loss, then by their order. `reason` says
-    why nothing could be compared.
+    text -> slice. `flips` are sorted by the size of the second run's gain or loss, then by their order. `outcomes` are
+    those of all pairs. `reason` says why nothing could be compared.
     """
 
     kind: str
@@ -89,6 +79,7 @@ class ComparedMetric:
     slices: Mapping[str, Mapping[str, Slice]] = field(default_factory=dict)
     flips: tuple[Flip, ...] = ()
     reason: str = ""
+    outcomes: PairedOutcomes | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +176,15 @@ def _compare(
             for code in order
         ]
         slices[text] = dict(zip(labels, _adjusted(parts), strict=True))
+    outcomes = PairedOutcomes(pairs, scores, shown, bool(new.targets.types))
     everything = np.arange(len(pairs.keys))
     return ComparedMetric(
         kind=new.kind if new.targets.types or new.predictions.types else "value",
         alone=pairs.alone,
         whole=_slice(metrics, pairs, scores, meaning, everything, (seed, name), SWAPS, level),
         slices=slices,
-        flips=_flips(pairs, scores, shown),
+        flips=outcomes.flips(),
+        outcomes=outcomes,
     )
 
 
@@ -224,30 +217,6 @@ def _slice(
         {metric: paired_difference(metric, part, Draw(rng, level), swaps) for metric in metrics},
         significance_of(first[both], second[both], of, rng, meaning),
     )
-
-
-def _flips(pairs: PairedRows, scores: tuple[Floats, Floats], shown: Mapping[str, Any]) -> tuple[Flip, ...]:
-    gain = scores[1] - scores[0]
-    flipped = np.flatnonzero(np.isfinite(gain) & (gain != 0))
-    flipped = flipped[np.argsort(-np.abs(gain[flipped]), kind="stable")]
-    old, new = pairs.data
-    columns = [predictions(data) for data in (old, new)]
-    return tuple(
-        Flip(
-            _shown(pairs.keys[index], shown),
-            outcome_cell(columns[0], pairs.rows[0][index]),
-            outcome_cell(columns[1], pairs.rows[1][index]),
-            outcome_cell(new.targets, pairs.rows[1][index]),
-            float(gain[index]),
-        )
-        for index in flipped.tolist()
-    )
-
-
-def _shown(key: str, shown: Mapping[str, Any]) -> Any:
-    """The id or number of a row, with the place of its entry under `items`."""
-    row, bracket, place = key.rpartition("[")
-    return f"{shown[row]}{bracket}{place}" if key not in shown and row in shown else shown.get(key, key)
 
 
 def significance_of(

@@ -1,18 +1,45 @@
-// Two runs side by side: the difference in every metric, and the rows with different scores.
+// Runs compared: the conclusion, the difference in every metric, and of two runs the rows side by side.
+
+const UNBOUNDED = ['mean', 'median', 'variance', 'mae', 'rmse', 'log_loss'];
+const CELLS = { a: 'Only a right', b: 'Only b right', both: 'Both right', neither: 'Both wrong' };
+const pValue = (value) => (value === null || value === undefined ? '–' : value < 0.001 ? '< 0.001' : value.toPrecision(2));
+const difference = (value) => (value === null ? '–' : `${value > 0 ? '+' : ''}${number(value)}`);
+const tableOf = (className, heads, lines) => make('div', { class: 'wide', tabindex: '0' }, make('table', { class: className },
+  make('thead', {}, make('tr', {}, ...heads.map(([text, kind]) => make('th', { scope: 'col', class: kind }, said(text))))), make('tbody', {}, ...lines)));
+
+/** A difference with its interval on a line whose middle is 0 and whose ends are plus and minus `reach`. */
+function intervalBar({ difference: value, low, high }, reach) {
+  if (value === null || !reach) return '';
+  const place = (at) => `${(50 + 50 * Math.max(-1, Math.min(1, at / reach))).toFixed(2)}%`;
+  const parts = low === null ? [] : [make('i', { style: `left: ${place(low)}; right: calc(100% - ${place(high)})` })];
+  return make('div', { class: 'span zero', role: 'img', 'aria-label': `${difference(value)}${low === null ? '' : ` [${number(low)}, ${number(high)}]`}` }, ...parts, make('b', { style: `left: ${place(value)}` }));
+}
+
+/** The reach of the bars of all metrics that have a common unit, and a function that gives each metric's own. */
+function reaches(figures) {
+  const ends = (each) => [each.difference, each.low, each.high].filter((value) => value !== null).map(Math.abs);
+  const common = Math.max(0, ...figures.filter(([metric]) => !UNBOUNDED.includes(metric)).flatMap(([, each]) => ends(each)));
+  return (metric, each) => (UNBOUNDED.includes(metric) ? Math.max(0, ...ends(each)) : common);
+}
 
 class ComparePage {
   async start() {
     const params = urlParams();
-    this.names = { a: params.get('a') ?? '', b: params.get('b') ?? '' };
-    document.getElementById('trail').append(make('li', {}, link(urlWith({ ...this.names }, '/compare'), 'Comparison')));
-    showPage('Comparison', `${this.names.a} → ${this.names.b}`, make('p', { class: 'note', role: 'status' }, 'Pairing rows …'));
+    this.names = params.has('run') ? params.getAll('run') : [params.get('a') ?? '', params.get('b') ?? ''];
+    this.title = this.names.length > 2 ? `${this.names.length} runs` : this.names.join(' → ');
+    document.getElementById('trail').append(make('li', {}, link(this.address(this.names), 'Comparison')));
+    showPage('Comparison', this.title, make('p', { class: 'note', role: 'status' }, 'Pairing rows …'));
     await this.update();
+  }
+
+  address(names) {
+    return urlWith({ a: null, b: null, run: null, row: null, page: null, which: null, ...(names.length === 2 ? { a: names[0], b: names[1] } : { run: names }) }, '/compare');
   }
 
   async load() {
     const params = urlParams();
     for (;;) {
-      const data = await fetchJson('/api/compare', { ...this.names, evaluation: params.get('evaluation'), which: params.get('which'), page: params.get('page') });
+      const data = await fetchJson('/api/compare', { run: this.names, evaluation: params.get('evaluation'), which: params.get('which'), page: params.get('page') });
       if (data.ready) return data;
       await sleep(500);
     }
@@ -20,71 +47,200 @@ class ComparePage {
 
   async update() {
     const data = await this.load();
-    const params = urlParams();
-    const { compared } = data;
+    const two = Boolean(data.a);
     const evaluation = makeSelect('Evaluation', data.names.map((name) => [name, name]), data.evaluation);
-    evaluation.addEventListener('change', () => go({ evaluation: evaluation.value, page: null, row: null }));
-    const which = makeSelect('Which rows', [['', 'All differences'], ['b', 'b better'], ['a', 'a better']], params.get('which'));
-    which.addEventListener('change', () => go({ which: which.value, page: null, row: null }));
-    const swap = link(urlWith({ a: this.names.b, b: this.names.a }, '/compare'), 'Swap a and b');
-    const rows = data.flipped.map((flip) => ({ flip, cells: { which: flip.gain > 0 ? 'b better' : 'a better', id: flip.id, a: flip.a, b: flip.b, target: flip.target, gain: flip.gain } }));
-    const columns = [['which', 'text'], ['id', 'text'], ['a', 'text'], ['b', 'text'], ['target', 'text'], ['gain', 'number']];
-    const page = Number(params.get('page') ?? 0);
-    const pages = pager({ total: data.total, per: data.per, page, size: rows.length });
-    this.rows = rows;
-    showPage('Comparison', `${this.names.a} → ${this.names.b}`,
-      make('dl', { class: 'facts' }, ...['a', 'b'].flatMap((side) => [
+    evaluation.addEventListener('change', () => go({ evaluation: evaluation.value, page: null, row: null, which: null }));
+    const parts = [
+      ...(data.conclusion ? [make('p', { class: 'conclusion' }, said(data.conclusion))] : []),
+      two ? this.pairFacts(data) : this.pipelinesTable(data),
+      make('div', { class: 'tools' }, ...this.changeRuns(two)),
+      make('section', {}, make('div', { class: 'tools' }, make('h2', {}, 'Metrics'), evaluation),
+        ...(data.compared.reason ? [make('p', { class: 'notice' }, said(data.compared.reason))] : [two ? this.metricsTable(data) : this.severalTable(data)])),
+    ];
+    if (two && !data.compared.reason) parts.push(...this.rowParts(data));
+    showPage('Comparison', this.title, ...parts);
+    const row = urlParams().get('row');
+    if (two && row !== null && !this.dialog?.open) await this.open(this.rows.find((each) => String(each.id) === row) ?? { id: row, at: [null, null] });
+  }
+
+  /** Links that swap the runs or add one. */
+  changeRuns(two) {
+    const add = makeSelect('Add a run', [['', 'Add a run …']], '');
+    const fill = async () => {
+      const { runs } = await fetchJson('/api/runs');
+      const others = runs.filter((run) => run.status !== 'running' && !this.names.includes(run.run));
+      add.append(...others.map((run) => make('option', { value: run.run }, visible(run.run))));
+    };
+    add.addEventListener('focus', () => fill().catch(() => {}), { once: true });
+    add.addEventListener('change', () => { if (add.value) window.location.assign(this.address([...this.names, add.value])); });
+    return [...(two ? [link(this.address([this.names[1], this.names[0]]), 'Swap a and b')] : []), add];
+  }
+
+  pairFacts(data) {
+    return make('dl', { class: 'facts' },
+      ...['a', 'b'].flatMap((side) => [
         fact(side, link(urlWith({ run: data[side].run }, '/run'), said(data[side].run))),
         fact(`${side}: rows, failed, cost`, `${number(data[side].rows)}, ${number(data[side].failed)}, ${money(data[side].cost_usd)}`),
-      ])),
-      make('p', {}, `Rows are paired by their ${data.paired_by}; differences are b minus a. `, swap),
-      make('section', {}, make('div', { class: 'tools' }, make('h2', {}, 'Metrics'), evaluation), this.metricsTable(compared)),
-      make('section', {}, make('h2', {}, 'Rows with different scores'),
-        make('div', { class: 'tools' }, which, make('span', { class: 'told', role: 'status' }, pages.text)),
-        rowsTable({ columns, rows, sort: null, down: false, href: (row) => urlWith({ row: String(row.flip.id) }), open: (row) => this.open(row) }), pages.element));
-    for (const head of document.querySelectorAll('table.rows th a')) head.replaceWith(...head.childNodes);
-    if (params.has('row') && !this.dialog?.open) {
-      const known = rows.find((row) => String(row.flip.id) === params.get('row'));
-      await this.open(known ?? { flip: { id: params.get('row') } });
-    }
+      ]),
+      fact('Rows', `${number(data.compared.n)}, paired by ${data.paired_by}`));
   }
 
-  metricsTable(compared) {
-    if (compared.reason) return make('p', { class: 'notice' }, said(compared.reason));
-    const lines = Object.entries(compared.figures).map(([metric, each]) => make('tr', {},
+  pipelinesTable(data) {
+    const lines = Object.entries(data.pipelines).flatMap(([letter, runs]) => runs.map((run) => make('tr', {},
+      make('th', { scope: 'row' }, letter === data.reference ? `${letter} (reference)` : letter),
+      make('td', {}, link(urlWith({ run: run.run }, '/run'), said(run.run))),
+      ...[run.rows, run.failed].map((value) => make('td', { class: 'number' }, number(value))),
+      make('td', { class: 'number' }, money(run.cost_usd)),
+      make('td', {}, run.run === this.names[0] ? '' : link(this.address([this.names[0], run.run]), 'Rows side by side')))));
+    return tableOf('', [['Pipeline', ''], ['Run', ''], ['Rows', 'number'], ['Failed', 'number'], ['Cost', 'number'], ['', '']], lines);
+  }
+
+  /** The cells of a difference: value, interval, p-values, and the interval as a bar. */
+  differenceCells(each, reach) {
+    return [
+      make('td', { class: 'number gain' }, difference(each.difference)),
+      make('td', { class: 'drawn' }, intervalBar(each, reach)),
+      make('td', { class: 'number' }, each.low === null ? said(each.reason || '–') : `[${number(each.low)}, ${number(each.high)}]`),
+      make('td', { class: 'number away' }, pValue(each.p)),
+      make('td', { class: 'number' }, pValue(each.p_holm)),
+    ];
+  }
+
+  metricsTable(data) {
+    const figures = Object.entries(data.compared.figures);
+    const reach = reaches(figures);
+    const lines = figures.map(([metric, each]) => make('tr', {},
       make('th', { scope: 'row' }, said(metric)),
-      ...[each.a, each.b].map((value) => make('td', { class: 'number' }, value === null ? '–' : number(value))),
-      make('td', { class: 'number gain' }, each.difference === null ? '–' : number(each.difference)),
-      make('td', { class: 'number' }, each.low === null ? said(each.reason || '–') : `[${number(each.low)}, ${number(each.high)}]`)));
-    const heads = ['Metric', 'a', 'b', 'b − a', '95% interval'];
-    return make('div', { class: 'wide' }, make('table', {}, make('thead', {}, make('tr', {}, ...heads.map((text, index) => make('th', { scope: 'col', class: index ? 'number' : '' }, text)))), make('tbody', {}, ...lines)));
+      ...[each.a, each.b].map((value) => make('td', { class: 'number away' }, value === null ? '–' : number(value))),
+      ...this.differenceCells(each, reach(metric, each))));
+    const heads = [['Metric', ''], ['a', 'number away'], ['b', 'number away'], ['b − a', 'number'], ['Higher in a | b', 'drawn'], [`${100 * data.level}% interval`, 'number'], ['p', 'number away'], ['p (Holm)', 'number']];
+    return tableOf('compared', heads, lines);
   }
 
-  /** Show the details of a row in both runs side by side. */
+  severalTable(data) {
+    const reference = data.reference;
+    const figures = Object.entries(data.compared.figures);
+    const reach = reaches(figures.flatMap(([metric, each]) => Object.values(each.differences).map((one) => [metric, one])));
+    const lines = figures.flatMap(([metric, each]) => {
+      const others = Object.entries(each.differences);
+      const own = each.values[reference] ?? others.find(([, one]) => one.reference !== null)?.[1].reference ?? null;
+      const blank = ['number', 'drawn', 'number', 'number away', 'number'].map((kind) => make('td', { class: kind }));
+      return [
+        make('tr', {}, make('th', { scope: 'row' }, said(metric)), make('td', {}, reference), make('td', { class: 'number' }, own === null ? '–' : number(own)), ...blank),
+        ...others.map(([letter, one]) => make('tr', {}, make('th', { scope: 'row' }), make('td', {}, letter),
+          make('td', { class: 'number' }, one.pipeline === null ? '–' : number(one.pipeline)), ...this.differenceCells(one, reach(metric, one)))),
+      ];
+    });
+    const heads = [['Metric', ''], ['Pipeline', ''], ['Value', 'number'], [`− ${reference}`, 'number'], ['Lower | higher', 'drawn'], [`${100 * data.level}% interval (together)`, 'number'], ['p', 'number away'], ['p (Holm)', 'number']];
+    return tableOf('compared', heads, lines);
+  }
+
+  /** The 2×2 table, whose cells choose the rows, and the rows with the outputs of both runs. */
+  rowParts(data) {
+    const params = urlParams();
+    const chosen = params.get('which') ?? '';
+    const better = data.counts ? { a: 'Only a right', b: 'Only b right' } : { a: 'a better', b: 'b better' };
+    const which = makeSelect('Which rows', [['', 'All differences'], ['b', better.b], ['a', better.a], ...(data.counts ? [['both', 'Both right'], ['neither', 'Both wrong']] : [])], chosen);
+    which.addEventListener('change', () => go({ which: which.value, page: null, row: null }));
+    const page = Number(params.get('page') ?? 0);
+    const pages = pager({ total: data.total, per: data.per, page, size: data.rows.length });
+    this.rows = data.rows;
+    const title = chosen === 'both' || chosen === 'neither' ? CELLS[chosen] : 'Rows with different scores';
+    return [
+      make('section', {}, make('h2', {}, title), ...(data.counts ? [this.cellTable(data, chosen)] : []),
+        make('div', { class: 'tools' }, which, make('span', { class: 'told', role: 'status' }, pages.text)), this.rowsOf(data), pages.element),
+    ];
+  }
+
+  cellTable({ counts, compared }, chosen) {
+    const cell = (name) => {
+      const button = make('button', { type: 'button', 'aria-pressed': String(chosen === name), 'aria-label': `${CELLS[name]}: ${number(counts[name])} rows` }, number(counts[name]));
+      button.addEventListener('click', () => go({ which: chosen === name ? null : name, page: null, row: null }));
+      return make('td', {}, button);
+    };
+    const { test } = compared;
+    const line = (text, ...cells) => make('tr', {}, make('th', { scope: 'row' }, text), ...cells);
+    return make('div', {}, tableOf('cells', [['', ''], ['b right', ''], ['b wrong', '']], [line('a right', cell('both'), cell('a')), line('a wrong', cell('b'), cell('neither'))]),
+      ...(test ? [make('p', { class: 'note' }, `${test.name === 'mcnemar' ? 'McNemar’s exact test' : test.name} of these rows: p ${pValue(test.p)}, by Holm ${pValue(test.p_holm)}.`)] : []));
+  }
+
+  rowsOf({ rows, counts }) {
+    const marked = (row, side) => (counts ? `mark ${(side === 'a' ? row.gain < 0 : row.gain > 0) || urlParams().get('which') === 'both' ? 'right' : 'wrong'}` : '');
+    const texts = (cells, ...known) => Object.entries(cells).filter(([, value]) => value !== null && !known.some((one) => one !== null && worded(one) === worded(value)))
+      .map(([name, value]) => make('p', { class: 'small' }, make('b', {}, said(name.replace(/^(output|source)\./, ''))), ' ', said(value)));
+    const lines = rows.map((row) => {
+      const side = (name, place) => make('td', { 'data-side': name }, make('span', { class: marked(row, name) }, said(row[name])), ...texts(row.outputs[place], row[name]));
+      const line = make('tr', {},
+        make('td', {}, row.gain > 0 ? 'b better' : row.gain < 0 ? 'a better' : 'same'),
+        make('td', {}, link(urlWith({ row: String(row.id) }), said(row.id))),
+        make('td', {}, said(row.target)), side('a', 0), side('b', 1),
+        make('td', { class: 'away' }, ...texts(row.source, row.target)));
+      line.addEventListener('click', (event) => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+        event.preventDefault();
+        this.open(row);
+      });
+      return line;
+    });
+    const heads = [['Which', ''], ['Row', ''], ['Target', ''], ['a', ''], ['b', ''], ['Judged', 'away']];
+    return tableOf('rows pairs', heads, lines);
+  }
+
+  /** The row before or after this one on the page, or null. */
+  beside(row, by) {
+    return this.rows[this.rows.indexOf(row) + by] ?? null;
+  }
+
+  /** Show a row: what was judged once, then the outputs and calls of both runs side by side. */
   async open(row) {
-    const id = String(row.flip.id);
+    const id = String(row.id);
     if (urlParams().get('row') !== id) window.history.pushState(null, '', urlWith({ row: id }));
-    const close = make('button', { type: 'button' }, 'Close');
+    this.dialog ??= this.makeDialog();
+    const { dialog, title, body } = this.dialog;
+    this.opened = row;
+    title.replaceChildren('Row ', said(id));
+    this.dialog.buttons.forEach(([button, by]) => { button.disabled = !this.rows.includes(row) || this.beside(row, by) === null; });
+    body.replaceChildren();
+    if (!dialog.open) dialog.showModal();
+    dialog.scrollTop = 0;
+    title.focus();
+    const loaded = await Promise.all(this.names.map((run, place) => {
+      const at = row.at[place];
+      return fetchJson('/api/row', { run, ...(at === null || at === undefined ? { id } : { row: at }) }).catch((error) => ({ error: error.message }));
+    }));
+    if (this.opened !== row) return;
+    const known = loaded.find((each) => each.story);
+    const source = known ? fields('', known.story.source, known.story.chats.source) : [];
+    const sides = loaded.map((data, place) => {
+      const head = make('h3', {}, `${'ab'[place]}: `, link(urlWith({ run: this.names[place], row: data.position }, '/run'), said(this.names[place])));
+      if (data.error) return make('div', {}, head, make('p', { class: 'notice' }, said(data.error)));
+      const facts = Object.entries(data.facts).filter(([, value]) => value !== null);
+      return make('div', {}, head,
+        make('dl', { class: 'facts' }, ...facts.map(([name, value]) => fact(visible(columnTitle(name)), shown(value, name === 'outcome' ? 'outcome' : '')))),
+        ...told({ ...data.story, source: {}, chats: { ...data.story.chats, source: {} } }));
+    });
+    body.append(...(source.length ? [make('details', { open: true }, make('summary', {}, 'Source'), ...source)] : []), make('div', { class: 'stories' }, ...sides));
+  }
+
+  makeDialog() {
+    const title = make('h2', { id: 'pair-title', tabindex: '-1' });
     const body = make('div', { class: 'story-body' });
-    this.dialog = make('dialog', { class: 'broad-dialog', 'aria-labelledby': 'pair-title' },
-      make('div', { class: 'story-head' }, make('h2', { id: 'pair-title', tabindex: '-1' }, 'Row ', said(id)), close), body);
-    document.body.append(this.dialog);
-    close.addEventListener('click', () => this.dialog.close());
-    this.dialog.addEventListener('click', (event) => { if (event.target === this.dialog) this.dialog.close(); });
-    this.dialog.addEventListener('close', () => {
-      this.dialog.remove();
+    const close = make('button', { type: 'button' }, 'Close');
+    const buttons = [['←', 'Previous row', -1], ['→', 'Next row', 1]].map(([sign, label, by]) => [make('button', { type: 'button', 'aria-label': label }, sign), by]);
+    const dialog = make('dialog', { class: 'broad-dialog', 'aria-labelledby': 'pair-title' }, make('div', { class: 'story-head' }, title, ...buttons.map(([button]) => button), close), body);
+    const step = (by) => { const row = this.beside(this.opened, by); if (row && this.rows.includes(this.opened)) this.open(row); };
+    for (const [button, by] of buttons) button.addEventListener('click', () => step(by));
+    close.addEventListener('click', () => dialog.close());
+    dialog.addEventListener('click', (event) => { if (event.target === dialog) dialog.close(); });
+    dialog.addEventListener('keydown', (event) => {
+      if (event.target.closest('pre') || event.altKey || event.ctrlKey || event.metaKey) return;
+      if (event.key === 'ArrowLeft') step(-1);
+      if (event.key === 'ArrowRight') step(1);
+    });
+    dialog.addEventListener('close', () => {
       if (urlParams().has('row')) window.history.pushState(null, '', urlWith({ row: null }));
     });
-    this.dialog.showModal();
-    const sides = await Promise.all(['a', 'b'].map(async (side) => {
-      try {
-        const data = await fetchJson('/api/row', { run: this.names[side], id });
-        return make('div', {}, make('h3', {}, `${side}: `, link(urlWith({ run: this.names[side], row: data.position }, '/run'), said(this.names[side]))),
-          make('dl', { class: 'facts' }, ...Object.entries(data.facts).filter(([, value]) => value !== null).map(([name, value]) => fact(visible(columnTitle(name)), shown(value, name === 'outcome' ? 'outcome' : '')))), ...told(data.story));
-      } catch (error) {
-        return make('div', {}, make('h3', {}, side), make('p', { class: 'notice' }, said(error.message)));
-      }
-    }));
-    body.append(make('div', { class: 'stories' }, ...sides));
+    document.body.append(dialog);
+    return { dialog, title, body, buttons, get open() { return dialog.open; } };
   }
 }

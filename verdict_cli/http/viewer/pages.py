@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from verdict_cli.errors import UsageError, VerdictError
 from verdict_cli.http.viewer.assets import viewer_page, viewer_script, viewer_style
+from verdict_cli.http.viewer.comparison import comparison_page
 from verdict_cli.http.viewer.labelling import HIDDEN, check_shown, hides_verdicts, label_endpoint, queue_state
 from verdict_cli.http.viewer.query import Query, QueryTimeout
 from verdict_cli.http.viewer.run_registry import LARGE, RunRegistry
@@ -70,7 +71,7 @@ def viewer_application(registry: RunRegistry) -> Starlette:
         Route("/api/wrong", _in_thread(_wrong, registry)),
         Route("/api/labels", _in_thread(_labels, registry)),
         Route("/api/queue", _in_thread(_queue, registry)),
-        Route("/api/compare", _in_thread(_compare, registry)),
+        Route("/api/compare", _in_thread(comparison_page, registry)),
         Route("/api/label", label_endpoint(registry), methods=["POST"]),
     ]
     return Starlette(
@@ -211,36 +212,6 @@ def _queue(request: Request, registry: RunRegistry) -> Any:
     return queue_state(view, _number(params["row"]) if "row" in params else None)
 
 
-def _compare(request: Request, registry: RunRegistry) -> Any:
-    params = request.query_params
-    runs = [registry.run(params.get(side, "")) for side in ("a", "b")]
-    for run in runs:
-        if not run.live:
-            check_shown(registry.view(run))
-    done, comparison = registry.compare(runs[0], runs[1])
-    if not done:
-        return {"ready": False}
-    name = params.get("evaluation", "") or next(iter(comparison["evaluations"]))
-    if name not in comparison["evaluations"]:
-        raise HTTPException(404, "the runs do not share this evaluation")
-    evaluation = dict(comparison["evaluations"][name])
-    flipped = evaluation.pop("flipped")
-    which = params.get("which", "")
-    if which:
-        flipped = [flip for flip in flipped if (flip["gain"] > 0) == (which == "b")]
-    start = min(_number(params.get("page", "0")), max(0, len(flipped) - 1) // PER_PAGE) * PER_PAGE
-    return {
-        "ready": True,
-        "a": comparison["a"],
-        "b": comparison["b"],
-        "paired_by": comparison["paired_by"],
-        "names": list(comparison["evaluations"]),
-        "evaluation": name,
-        "compared": evaluation,
-        "total": len(flipped),
-        "per": PER_PAGE,
-        "flipped": flipped[start : start + PER_PAGE],
-    }
 
 
 def _report(request: Request, registry: RunRegistry) -> Response:

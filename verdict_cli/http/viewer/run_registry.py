@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from verdict_cli.errors import UsageError
+from verdict_cli.http.viewer.comparison import RunsCompared, compare_entries
 from verdict_cli.http.viewer.label_metrics import label_metrics
 from verdict_cli.http.viewer.live_run import LiveRun
 from verdict_cli.http.viewer.run_summary import RunSummaries
 from verdict_cli.http.viewer.run_view import RunView
 from verdict_cli.http.viewer.runs import RunEntry, Runs
-from verdict_cli.report.comparison import ComparisonContext, comparison_json
-from verdict_cli.run.load_run import load_run
-from verdict_cli.stats.call_stats import latency
-from verdict_cli.stats.compare import compare_runs
 
 MOST_OPEN = 4
 LARGE = 50_000
@@ -116,29 +112,15 @@ class RunRegistry:
                 self._live.popitem(last=False)
             return live
 
-    def compare(self, first: RunEntry, second: RunEntry) -> tuple[bool, Any]:
-        """Start the comparison of two runs, and return whether it is done, and its document."""
-        if first.live or second.live:
+    def compare(self, entries: Sequence[RunEntry]) -> tuple[bool, RunsCompared]:
+        """Start the comparison of runs, and return whether it is done, and its result."""
+        if any(entry.live for entry in entries):
             raise HTTPException(409, "a run without results cannot be compared")
-        key = (first.name, first.stamp, second.name, second.stamp)
-        return self._comparisons.get(key, lambda: _compare(first, second), 0.5)
+        key = tuple((entry.name, entry.stamp) for entry in entries)
+        return self._comparisons.get(key, lambda: compare_entries(entries), 0.5)
 
     def close(self) -> None:
         """Cancel what has not started, without waiting."""
         self._evaluations.close()
         self._comparisons.close()
         self._label_metrics.close()
-
-
-def _compare(first: RunEntry, second: RunEntry) -> dict[str, Any]:
-    runs = [load_run(run.directory.path) for run in (first, second)]
-    known = [plan.evaluations for _, _, plan in runs]
-    shared = {name: (known[0][name], known[1][name]) for name in known[1] if name in known[0]}
-    if not shared:
-        raise UsageError("these runs share no evaluation")
-    comparison = compare_runs(shared, (runs[0][0].results, runs[1][0].results), seed=runs[1][1].seed)
-    sides = [
-        ComparisonContext(run.name, facts, latency(directory.calls))
-        for run, (directory, facts, _) in zip((first, second), runs, strict=True)
-    ]
-    return comparison_json((sides[0], sides[1]), comparison)

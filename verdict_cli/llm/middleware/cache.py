@@ -16,16 +16,21 @@ from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.messages import Ask, Reply, Request
 from verdict_cli.model import EndpointKey, Model
 
+MOST_OWN = 100_000
+"""Requests of a run whose repetitions are counted as shared; later ones count as cache hits, which bounds the memory."""
+OWN_BYTES = 8
+
 
 def cached(ask: Ask, store: CacheStore) -> tuple[Ask, Callable[[Request], None]]:
     """``ask`` behind the cache, and a function that removes the reply to a request, for replies that cannot be read.
 
     A reply from the store, or shared by a call in flight, is marked ``cached`` and costs nothing. Failures are not stored,
     nor replies that were cut off or lack the requested log-probabilities. If a call in flight fails or is cancelled, one of
-    the calls that waited for it is made. Models with ``cache: false``, built-in ones and recordings are not cached.
+    the calls that waited for it is made. Replies to requests of this run are also marked ``shared``. Models with ``cache: false``, built-in ones and recordings are not cached.
     """
     keys = CacheKeys()
     in_flight: dict[bytes, asyncio.Future[Reply | None]] = {}
+    own: set[bytes] = set()
 
     async def ask_cached(request: Request) -> Reply:
         if not request.model.cache or is_local(request.model.name):
@@ -36,10 +41,10 @@ def cached(ask: Ask, store: CacheStore) -> tuple[Ask, Callable[[Request], None]]
         while (pending := in_flight.get(key)) is not None:
             shared = await asyncio.shield(pending)
             if shared is not None:
-                return free_reply(shared)
+                return free_reply(shared, shared=True)
         stored = store.get(key)
         if stored is not None:
-            return free_reply(stored)
+            return free_reply(stored, shared=key[:OWN_BYTES] in own)
         return await ask_and_store(request, key)
 
     async def ask_and_store(request: Request, key: bytes) -> Reply:
@@ -52,6 +57,8 @@ def cached(ask: Ask, store: CacheStore) -> tuple[Ask, Callable[[Request], None]]
             future.set_result(reply)
         if is_storable(reply, request.top_logprobs):
             store.put(key, request.model.name, reply)
+            if len(own) < MOST_OWN:
+                own.add(key[:OWN_BYTES])
         return reply
 
     def forget(request: Request) -> None:
@@ -63,9 +70,9 @@ def cached(ask: Ask, store: CacheStore) -> tuple[Ask, Callable[[Request], None]]
     return ask_cached, forget
 
 
-def free_reply(reply: Reply) -> Reply:
-    """The reply as another equal request gets it: it costs nothing."""
-    return replace(reply, cached=True, recalled=False, cost_usd=0.0, latency_s=0.0, allowance=None)
+def free_reply(reply: Reply, *, shared: bool = False) -> Reply:
+    """The reply as another equal request gets it: it costs nothing. ``shared``: the equal request was of the same run."""
+    return replace(reply, cached=True, shared=shared, recalled=False, cost_usd=0.0, latency_s=0.0, allowance=None)
 
 
 def is_storable(reply: Reply, top_logprobs: int) -> bool:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from verdict_cli.report import formatting
-from verdict_cli.report.conclusions import listed
+from verdict_cli.report.conclusions import listed_names
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.studies.audit.effects import Effect
 from verdict_cli.studies.audit.noticed import DEGRADE
 
-SIGNIFICANT = 0.05
+SIGNIFICANCE = 0.05
 NEARLY_STABLE = 0.05
 """Share of pairs of repeats that differ, up to which a judge counts as nearly stable."""
 _WHAT = {"scale": "the direction of the scale", "labels": "label names", "paraphrase": "the wording of the instruction"}
@@ -32,8 +32,8 @@ def audit_conclusion(effects: Sequence[Effect]) -> str:
         *_planted_errors(effects),
         *_extraction(effects),
     ]
-    parts += [f"no significant effect of {listed(others, len(others))}"] if others else []
-    parts += [f"not decided without repeats: {listed(without, len(without))}"] if without else []
+    parts += [f"no significant effect of {listed_names(others, len(others))}"] if others else []
+    parts += [f"not decided without repeats: {listed_names(without, len(without))}"] if without else []
     return "; ".join(parts)
 
 
@@ -48,7 +48,8 @@ def not_tested(left_out: Mapping[str, str]) -> str:
 
 
 def _what(effect: Effect) -> str:
-    return _WHAT.get(effect.cause, effect.name)
+    name, colon, of = effect.name.partition(": ")
+    return _WHAT.get(effect.cause, f"{name} ({of})" if colon else name)
 
 
 def _has_test(effect: Effect) -> bool:
@@ -59,7 +60,7 @@ def _has_test(effect: Effect) -> bool:
 def _matters(effect: Effect) -> bool:
     if effect.cause == "self-preference":
         return _excludes_zero(effect.shift)
-    return effect.p_holm is not None and effect.p_holm <= SIGNIFICANT
+    return effect.p_holm is not None and effect.p_holm <= SIGNIFICANCE
 
 
 def _excludes_zero(metric: MetricValue | None) -> bool:
@@ -151,4 +152,4 @@ def _extraction(effects: Sequence[Effect]) -> Iterator[str]:
         if each.cause == "extraction" and each.changed is not None and each.changed.value
     ]  # fmt: skip
     if differing:
-        yield f"other extractors read some replies differently: {listed(differing)}"
+        yield f"other extractors read some replies differently: {listed_names(differing)}"

@@ -16,7 +16,6 @@ from verdict_cli.studies.calibrate.fit_probability import fit_probability
 from verdict_cli.studies.calibrate.fit_threshold import fit_threshold
 from verdict_cli.studies.calibrate.fit_weights import fit_pool_weights, fit_score_weights
 
-
 NEEDED: dict[FitKind, str] = {
     "probability": "add `extract: token_probability` to the judge, with a model that returns log-probabilities",
     "score_weights": "add `extract: weighted_summed_score` to the judge, with a model that returns log-probabilities",

@@ -9,7 +9,7 @@ from typing import Any
 
 from verdict_cli.messages import Result
 from verdict_cli.report import formatting
-from verdict_cli.report.conclusions import listed
+from verdict_cli.report.conclusions import listed_names
 from verdict_cli.report.document import Note, ReportDocument, Section, Table
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.progress import Progress, RunStats
@@ -131,10 +131,10 @@ def ranking_conclusion(ranking: Ranking) -> str:
     if not ranked:
         return "no candidate has a rank: every judgement failed"
     tied = [each.label for each in ranked if each.tied_with_first]
-    first = f"{listed([ranked[0].label])} is first of {len(ranking.standings)}"
+    first = f"{listed_names([ranked[0].label])} is first of {len(ranking.standings)}"
     if not tied:
         return f"{first}, significantly better than the others" if ranked[1:] else first
-    return f"{first}; not significantly different from it: {listed(tied)}"
+    return f"{first}; not significantly different from it: {listed_names(tied)}"
 
 
 def ranking_document(pipeline: str, ranking: Ranking, *, calls: int, cost_usd: float | None) -> ReportDocument:

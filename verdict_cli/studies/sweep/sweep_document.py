@@ -7,7 +7,7 @@ from typing import Any
 
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import ChartPoint, Dots, PlanePoint, Scatter, Series
-from verdict_cli.report.conclusions import change_text, is_significant, listed
+from verdict_cli.report.conclusions import change_text, is_significant, listed_names
 from verdict_cli.report.document import (
     PAGE_FORMATS,
     TEXT_FORMATS,
@@ -80,11 +80,11 @@ def sweep_conclusion(sweep: SweepResult) -> str:
     change = change_text(gains[best][1])
     if better:
         text = f"best: {best}, better than {base} on {sweep.metric}: {change}"
-        text += f"; also better: {listed(better[1:])}" if better[1:] else ""
+        text += f"; also better: {listed_names(better[1:])}" if better[1:] else ""
     else:
         text = f"no variant is significantly better than {base} on {sweep.metric}"
         text += f"; the best of the others is {best}: {change}" if gains[best][0] > 0 else ""
-    return f"{text}; significantly worse: {listed(worse)}" if worse else text
+    return f"{text}; significantly worse: {listed_names(worse)}" if worse else text
 
 
 def short_labels(names: Sequence[str]) -> list[str]:
@@ -209,7 +209,7 @@ def _notices(sweep: SweepResult) -> list[Note]:
 
 def _notes(sweep: SweepResult) -> list[Note]:
     notes = []
-    cached = sum(point.run.facts.cached for point in sweep.points)
+    cached = sum(point.run.facts.cached - point.run.facts.shared for point in sweep.points)
     if cached:
         costs = [point.run.facts.cost_usd for point in sweep.points]
         paid = None if None in costs else sum(cost for cost in costs if cost is not None)
