@@ -103,7 +103,7 @@ def take(context: Any, name: str, address: str, wait: str) -> None:
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("requestfailed", lambda request: faults.append(request.url))
     page.goto(address)
-    page.wait_for_selector(wait, state="visible", timeout=20_000)
+    page.locator(f"{wait} >> visible=true").first.wait_for(timeout=20_000)
     page.wait_for_load_state("networkidle")
     page.evaluate("document.fonts.ready")
     page.wait_for_timeout(300)  # charts are drawn in the next frames

@@ -3,6 +3,7 @@ user's own. What cannot run here is listed with the reason; its command and opti
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 import typer
 
 from verdict_cli.cli.app import app
+from verdict_cli.cli.help_format import HEADINGS
 
 OWN_ROWS = [
     ("1", "What is 2 + 2?", "4", "yes"),
@@ -104,3 +106,26 @@ def test_the_examples_of_a_help_run_as_printed(name: str, shell: Any, demo: Path
             continue  # prompts on a terminal
         done = shell(*words)
         assert done.code == ENDS.get(name, 0), f"{line}\n{done.err}\n{done.out}"
+
+
+def test_the_help_of_a_run_shows_ten_common_options_first(shell: Any) -> None:
+    text = shell("run", "--help").out
+    sections = dict(re.findall(r"^(\w[^\n]*):\n(.*?)(?=^\w|\Z)", text, re.MULTILINE | re.DOTALL))
+    common = re.findall(r"^  (?:-\w, )?--([a-z-]+)", sections["Options"], re.MULTILINE)
+    assert common == [
+        "out", "model", "replay", "budget", "quiet", "limit", "concurrency", "retry-failed", "json", "yes", "help",
+    ]  # fmt: skip
+    assert list(sections)[2:] == [*HEADINGS]
+    assert "Usage: verdict run [OPTIONS] CONFIG DATA\n" in text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_help_names_values_instead_of_types_of_python(name: str, shell: Any) -> None:
+    text = shell(*name.split(), "--help").out
+    assert not re.search(r"<(?:int|float|str|bool|path|list|Path)\b|\.{4}|\{\w+\}\s*$", text)
+
+
+def test_the_list_of_commands_has_at_most_26_lines_and_no_command_is_a_usage_error(shell: Any) -> None:
+    text = shell("--help").out
+    assert len(re.findall(r"^  [a-z]+(?:, [a-z]+)*  ", text.partition("Commands:")[2], re.MULTILINE)) <= 26
+    assert shell().code == 2

@@ -57,10 +57,10 @@ def align(
     how: RowOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Improve a unit's prompt against human labels, and say whether it is better on rows that nothing has seen.
+    """Improve a unit's prompt against human labels, and test the result on rows that were held out.
 
     The rows are split into fit, select and test. Candidates are examples from the fit rows and, with --proposer, guidelines and
-    prompts written from the judge's mistakes there. If the best one is shown to be better on the test rows, it is written to
+    prompts written from the judge's mistakes there. If the best one is significantly better on the test rows, it is written to
     aligned.yaml. Rerun the same command to resume.
 
     Example: verdict align xstest xstest_sample --unit judge --model baseline/lexical

@@ -50,7 +50,7 @@ GROUPS = {
         "calibrate": "Fit a judge to the labelled rows of a run.",
         "queue": "Draw rows of a run for people to label.",
         "align": "Improve a unit of a judge against human labels.",
-        "watch": "Judge frozen rows again: has the judge drifted?",
+        "watch": "Detect drift of a judge on frozen rows.",
     },
     "Benchmarks and data": {
         "bench": "Judge a benchmark, or reproduce published results.",

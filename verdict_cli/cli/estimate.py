@@ -52,7 +52,8 @@ def estimate(
 ) -> None:
     """Estimate how many calls a run makes and what they cost. Without --pilot, no model is called.
 
-    Without DATA, CONFIG is the name of a benchmark: its pipeline on its fetched file, else on our sample scaled to its rows.
+    Without DATA, CONFIG is the name of a benchmark. Its pipeline is estimated on the fetched file, else on the sample shipped with
+    verdict, scaled to the benchmark's rows.
 
     Example: verdict estimate xstest xstest_sample --model gpt-4o-mini
     """

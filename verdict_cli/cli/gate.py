@@ -39,7 +39,8 @@ def gate(
 ) -> None:
     """Re-evaluate a run's gates and regenerate the report, without calling a model.
 
-    Exits with 1 if a gate fails, and with 2 if there are no gates, or with --key if the run is not as it was signed.
+    Exits with 1 if a gate fails. Exits with 2 if there are no gates, or if --key is given and the run has changed since it was
+    signed.
 
     Example: verdict gate runs/demo/judge --inconclusive pass
     """

@@ -14,9 +14,9 @@ HEADINGS = {
     "Pipeline": ("set", "level", "allow-code", "allow-outside"),
     "Rows": ("sample", "seed", "skip-bad-rows"),
     "Run directory": ("fresh", "update", "part-rows", "format", "sign"),
-    "Calls": ("no-cache", "allow-host", "engine", "ray-address"),
+    "Calls and hosts": ("no-cache", "allow-host", "engine", "ray-address"),
     "Batches": ("batch", "batch-fallback", "detach"),
-    "Gates, tracing, strangers' files": ("inconclusive", "trace", "trace-content", "untrusted"),
+    "Gates, tracing, untrusted files": ("inconclusive", "trace", "trace-content", "untrusted"),
 }
 """Heading -> its options, where a command has many. All other options are common ones and precede the headings."""
 

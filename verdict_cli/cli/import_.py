@@ -22,7 +22,7 @@ def import_(
     log_format: Annotated[
         str, typer.Argument(metavar="FORMAT", help=f"{', '.join(LOG_FORMATS)}; json with --path for any document.")
     ],
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="The logs.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="The logs.")],
     out: Annotated[Path, typer.Option("--out", help="The .jsonl or .parquet to write.")],
     path: Annotated[
         str | None,

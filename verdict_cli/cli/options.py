@@ -113,7 +113,7 @@ Untrusted = Annotated[
     bool,
     typer.Option(
         "--untrusted",
-        help="The pipeline or the dataset is a stranger's: use no other files, hosts, keys or code than the command names, "
+        help="For a pipeline or a dataset of unknown origin: use no other files, hosts, keys or code than the command names, "
         "in a process with limits of memory and time. `run` requires --budget.",
     ),
 ]

@@ -17,7 +17,8 @@ def verify(
 ) -> None:
     """Check the journal, tables and report of a run against the digests in its run.json, and with --key its signature.
 
-    Exits with 0 if every file is as the run wrote it, and with 2 if not. Without --key this detects damage, not intent.
+    Exits with 0 if every file is as the run wrote it, and with 2 if not. Without --key it detects damage, but no
+    deliberate change: the digests are in the same directory.
 
     Example: verdict verify runs/demo/judge
     """

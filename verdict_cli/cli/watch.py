@@ -51,8 +51,8 @@ def watch(
 ) -> None:
     """Judge frozen anchor rows again, and say whether the judge has drifted since the first run.
 
-    Every call of the command is a look. The interval of the change holds for all looks together, however often you look. Exits
-    with 1 if the judge has drifted. Replies are never taken from the cache.
+    Each run of the command is a look. The interval of the change stays valid however often you look. Exits with 1 if the judge
+    has drifted. Replies are never taken from the cache.
 
     Example: verdict watch grounded grounded_sample --model baseline/lexical --history watch/grounded
     """

@@ -169,6 +169,14 @@ def test_every_answer_has_headers_that_keep_pages_out(house: Any) -> None:
         assert found.headers["cache-control"] == "no-store"
 
 
+def test_an_unknown_path_is_answered_with_where_the_endpoints_are(house: Any) -> None:
+    async def work(client: Any, _: Any) -> Any:
+        return (await client.get("/")).json()
+
+    error = house.within(work)["error"]
+    assert error["message"] == "there is no /; GET /openapi.json lists the endpoints and their bodies"
+
+
 def test_a_body_is_bounded_however_it_is_sent(house: Any) -> None:
     async def work(client: Any, _: Any) -> Any:
         async def pieces() -> Any:

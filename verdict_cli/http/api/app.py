@@ -236,8 +236,10 @@ def _error_handlers(app: FastAPI) -> None:
         return _error_response(422, "bad-request", f"{path}: {first['msg']}")
 
     @app.exception_handler(HTTPException)
-    async def http_error(_: Request, error: HTTPException) -> Response:
-        return _error_response(error.status_code, "http", str(error.detail), dict(error.headers or {}))
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        unknown = f"there is no {request.url.path:.100}; GET /openapi.json lists the endpoints and their bodies"
+        message = unknown if error.status_code == 404 and error.detail == "Not Found" else str(error.detail)
+        return _error_response(error.status_code, "http", message, dict(error.headers or {}))
 
 
 def _error_response(status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> Response:

@@ -12,6 +12,7 @@ from typing_extensions import TypeAliasType
 
 from verdict_cli.config_model import ConfigModel, described
 from verdict_cli.errors import Problem
+from verdict_cli.language.document.key_hints import meant_key
 from verdict_cli.language.document.source_positions import Document, format_path
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.metric_registry import METRICS
@@ -37,21 +38,6 @@ _TYPES = {
 
 MOST_LISTED = 12
 """The most names that a message lists. With more, it names the command that lists them."""
-
-_MEANT = (
-    (("a", "b", "candidates", "responses"), "options", "write `options: [source.a, source.b]`"),
-    (("both_orders", "swap", "swap_positions"), "positions", "write `positions: both`"),
-    (("temperature", "top_p", "max_tokens", "stop"), "model", "write `model: {name: …, temperature: …}`"),
-    (("system", "system_prompt"), "prompt", "write a line `@system` in the prompt, and `@user` before the rest"),
-    (("choices", "classes", "labels"), "categories", "write `categories: [a, b]`"),
-    (
-        ("choices", "labels", "values", "range"),
-        "scale",
-        "write `scale: {values: [bad, good]}` or `scale: {range: [1, 5]}`",
-    ),
-    (("n", "votes", "repeat", "times"), "unit", "write `layer: [{unit: …}]` with `repeat: 3` beside it"),
-)
-"""Keys that newcomers write, the key that is meant, and how it is written."""
 
 
 def nearest_spelling(word: str, known: Iterable[str], most: int | None = None) -> str:
@@ -198,12 +184,10 @@ def _unknown(key: str, owner: type[BaseModel] | None) -> str:
     if owner is None:
         return ""
     keys = known_keys(owner)
-    meant = next((hint for names, target, hint in _MEANT if key in names and target in keys), "")
-    if meant:
-        return meant
     # A unit has some 35 keys: the list would bury the message.
     return (
-        nearest_spelling(key, keys, most=MOST_LISTED)
+        meant_key(key, keys)
+        or nearest_spelling(key, keys, most=MOST_LISTED)
         or f"`verdict explain {owner.__name__}` lists its {len(keys)} keys"
     )
 
