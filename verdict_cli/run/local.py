@@ -21,7 +21,7 @@ from verdict_cli.run.model_client import ModelClient, has_alternative
 from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.run.result_columns import ResultRows
 from verdict_cli.run.retry_failed import FailedCalls, RunJournal, was_attempted
-from verdict_cli.run.row import run_pinned
+from verdict_cli.run.row import run_pinned, run_row
 from verdict_cli.run.row_writer import OnePart, PartTables, RowWriter, RunTables
 from verdict_cli.run.scores import run_traced_row
 from verdict_cli.storage.tables.writer import ParquetTable
@@ -242,7 +242,11 @@ class LocalRunner:
                 self.begun = begun = self.begun + 1
                 chosen = context if self.failed is None else await self.failed.context(row, context)
                 try:
-                    writer.add(place, await run_traced_row(self.job.plan, row, chosen, self.job.spans))
+                    if chosen.traced:
+                        result = await run_traced_row(self.job.plan, row, chosen, self.job.spans)
+                    else:
+                        result = await run_row(self.job.plan, row, chosen)
+                    writer.add(place, result)
                 except ParkedError:
                     writer.skip(place)
                 # Where another row was begun meanwhile, this one waited for a call, and left the loop to others.

@@ -250,3 +250,17 @@ def test_a_numbered_list_has_a_number_before_each_item() -> None:
 def test_what_cannot_be_numbered_fails_the_row(value: Any, message: str) -> None:
     with pytest.raises(RowError, match=message):
         compiled("{source.texts | numbered}").render({"source": {"texts": value}})
+
+
+def test_values_go_to_their_own_section_and_percent_signs_stay() -> None:
+    text = "@system\n100%% of {source.role}, %s\n@user\n{source.question} and {source.answer} %(x)s"
+    result = rendered(text, source={"role": "judges", "question": "5%?", "answer": "%s"})
+    assert result.messages == (Message("system", "100%% of judges, %s"), Message("user", "5%? and %s %(x)s"))
+    assert result.inserted == ("judges", "5%?", "%s")
+
+
+@pytest.mark.parametrize("answer", ["text", 4])
+def test_the_settings_of_the_unit_are_not_values_of_the_row(answer: Any) -> None:
+    result = rendered("{unit.topic}: {source.answer}", unit={"topic": "style"}, source={"answer": answer})
+    assert result.messages == (Message("user", f"style: {answer}"),)
+    assert result.inserted == (str(answer),)

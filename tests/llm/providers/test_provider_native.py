@@ -420,6 +420,27 @@ def test_the_limits_in_the_headers_come_with_replies_and_with_refusals(request_f
     assert answered(request_for, chat({"content": "4"})).allowance is None
 
 
+def test_models_of_one_endpoint_keep_their_own_headers_when_they_alternate(request_for: Make) -> None:
+    seen: list[str | None] = []
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        seen.append(request.headers.get("X-Team"))
+        return web.json_response(chat({"content": "4"}))
+
+    async def run() -> None:
+        provider = NativeProvider()
+        async with RawTestServer(handler) as server:
+            base = str(server.make_url("/v1"))
+            plain = Model(name="judge-model", api_base=base)
+            teams = [plain.model_copy(update={"params": {"extra_headers": {"X-Team": team}}}) for team in "ab"]
+            for model in (*teams, plain, *teams):
+                await provider.ask(request_for(model))
+            await provider.close()
+
+    asyncio.run(run())
+    assert seen == ["a", "b", None, "a", "b"]
+
+
 def test_the_parameters_that_were_really_sent_come_with_the_reply(request_for: Make) -> None:
     async def handler(_: web.BaseRequest) -> web.StreamResponse:
         return web.json_response(chat({"content": "4"}))

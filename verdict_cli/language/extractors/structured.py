@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _LONGEST_OPENING = 60
 _LARGE = float(1 << 63)
 """orjson makes an integer a float only beyond this."""
+_FLAT = frozenset({str, int, float, bool, type(None)})
 _OPENING = re.compile(r"```[\w-]*\s*")
 _END = re.compile(r"\s*```")
 _THINKING = re.compile(r"\A\s*<(think|thinking|reasoning)>(?:.*?</\1>)?", re.DOTALL)
@@ -82,14 +83,12 @@ def _plain_object(text: str) -> dict[str, Any] | None:
         return None
     if type(value) is not dict:
         return None
-    quotes = 2 * len(value)
-    for part in value.values():
-        kind = type(part)
-        if kind is str:
-            quotes += 2
-        elif kind is dict or kind is list or (kind is float and not -_LARGE < part < _LARGE):
-            return None
-    return value if quotes == text.count('"') else None
+    kinds = [*map(type, value.values())]
+    if not _FLAT.issuperset(kinds):
+        return None
+    if float in kinds and not all(-_LARGE < part < _LARGE for part in value.values() if type(part) is float):
+        return None
+    return value if 2 * (len(kinds) + kinds.count(str)) == text.count('"') else None
 
 
 def repaired(text: str) -> bool:

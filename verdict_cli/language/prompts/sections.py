@@ -52,13 +52,11 @@ def suffixed(messages: Sequence[Message], suffix: str) -> tuple[Message, ...]:
     """The messages with the suffix at the end of the last user message."""
     if not suffix:
         return tuple(messages)
-    extended = list(messages)
-    for index in range(len(extended) - 1, -1, -1):
-        last = extended[index]
+    for index in range(len(messages) - 1, -1, -1):
+        last = messages[index]
         if last.role == "user":
             content = f"{last.content}\n\n{suffix}" if last.content else suffix
-            extended[index] = type(last)("user", content, last.images)
-            return tuple(extended)
+            return (*messages[:index], type(last)("user", content, last.images), *messages[index + 1 :])
     from verdict_cli.messages import Message  # here, because no message is made before a run
 
-    return (*extended, Message("user", suffix))
+    return (*messages, Message("user", suffix))

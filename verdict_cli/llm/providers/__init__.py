@@ -81,6 +81,7 @@ class Providers:
         self._open: dict[type[Provider], Provider] = {}
         self._top_logprobs = TopLogprobsLimit()
         self._by_model: dict[tuple[str | None, ...], Provider] = {}
+        self._last: tuple[Model | None, Provider | None] = None, None
 
     def ask(self, request: Request) -> Coroutine[Any, Any, Reply]:
         """The reply of the request's model. Raises ProviderError or ReplyError."""
@@ -93,10 +94,14 @@ class Providers:
         providers = [*self._open.values(), *([self._replay] if self._replay else [])]
         self._open.clear()
         self._by_model.clear()
+        self._last = None, None
         for provider in providers:
             await provider.close()
 
     def _provider(self, model: Model) -> Provider:
+        last, provider = self._last
+        if model is last and provider is not None:
+            return provider
         key = (model.name, model.api_base, *model.params)
         provider = self._by_model.get(key)
         if provider is None:
@@ -105,4 +110,5 @@ class Providers:
             if provider is None:
                 provider = self._open[kind] = kind(self._on_token)
             self._by_model[key] = provider
+        self._last = model, provider
         return provider
