@@ -96,6 +96,8 @@ def test_keys_go_to_the_next_wrong_row_whatever_page_it_is_on(demo: str, look: A
     for key, name in (("n", "s-036"), ("n", "s-056"), ("p", "s-036"), ("p", "s-036")):
         page.keyboard.press(key)
         until(page, f"document.querySelector('dialog h2').innerText === 'Row {name}'")
+    again = look(page.url, wait="dialog .call").page
+    again.get_by_role("button", name="Next wrong row").wait_for()
     page.get_by_role("button", name="Next wrong row").click()
     until(page, "location.search.endsWith('row=55')")
     order = [page.locator("dialog").inner_text().index(text) for text in ("Explanation: harm", "Calls (3)", "Source")]
@@ -170,6 +172,8 @@ def test_the_list_filters_sorts_and_draws_trends_and_fits_1280_pixels(viewer: st
     assert told(failed) == "0 of 2"
     failed.get_by_label("State").select_option("failed")
     until(failed, "document.querySelectorAll('#runs tbody tr').length === 2")
+    assert "2 runs; latest 0.885" in failed.locator(".trend").inner_text()  # baselines are not joined
+    assert len((failed.locator(".trend polyline").get_attribute("points") or "").split()) == 1
     assert "2 runs; 2 with failed gates; 1 study; latest: baseline" in failed.locator(".conclusion").inner_text()
 
 

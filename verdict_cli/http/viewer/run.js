@@ -173,6 +173,7 @@ class RunPage {
     this.column.replaceChildren(...names.map((name) => make('option', { value: name }, visible(columnTitle(name)))));
     if (names.includes(value)) this.column.value = value;
     this.which.hidden = !names.includes('outcome');
+    this.story?.showJumps();
   }
 
   filters() {

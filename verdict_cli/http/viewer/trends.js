@@ -30,13 +30,15 @@ function trendChart(group) {
   const room = (most - least) * 0.08 || Math.abs(most) * 0.1 || 1;
   const x = (at) => TREND_EDGE.left + 12 + (at * (TREND_WIDTH - TREND_EDGE.left - TREND_EDGE.right - 24)) / Math.max(1, runs.length - 1);
   const y = (value) => TREND_EDGE.top + ((most + room - value) * (TREND_HEIGHT - TREND_EDGE.top - TREND_EDGE.bottom)) / (most - least + 2 * room);
-  const { main, name, dataset } = runs.at(-1);
+  const judges = runs.filter((run) => !run.floors.length);
+  const joined = judges.length ? judges : runs;
+  const { main, name, dataset } = joined.at(-1);
   const svg = drawn('svg', { viewBox: `0 0 ${TREND_WIDTH} ${TREND_HEIGHT}`, role: 'group', 'aria-label': `${visible(main.metric)} of ${runs.length} runs` });
   for (const value of [least, (least + most) / 2, most]) {
     svg.append(drawn('line', { class: 'grid', x1: TREND_EDGE.left, x2: TREND_WIDTH - TREND_EDGE.right, y1: y(value), y2: y(value) }),
       drawn('text', { x: TREND_EDGE.left - 5, y: y(value) + 3 }, value.toPrecision(2)));
   }
-  svg.append(drawn('polyline', { points: runs.map((run, at) => `${x(at)},${y(run.main.value)}`).join(' ') }));
+  svg.append(drawn('polyline', { points: joined.map((run) => `${x(runs.indexOf(run))},${y(run.main.value)}`).join(' ') }));
   runs.forEach((run, at) => {
     const says = `${run.run}: ${run.main.metric} ${formatMetric(run.main)}, ${Object.keys(run.models).join(', ')}, ${shortTime(run.started)}`;
     const point = drawn('a', { href: urlWith({ run: run.run }, '/run'), 'aria-label': visible(says), class: run.floors.length ? 'baseline' : runState(run) });
@@ -44,10 +46,10 @@ function trendChart(group) {
     point.append(drawn('circle', { class: 'target', cx: x(at), cy: y(run.main.value), r: 9 }), drawn('circle', { class: 'point', cx: x(at), cy: y(run.main.value), r: 4 }), drawn('title', {}, visible(says)));
     svg.append(point);
   });
-  const [before, last] = runs.slice(-2);
+  const [last, before] = joined.slice(-2).reverse();
   return make('figure', { class: 'trend' },
     make('figcaption', {}, make('h3', {}, said(name), ' on ', said(dataset)),
-      make('p', {}, said(`${main.evaluation}: ${main.metric.replaceAll('_', ' ')}`), `, ${count(group.length, 'run')}; latest ${decimal(last.main.value)}, before ${decimal(before.main.value)}`)), svg);
+      make('p', {}, said(`${main.evaluation}: ${main.metric.replaceAll('_', ' ')}`), `, ${count(group.length, 'run')}; latest ${decimal(last.main.value)}${before ? `, before ${decimal(before.main.value)}` : ''}`)), svg);
 }
 
 /** The charts of the runs, the most recent first. */
@@ -56,7 +58,7 @@ function trendCharts(runs) {
   if (!trends.length) return [];
   const folded = trends.slice(MOST_TRENDS);
   return [make('h2', {}, 'Trends'),
-    make('p', { class: 'note' }, 'The main metric of successive runs of one pipeline on one dataset, with intervals. Hollow points are baselines, not LLM judges.'),
+    make('p', { class: 'note' }, 'The main metric of successive runs of one pipeline on one dataset, with intervals. Hollow points are baselines, not LLM judges; the line joins the others.'),
     make('div', { class: 'trends' }, ...trends.slice(0, MOST_TRENDS).map(trendChart)),
     ...(folded.length ? [make('details', {}, make('summary', {}, `${number(folded.length)} more`), make('div', { class: 'trends' }, ...folded.slice(0, 60).map(trendChart)))] : [])];
 }

@@ -145,6 +145,11 @@ class Story {
     if (row !== null) this.open(row);
   }
 
+  /** Whether there are wrong rows to go to may be known only after a row is shown. */
+  showJumps() {
+    for (const jump of this.jumps) jump.hidden = !(this.mayJump?.() ?? true);
+  }
+
   async jump(back) {
     const row = await this.wrong?.(this.row, back);
     if (row) this.open(row);
@@ -153,7 +158,7 @@ class Story {
   async open(row) {
     this.row = row;
     this.title.replaceChildren('Row ', said(row.cells.id));
-    for (const jump of this.jumps) jump.hidden = !(this.mayJump?.() ?? true);
+    this.showJumps();
     this.before.disabled = this.step(row, -1) === null;
     this.after.disabled = this.step(row, 1) === null;
     this.body.replaceChildren(row.facts());
