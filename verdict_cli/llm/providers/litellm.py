@@ -22,7 +22,7 @@ from verdict_cli.llm.providers.chat_completions import STREAMED, arguments, para
 from verdict_cli.llm.providers.endpoint import check_litellm_host
 from verdict_cli.llm.providers.http_errors import allowance_of, clean
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
-from verdict_cli.llm.providers.litellm_errors import translate, unknown_model
+from verdict_cli.llm.providers.litellm_errors import nearest_model, translate, unknown_model
 from verdict_cli.llm.providers.price_book import entry_of
 from verdict_cli.llm.providers.secrets import address_secrets, key_in, model_secrets, redact
 from verdict_cli.messages import Allowance, Reply, Request, Usage
@@ -56,7 +56,7 @@ class LitellmProvider:
             check_litellm_host(model, os.environ)
         except Refused as error:
             return "; ".join(filter(None, (error.message, error.hint)))
-        if _has_no_provider(model):
+        if _is_misspelled(model):
             unknown = unknown_model(model.name)
             return f"{unknown.message}; {unknown.hint}"
         if model.name.startswith(("vertex_ai/", "vertex_ai_beta/")) and not _has_google_auth():
@@ -218,11 +218,14 @@ def _best_json_mode(name: str) -> JsonMode:
     return "tool" if litellm.supports_function_calling(model=name) else "prompt"
 
 
-def _has_no_provider(model: Model) -> bool:
-    """Whether litellm will find no provider for the model: a bare name that neither its data nor its rules have."""
+def _is_misspelled(model: Model) -> bool:
+    """Whether the name is a slip: a bare one that neither litellm's data nor its rules have, but that is near one of them.
+
+    Any other unknown name is left to litellm, whose rules may be newer.
+    """
     name = model.name
     routed = "/" in name or name.startswith("ft:") or model.api_base or "custom_llm_provider" in model.params
-    return not routed and provider_of(name) == name and entry_of(name) is None
+    return not routed and provider_of(name) == name and entry_of(name) is None and bool(nearest_model(name))
 
 
 def _envelope(response: Any) -> dict[str, Any]:

@@ -80,22 +80,23 @@ def _unknown(name: str, exception: Any) -> Ours:
 
 def unknown_model(name: str) -> Refused:
     """The error for a model of which not even the provider is known, with the nearest name that is."""
+    near = nearest_model(name)
     return Refused(
         f"no provider is known for the model {name!r}",
-        hint=f"{_near(name)}write PROVIDER/NAME as litellm does, such as anthropic/claude-haiku-4-5, "
-        "or openai/NAME with api_base for an OpenAI-compatible server",
+        hint=f"{f'did you mean {near}? ' if near else ''}write PROVIDER/NAME as litellm does, such as "
+        "anthropic/claude-haiku-4-5, or openai/NAME with api_base for an OpenAI-compatible server",
     )
 
 
-def _near(name: str) -> str:
-    """`did you mean gpt-4o-mini? ` for the nearest model that has a price; "" if none is near."""
+def nearest_model(name: str) -> str:
+    """The nearest name of a model that litellm knows; "" if none is near."""
     if _OLLAMA_NAME.fullmatch(name):
-        return f"did you mean ollama/{name}? "
+        return f"ollama/{name}"
     bare = name.rpartition("/")[2]
     same = [known for known in model_names() if known.rpartition("/")[2] == bare]
     own = [known for known in same if bare.startswith(known.partition("/")[0])]
     close = own or same or get_close_matches(bare, model_names(), n=1, cutoff=0.8)
-    return f"did you mean {close[0]}? " if close else ""
+    return close[0] if close else ""
 
 
 _OLLAMA_NAME = re.compile(
