@@ -178,6 +178,39 @@ def test_a_judge_that_ignores_the_text_notices_no_planted_error(shell: Any, aske
     assert made["all"]["planted_errors"].endswith("no kind significantly")
 
 
+def test_a_model_plants_errors_instead_of_rules(shell: Any, asked: Any) -> None:
+    """It refuses units, leaves two texts as they are, and its calls and cost are the audit's."""
+
+    def model(request: Request, text: str) -> str:
+        if request.model.name != "planter":
+            return json.dumps({"score": 2 if "WRONG" in text else 5})
+        text = request.messages[0].content
+        judged = text.split("The text:\n")[1]
+        if "unit of one number" in text:
+            return "no"
+        return json.dumps({"text": judged if len(judged) < 20 else judged.replace("bridge", "WRONG bridge")})
+
+    seen = asked(model)
+    made = audit(shell, SCORE, "--degrade-model", "planter", "--repeats", "1", data=bridges(shell))
+    planted = {name: one for name, one in made.items() if name.startswith("planted")}
+    assert len(planted) == 7
+    assert planted["planted: unit"]["n"] == 0
+    assert {one["n"] for name, one in planted.items() if name != "planted: unit"} == {12}
+    assert {one["noticed"]["value"] for name, one in planted.items() if name != "planted: unit"} == {1}
+    asked_planter = [request for request in seen if request.model.name == "planter"]
+    assert len({request.messages[0].content for request in asked_planter}) == 7 * 14
+    assert (made["all"]["planted_by"], made["all"]["calls"]) == ("planter", 12 * 14 + len(asked_planter))
+    assert "planter planted the errors" in (shell.folder / "a/audit.md").read_text()
+    before = len(seen)
+    audit(shell, SCORE, "--degrade-model", "planter", "--repeats", "1", data=bridges(shell))
+    assert len(seen) == before  # a finished audit is not run again
+    dry = shell(
+        "audit", shell.config(SCORE, HEAD), bridges(shell), "--degrade-model", "planter", "--out", "b", "--dry-run"
+    )
+    assert "98 calls of planter plant the errors" in dry.err + dry.out
+    assert len(seen) == before
+
+
 def test_errors_are_planted_only_where_a_verdict_can_be_lower(shell: Any, asked: Any) -> None:
     asked(lambda *_: '{"choice": "x"}')
     steps = "- {unit: CategoricalJudgeUnit, name: judge, categories: [x, y], prompt: '{source.answer}'}"

@@ -91,3 +91,25 @@ def test_implied_gates_exist_only_where_there_are_gates(gates: str, shell: Any) 
     config = shell.config(f"{steps}\nevaluate: {{level: {{value: output.score, metrics: [mean]}}}}{gates}")
     document = shell("run", config, shell.rows(3), "--out", "implied", "--json").json()
     assert [gate["metric"] for gate in document["gates"]] == (["level.mean", "run.coverage"] if gates else [])
+
+
+def test_two_positives_do_not_pass_a_confident_gate_and_the_report_says_what_its_clusters_are_worth(shell: Any) -> None:
+    """Both of two positives in 100 rows were found: balanced accuracy 0.990 [0.964, 0.997] passed 0.9. Reports had a value,
+    its ends and n, and never a number of clusters."""
+    config = """verdict: 1
+name: t
+pipeline: [{unit: MapUnit, name: judge, map: {label: source.said}}]
+evaluate:
+  x: {prediction: output.label, target: source.label, metrics: [balanced_accuracy]}
+  y: {prediction: output.label, target: source.label, metrics: [accuracy], cluster: source.doc}
+gates: [{metric: x.balanced_accuracy, min: 0.9, confidence: 0.95}]
+"""
+    rows = [{"label": row < 2, "said": row < 4, "doc": row // 2} for row in range(100)]
+    data = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    done = shell("run", shell.write("p.yaml", config), data, "--out", "out", "-q")
+    assert done.code == 1, done.err
+    accuracy = json.loads((shell.folder / "out/report.json").read_text())["evaluations"]["y"]["figures"]["accuracy"]
+    assert (accuracy["n"], accuracy["clusters"], accuracy["level"]) == (100, 50, 0.95)
+    assert accuracy["effective_n"] == pytest.approx(100 / accuracy["design_effect"])
+    assert accuracy["se"] > 0 and accuracy["df"] == 49 and "CR3" in accuracy["method"] and accuracy["warnings"] == []
+    assert "100 in 50 clusters" in (shell.folder / "out/report.md").read_text()

@@ -206,6 +206,7 @@ ONE = "- {unit: JudgeUnit, name: judge, scale: boolean, prompt: 'Is {source.text
 
 
 def test_variants_that_differ_in_one_row_are_no_evidence(shell: Any, scripted_model: Any) -> None:
+    """A sweep whose variants differ in one row's number ended with an internal error after its last call."""
     scripted_model.answer = lambda request: json.dumps(
         {"score": (request.row.index % 2 == 0) != (request.model.name == "b" and request.row.index == 7)}
     )
@@ -251,6 +252,8 @@ def test_labels_of_variants_leave_out_what_they_share(names: list[str], labels: 
 def test_the_best_of_equal_variants_has_a_wider_interval_and_a_probability_of_being_the_best(
     shell: Any, scripted_model: Any
 ) -> None:
+    """The best variant had the interval of a single one: nothing told that it was chosen."""
+
     def often_right(request: Request) -> str:
         right = Random(f"{request.model.name} {request.row.index}").random() < 0.8
         return json.dumps({"score": (request.row.index % 2 == 0) == right})

@@ -35,6 +35,7 @@ def results(path: Path, scores: list[Any], declared: DeclaredType | None, target
 
 @pytest.mark.parametrize("scores", [[2, 5], [3, 3, 4], [1, 1, 2], [5, 5, 4, 5]])
 def test_the_mean_of_a_scale_has_no_interval_end_outside_it(tmp_path: Path, scores: list[int]) -> None:
+    """Nine 5s and a 1 had the interval [3.61, 5.86]."""
     evaluation = Evaluation(value="output.score", metrics=("mean",))
     path = results(tmp_path / "results.parquet", scores, LIKERT)
     mean = measure({"e": evaluation}, path)["e"].values["mean"]

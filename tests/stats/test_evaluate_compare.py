@@ -131,6 +131,7 @@ def test_clusters_are_flipped_as_a_whole():
 
 
 def test_one_row_or_cluster_that_differs_is_no_evidence():
+    """One differing row, or cluster, ended the comparison with an internal error."""
     first = np.linspace(0, 1, 20)
     second = first + 0.3 * (np.arange(20) == 7)
     assert significance_of(first, second, None, np.random.default_rng(0)).p == 1
@@ -292,6 +293,7 @@ def test_the_p_value_of_accuracy_is_that_of_mcnemars_test(run):
 
 
 def test_a_correlation_is_tested_as_such_and_not_as_a_distance(run):
+    """The only test was of distances to the target: it could point the other way."""
     rng = np.random.default_rng(3)
     truth = rng.normal(size=80)
     evaluation = Evaluation(
@@ -345,6 +347,7 @@ def test_a_metrics_permutation_p_value_is_uniform_where_the_judges_are_equal(met
 
 
 def test_one_differing_row_has_p_1_in_the_whole_and_in_a_slice(run):
+    """One differing row in a slice ended the comparison with an internal error."""
     numbers = Evaluation(prediction="output.said", target="source.label", metrics=["mae", "spearman"])
     rows = [(f"q{at}", {"label": float(at), "type": "xy"[at % 2]}, at + (at % 3) / 4) for at in range(20)]
     other = [(key, source, said + 0.5 * (key == "q7")) for key, source, said in rows]

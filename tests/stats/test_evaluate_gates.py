@@ -191,6 +191,7 @@ def test_rows_without_a_prediction_that_could_undo_a_confident_gate_make_it_inco
 
 
 def test_one_bound_covers_sampling_error_and_missing_rows_together(tmp_path):
+    """Sampling error and the worst case were compared separately, so this passed."""
     results = write(tmp_path, [True] * 905 + [False] * 65 + [None] * 30)
     gate = {"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}
     assert outcome(gate, results).verdict == "inconclusive"

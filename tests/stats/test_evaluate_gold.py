@@ -312,6 +312,7 @@ def test_a_rare_or_a_frequent_label_is_covered_on_both_sides(share, sensitivity,
 
 
 def test_rogan_gladen_in_clusters_is_wider() -> None:
+    """Its interval was the same with and without clusters."""
     rng = np.random.default_rng(13)
     cluster = np.repeat(np.arange(40), 10)
     true = np.repeat((rng.random(40) < 0.6).astype(float), 10)
@@ -324,6 +325,7 @@ def test_rogan_gladen_in_clusters_is_wider() -> None:
 
 
 def test_labels_where_the_judge_said_no_are_no_random_sample() -> None:
+    """Labels of only the rows on which the judge said no gave no warning."""
     said = np.repeat([0.0, 1.0], [44, 256])
     known = np.where(said == 0, (np.arange(300) % 4 == 0).astype(float), np.nan)
     found = corrected(GoldPairs(said, known, True), Draw(np.random.default_rng(1)))[0]

@@ -376,6 +376,7 @@ def test_bounds_of_a_probability_are_those_of_its_ends(table):
 
 
 def test_labels_that_differ_only_in_type_or_case_are_reported(table):
+    """They counted as wrong without a word."""
     evaluation = Evaluation(**LABELS, metrics=["accuracy"])
     found = measure({"e": evaluation}, table([(1, "1"), ("a", "a"), (2, 2), ("yes", "Yes")]))["e"]
     assert found.values["accuracy"].value == 0.5

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,12 +25,22 @@ from verdict_cli.report.write_report import write_report
 from verdict_cli.run.job import Stop
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.session import open_run
+from verdict_cli.studies.audit.noticed import DEGRADE, PLANTED
 from verdict_cli.studies.audit.probes import AuditOptions, Probe, plan_audit
 
 if TYPE_CHECKING:
     from verdict_cli.llm.providers.recording import Recording
     from verdict_cli.plan.node import Plan
     from verdict_cli.report.document import ReportDocument
+    from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Planting:
+    """The calls and the cost of the model that planted the errors."""
+
+    calls: int
+    cost_usd: float | None
 
 
 def audit(
@@ -39,6 +50,12 @@ def audit(
     degrade: Annotated[
         bool, typer.Option("--degrade", help="Also plant errors in the judged text, which must lower its score.")
     ] = False,
+    degrade_model: Annotated[
+        str | None,
+        typer.Option(
+            "--degrade-model", metavar="MODEL", help="Let this model plant the errors of --degrade, not rules."
+        ),
+    ] = None,
     verdict: Annotated[
         str | None,
         typer.Option(
@@ -89,7 +106,7 @@ def audit(
 
     Each probe changes something that should not matter, and reports its effect on the verdicts with an interval: order, length,
     style, label names, scale, wording, repeat noise, extraction, own model family; with --attack, injected verdicts. --degrade plants errors that should
-    matter, and reports how many the judge noticed.
+    matter, by rules or by --degrade-model, and reports how many the judge noticed.
 
     Example: verdict audit pairwise_positions pairs_sample --model baseline/lexical --attack
     """
@@ -109,7 +126,7 @@ def audit(
         None if goal is None else _value(goal),
         family,
         judge_family,
-        degrade,
+        degrade or degrade_model is not None,
         options.seed,
     )
     file = file_or_named(config, configs)
@@ -130,11 +147,18 @@ def audit(
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
         dataset = open_dataset(plan, data, Path(spool_to))
         rows = check_data(plan, dataset, limit=options.limit, sample=options.sample, seed=options.seed)
+        planting = None
+        if degrade_model is not None:
+            planting, plans = _plant_errors(degrade_model, options, dataset, rows, plans, folder, stop, dry_run=dry_run)
+        if planting is not None and options.budget is not None:
+            options = replace(options, budget=max(options.budget - (planting.cost_usd or 0.0), 1e-9))
         run_options = options.run_options(plan, dataset, rows, (str(config), data), replay)
         sessions = [open_run(probe_options(run_options, probe, probe_plan, folder)) for probe, probe_plan in plans]
         costs = estimate_audit([session.options for session in sessions])
         if dry_run or not options.quiet:
             print_message(costs.summary)
+        if dry_run and planting is not None:
+            print_message(f"{planting.calls:,} calls of {degrade_model} plant the errors, and are not in this cost")
         if dry_run:
             print_json(
                 {
@@ -165,12 +189,61 @@ def audit(
         "rows": rows.rows,
         "runs": len(done),
         "failed": sum(run.facts.failed for run in done),
-        "calls": sum(run.facts.calls for run in done),
-        "cost_usd": _sum([run.facts.cost_usd for run in done]),
+        "calls": sum(run.facts.calls for run in done) + (planting.calls if planting is not None else 0),
+        "cost_usd": _sum(
+            [*(run.facts.cost_usd for run in done), *([planting.cost_usd] if planting is not None else [])]
+        ),
+        **({} if planting is None else {"planted_by": degrade_model}),
         "floors": sorted({floor for run in done for floor in run.facts.floors}),
     }
     _write_audit(folder, audit_document(facts, effects, skipped), as_json=as_json)
     raise typer.Exit(3 if facts["failed"] else 0)
+
+
+def _plant_errors(
+    model: str,
+    options: RowOptions,
+    dataset: Dataset,
+    data: DatasetFacts,
+    plans: list[tuple[Probe | None, Plan]],
+    folder: Path,
+    stop: Stop,
+    *,
+    dry_run: bool,
+) -> tuple[Planting | None, list[tuple[Probe | None, Plan]]]:
+    """Let the model write the texts of the probes that plant errors; what it cost, and the plans with these texts."""
+    from verdict_cli.plan.resolve import as_yaml
+    from verdict_cli.storage.datasets.read import stream_rows
+    from verdict_cli.studies.audit import planted_texts
+
+    probes = [probe for probe, _ in plans if probe is not None and probe.cause == DEGRADE]
+    if not probes:
+        return None, plans
+    kinds = [probe.name.removeprefix(PLANTED) for probe in probes]
+    requests = planted_texts.planting_requests(stream_rows(dataset, data.selection), probes[0].column, kinds)
+    if dry_run:
+        return Planting(len(requests), None), plans
+    at = folder / "planted"
+    at.mkdir(parents=True, exist_ok=True)
+    config, file = at / "planted.yaml", at / "requests.jsonl"
+    config.write_text(as_yaml(planted_texts.planting_pipeline(model)), encoding="utf-8")
+    file.write_text("".join(json.dumps(each) + "\n" for each in requests), encoding="utf-8")
+    own = replace(options, settings=None, model=None, limit=None, sample=None)
+    plan = own.plan(config, warn=False)
+    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
+        given = open_dataset(plan, str(file), Path(spool_to))
+        facts = check_data(plan, given, seed=own.seed, warn=lambda _: None)
+        session = open_run(own.run_options(plan, given, facts, (str(config), str(file)), None, out=at / "run"))
+        (run,) = execute_all_or_exit([session], folder, stop, own)
+    texts = planted_texts.planted_texts(run.directory.results, requests)
+    changes = {probe: planted_texts.planted_change(texts, kind) for probe, kind in zip(probes, kinds, strict=True)}
+    planted = [
+        (probe, each)
+        if probe not in changes
+        else (replace(probe, change=changes[probe][0], digest=changes[probe][1]), each)
+        for probe, each in plans
+    ]
+    return Planting(run.facts.calls, run.facts.cost_usd), planted
 
 
 def _write_audit(folder: Path, audited: ReportDocument, *, as_json: bool) -> None:

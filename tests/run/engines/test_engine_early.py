@@ -68,6 +68,7 @@ async def of_one_opinion(request: Request) -> Reply:
 
 
 def test_a_layer_of_two_models_asks_them_in_turns_and_promises_nothing(bench: Any) -> None:
+    """The first model was asked first: of two of one opinion each, the second never was, with a promise of 0.95."""
     bench.rule = of_one_opinion
     job = bench.job(6, FAMILIES.replace("CONFIDENCE", "0.95"))
     (early,) = job.plan.early

@@ -96,6 +96,7 @@ def test_failed_rows_and_unreadable_rewards_are_counted_and_left_out(rule_judge:
 
 
 def test_of_equal_candidates_at_most_5_of_100_rankings_separate_any(rule_judge: Any) -> None:
+    """Everybody was compared with the observed best at 5%: 64% of such rankings separated some."""
     rng = np.random.default_rng(8)
     separated = 0
     for _ in range(60):

@@ -90,7 +90,10 @@ def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out
             for effect in planted
         ]
         table = Table(("error", "n", "scored lower", "noticed", "p (Holm)", ""), rows, (1,), records=True)
-        sections.append(Section("Planted errors", [Note(conclusion(effects)), table], essential=True))
+        notes = [Note(conclusion(effects))]
+        if "planted_by" in facts:
+            notes.append(Note(f"{facts['planted_by']} planted the errors: read some of them in planted/run"))
+        sections.append(Section("Planted errors", [*notes, table], essential=True))
     if left_out:
         skipped = [Note(f"{name}: {reason}") for name, reason in left_out.items()]
         sections.append(Section("Skipped", skipped))

@@ -23,7 +23,12 @@ def probe_options(options: RunOptions, probe: Probe | None, plan: Plan, folder: 
     """The options of the probe's run; None is the baseline, whose options are given."""
     if probe is None:
         return replace(options, plan=plan, out=folder / BASELINE)
-    texts = [probe.name, probe.column, "" if probe.change is None else probe.change("text")]
+    texts = [
+        probe.name,
+        probe.column,
+        "" if probe.change is None else probe.change("text"),
+        *filter(None, [probe.digest]),
+    ]
     data = options.data
     content = "\0".join([options.data.fingerprint, str(probe.repeat), *texts])
     return replace(

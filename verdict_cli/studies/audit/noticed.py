@@ -13,7 +13,8 @@ from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.studies.audit.effects import Effect, mean_change, wilson_rate
 from verdict_cli.studies.audit.probe_tests import controlled_differences, exchange_test
 
-DEGRADE = "degrade"
+DEGRADE, PLANTED = "degrade", "planted: "
+"""The cause of such a probe, and what its name begins with before the kind of error."""
 NO_CONTROL = "no repeats: a judge that varies lowers some verdicts without an error"
 Rank = Callable[[Any], float]
 
@@ -108,4 +109,4 @@ def _more(effect: Effect) -> bool:
 
 
 def _kind(effect: Effect) -> str:
-    return effect.name.removeprefix("planted: ")
+    return effect.name.removeprefix(PLANTED)

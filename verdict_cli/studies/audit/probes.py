@@ -16,7 +16,7 @@ from verdict_cli.messages import Row
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.studies.audit.degradations import degradations
 from verdict_cli.studies.audit.judged_columns import choosing_units, find_judged_columns, option_columns
-from verdict_cli.studies.audit.noticed import DEGRADE, verdict_rank
+from verdict_cli.studies.audit.noticed import DEGRADE, PLANTED, verdict_rank
 from verdict_cli.studies.audit.perturbations import attacks, pad_text, strip_markdown
 from verdict_cli.studies.audit.unit_locations import (
     UnitLocation,
@@ -51,7 +51,8 @@ class Probe:
     """One run with one change: settings of the pipeline, the text of a column, or only another sample of the replies.
 
     `repeat` is the number of the repeat, 0 if the probe is none. `goal` is the verdict that the author of `column` would
-    prefer; an `attack` is a text that tries to inject it.
+    prefer; an `attack` is a text that tries to inject it. `digest` identifies a change that is not the same for every text
+    in every audit.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Probe:
     repeat: int = 0
     goal: Any = None
     attack: bool = False
+    digest: str = ""
 
     def changed_row(self, row: Row) -> Row:
         """The row with the changed text."""
@@ -241,6 +243,6 @@ def _planted_errors(
         left_out[DEGRADE] = "no verdict is better than another: give the best one with --goal"
         return []
     return [
-        Probe(f"planted: {kind}", DEGRADE, column=columns[0], change=change, goal=goal)
+        Probe(f"{PLANTED}{kind}", DEGRADE, column=columns[0], change=change, goal=goal)
         for kind, change in degradations(options.seed).items()
     ]
