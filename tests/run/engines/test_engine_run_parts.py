@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.dataset
 import pytest
 
-from verdict_cli.errors import BudgetError, JournalError, OutputError, Rejected, Retryable
+from verdict_cli.errors import BudgetError, DataError, JournalError, OutputError, Rejected, Retryable
 from verdict_cli.messages import Reply, Request
 from verdict_cli.run import part_tables
 from verdict_cli.run.part_layout import PartLayout
@@ -320,6 +320,26 @@ def test_a_budget_counts_the_cost_of_finished_parts(bench: Any) -> None:
         with pytest.raises(BudgetError):
             bench.run(job)
     assert len(bench.asked) == 12
+
+
+@pytest.mark.parametrize("breaks", ["\n", "\r\n", "\n \t\n\n"], ids=["lines", "windows", "blank lines"])
+@pytest.mark.parametrize("last", ["", " ", "\n"], ids=["", "space", "blank"])
+def test_lines_that_are_not_rows_are_read_past_as_well(breaks: str, last: str, tmp_path: Path) -> None:
+    paths = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    rows = [f'{{"text":\r{place}}}' for place in range(12)]
+    paths[0].write_bytes((breaks.join(["", *rows[:5]]) + breaks + last).encode())
+    paths[1].write_bytes(breaks.join(rows[5:]).encode())
+    dataset = Dataset(files=paths)
+    every = list(stream_rows(dataset))
+    assert [row.source["text"] for row in every] == [*range(12)]
+    for skipped in range(1, 12):
+        assert list(stream_rows(dataset, skipped=[range(skipped)])) == every[skipped:]
+    paths[1].write_bytes(paths[1].read_bytes() + b"\n\n{")
+    with pytest.raises(DataError) as error:
+        list(stream_rows(dataset, skipped=[range(7)]))
+    with pytest.raises(DataError) as whole:
+        list(stream_rows(dataset))
+    assert str(error.value) == str(whole.value)  # with its line
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
