@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.dataset
 import pytest
 
-from verdict_cli.errors import BudgetError, DataError, JournalError, OutputError, Rejected, Retryable
+from verdict_cli.errors import BudgetError, DataError, JournalError, OutputError, Rejected, Retryable, UsageError
 from verdict_cli.messages import Reply, Request
 from verdict_cli.run import part_tables
 from verdict_cli.run.part_layout import PartLayout
@@ -229,6 +229,20 @@ def test_rows_added_leave_full_parts_and_call_the_new_rows_only(bench: Any) -> N
     tables = {name: stamp for name, stamp in stamps(job.directory, range(3)).items() if "done.json" not in name}
     assert tables == {name: stamp for name, stamp in before.items() if "done.json" not in name}
     assert len(cells(job.directory.results)) == 25
+
+
+def test_batches_of_parts_that_are_in_flight_are_not_paid_a_second_time(bench: Any) -> None:
+    texts = [f"text {place}" for place in range(18)]
+    bench.run(update_of(bench, texts))
+    intent = {"event": "intent", "batch": 1, "tag": "t", "wave": 1, "provider": "openai", "model": {"name": "gpt-4o"}}
+    intent |= {"requests": 5, "sha256": "", "at": 0.0, "expected_usd": 0.0}
+    ledger = bench.folder / "out" / "parts" / "000001" / "batches.jsonl"
+    ledger.write_text(json.dumps(intent) + "\n")
+    for job in (update_of(bench, texts), update_of(bench, ["new", *texts], update=True)):
+        with pytest.raises(UsageError, match="has 1 batch of its parts in flight"):
+            bench.run(job)
+    ledger.write_text(f'{ledger.read_text()}{{"event": "ended", "batch": 1, "status": "cancelled", "at": "now"}}\n')
+    assert bench.run(update_of(bench, ["new", *texts], update=True)).done == 19
 
 
 def test_a_row_put_in_front_calls_that_row_alone(bench: Any) -> None:
