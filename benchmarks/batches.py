@@ -4,17 +4,20 @@
 
 `verdict run --batch` of a judge and a verifier, three times each, against `bench/mock_batches.py` in the folder that the
 environment variable VERDICT_SHARED names: 10% of the requests fail, 5% expire, and one creation in five is not acknowledged.
-The first run is ended by SIGKILL at seeded random moments and started again by the same command; the second one is not
-disturbed, and its memory is measured. Prints a Markdown table; leaves with 1 where a request was paid twice or a table differs
-from that of ordinary calls.
+The first run is ended by SIGKILL at seeded random moments and started again by the same command; so is the second one, whose
+directory is in an S3 that moto serves, and each other time without its copy on this machine. The third one is not disturbed, and
+its memory is measured. Prints a Markdown table; leaves with 1 where a request was paid twice or a table differs from that of
+ordinary calls.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,7 +42,7 @@ pipeline:
   repeat: 3
 - {{unit: MeanPoolUnit, field: score}}
 """
-ORDINARY = {"latency_s", "cost_usd", "calls", "attempt"}
+ORDINARY = {"latency_s", "cost_usd", "calls", "attempt", "service_tier"}
 """Columns in which batches may differ from ordinary calls."""
 PORT = 8917
 
@@ -54,6 +57,7 @@ class Outcome:
     seconds: float
     peak_mb: float
     same_tables: bool
+    stored: bool
 
     @property
     def is_right(self) -> bool:
@@ -63,6 +67,7 @@ class Outcome:
     def cells(self) -> tuple[object, ...]:
         stats = self.stats
         return (
+            "S3" if self.stored else "disk",
             f"{self.rows:,}",
             self.kills,
             stats["batches created"],
@@ -80,8 +85,13 @@ def main() -> int:
     kills, rows = ([int(text) for text in sys.argv[1:]] + [30, 20_000][len(sys.argv) - 1 :])[:2]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        outcomes = [killed(folder / "killed", 200, kills), killed(folder / "large", rows, 0)]
+        outcomes = [killed(folder / "killed", 200, kills)]
+        with store() as bucket:
+            outcomes.append(killed(folder / "stored", 200, kills, bucket))
+        if rows:
+            outcomes.append(killed(folder / "large", rows, 0))
     headers = (
+        "directory",
         "rows",
         "kills",
         "batches",
@@ -99,9 +109,10 @@ def main() -> int:
     return 0 if all(outcome.is_right for outcome in outcomes) else 1
 
 
-def killed(folder: Path, rows: int, kills: int) -> Outcome:
-    """A run of so many rows that is killed so often."""
+def killed(folder: Path, rows: int, kills: int, bucket: Any = None) -> Outcome:
+    """A run of so many rows that is killed so often, in a directory on this disk or in a bucket."""
     folder.mkdir()
+    place = None if bucket is None else bucket.below("run")
     (folder / "data.jsonl").write_text("".join(json.dumps({"text": f"text {row} " * 60}) + "\n" for row in range(rows)))
     draw = random.Random(7)
     dropped = ("--drop-rate", "0.2") if kills else ()
@@ -112,21 +123,53 @@ def killed(folder: Path, rows: int, kills: int) -> Outcome:
         command = [sys.executable, "-m", "verdict_cli", "run", "pipeline.yaml", "data.jsonl", "--no-cache", "--quiet"]
         done = 0
         while True:
-            process = start([*command, "--batch", "--out", "batch"], folder)
+            process = start([*command, "--batch", "--out", "batch" if place is None else place.url], folder)
             if done < kills:
                 try:
                     process.wait(draw.uniform(0.6, 4.0))
                 except subprocess.TimeoutExpired:
                     process.kill()
+                    process.wait()
                     done += 1
+                    if place is not None and done % 2:  # as if the next one ran on another machine
+                        shutil.rmtree(folder / "cache", ignore_errors=True)
+                        place.remove(place.names("lease"))
             if process.wait() == 0:
                 break
         seconds = monotonic() - began
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         stats = json.load(urlopen(f"{url}/stats", timeout=60))
         start([*command, "--out", "ordinary", "--concurrency", "32"], folder).wait()
+    if place is not None:
+        place.fetch_all(place.names(), folder / "batch")
     same = all(table(folder / "batch" / name) == table(folder / "ordinary" / name) for name in ("results", "calls"))
-    return Outcome(rows, done, stats, seconds, peak, same)
+    return Outcome(rows, done, stats, seconds, peak, same, place is not None)
+
+
+@contextmanager
+def store() -> Iterator[Any]:
+    """A bucket of an S3 on this machine, to which the environment leads."""
+    import fsspec
+    from moto.server import ThreadedMotoServer
+
+    from verdict_cli.storage.object_store.folder import RemoteFolder
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    moto.start()
+    host, port = moto.get_host_and_port()
+    os.environ |= {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "loopback",
+        "AWS_SECRET_ACCESS_KEY": "loopback",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    try:
+        fsspec.filesystem("s3", use_listings_cache=False).mkdir("batches")
+        yield RemoteFolder.at("s3://batches")
+    finally:
+        moto.stop()
 
 
 def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
@@ -134,7 +177,7 @@ def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": ""},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": "", "VERDICT_CACHE_DIR": str(folder / "cache")},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

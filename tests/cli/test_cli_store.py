@@ -176,6 +176,22 @@ def test_a_file_url_is_a_path_and_memory_a_store(shell: Any) -> None:
     assert set(RemoteFolder.at("memory://here/run").names()) >= FILES - {"journal.jsonl"}
 
 
+@pytest.mark.parametrize("flags", [(), ("--part-rows", "1000")], ids=["one part", "parts"])
+def test_a_run_copied_from_a_store_is_verified(flags: tuple[str, ...], shell: Any) -> None:
+    pytest.importorskip("fsspec")
+    place = RemoteFolder.at(f"memory://verified-{len(flags)}/run")
+    config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
+    data = shell.rows(1_050 if flags else 5)
+    for _ in range(2):  # the second one writes the report again
+        assert shell("run", config, data, "--out", place.url, *flags).code == 0
+        run = shell.folder / "copied"
+        place.fetch_all(place.names(), run)
+        verified = shell("verify", run)
+        assert verified.code == 0, verified.err
+        shutil.rmtree(run)
+    assert not list((shell.folder / "cache" / "runs").iterdir())
+
+
 @pytest.mark.parametrize(("url", "told"), [("nowhere://a/b", "nowhere"), ("s3://a/*", "stand for several names")])
 def test_a_place_that_cannot_be_is_told(url: str, told: str, shell: Any) -> None:
     config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")

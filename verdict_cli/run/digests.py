@@ -59,11 +59,13 @@ def _part_files(part: str) -> list[str]:
 def write_digests(directory: RunDirectory, facts: RunFacts, names: Sequence[str]) -> RunFacts:
     """Write `run.json` with the digests of these files, and of journal and tables where it has none."""
     known = facts.digests
-    kept = evidence(directory)
+    # The journal of a finished run in a store is not fetched to write its report again.
+    stored = {JOURNAL} & known.keys() if directory.remote else set()
+    kept = [*evidence(directory), *stored]
     digests = {
         name: known[name] if name in known and name in kept else file_digest(directory.path / name)
         for name in dict.fromkeys((*kept, *names))
-        if name != _OWN and (directory.path / name).is_file()
+        if name != _OWN and (name in stored or (directory.path / name).is_file())
     }
     sealed = replace(facts, digests=digests)
     sealed = replace(sealed, digests={**digests, _OWN: _facts_digest(sealed)})

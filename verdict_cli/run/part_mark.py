@@ -7,7 +7,7 @@ import os
 from array import array
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,7 +85,7 @@ class PartMark(Struct, frozen=True, forbid_unknown_fields=True):
         """The number of its rows."""
         return self.counts.rows
 
-    def row_keys(self) -> Iterable[int]:
+    def row_keys(self) -> array[int]:
         """The first 64 bits of each row's key."""
         keys = array("Q")
         keys.frombytes(b64decode(self.keys))

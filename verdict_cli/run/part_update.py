@@ -9,6 +9,8 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from verdict_cli.errors import UsageError
+from verdict_cli.llm.batches.batch_ledger import LEDGER, BatchLedger
 from verdict_cli.run.checked_data import keep_checked
 from verdict_cli.run.job import RunJob
 from verdict_cli.run.part_layout import PARTS, PartLayout, part_name
@@ -16,7 +18,7 @@ from verdict_cli.run.part_mark import PartMark, RowRange
 from verdict_cli.run.ray.partition import partition_journal, recover_partitions, wait_for_workers
 from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.run.run_directory import RunDirectory, output_errors
-from verdict_cli.run.run_metadata import start_run
+from verdict_cli.run.run_metadata import is_batched, start_run
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import number_duplicates
@@ -33,6 +35,8 @@ async def claim_parts(job: RunJob, root: Journal) -> dict[int, PartMark]:
     """
     layout = PartLayout(job.directory, job.start.part_rows, job.data.rows)
     earlier = None if job.fresh else job.directory.earlier_run(job.plan, job.start, update=job.update)[0]
+    if earlier is not None and (not is_batched(job) or _made_of(earlier) != _made_of(job.start)):
+        _check_in_flight(job.directory)
     if earlier is None or earlier.part_rows != layout.size:
         await recover_partitions(job, root, of_parts=earlier is not None and earlier.part_rows > 0)
     elif _made_of(earlier) != _made_of(job.start):
@@ -51,6 +55,22 @@ async def claim_parts(job: RunJob, root: Journal) -> dict[int, PartMark]:
     if bare and _has_rows(job.directory):
         _deal(job, layout, bare)
     return marks
+
+
+def part_ledgers(directory: RunDirectory) -> list[BatchLedger]:
+    """The batches of each part that has sent some."""
+    directory.fetch(name for name in directory.stored(PARTS) if name.endswith(f"/{LEDGER}"))
+    return [BatchLedger.read(path.parent) for path in sorted((directory.path / PARTS).glob(f"*/{LEDGER}"))]
+
+
+def _check_in_flight(directory: RunDirectory) -> None:
+    """UsageError where batches of parts are in flight: their requests would be sent a second time."""
+    flying = [batch for ledger in part_ledgers(directory) for batch in ledger.in_flight]
+    if flying:
+        raise UsageError(
+            f"{directory.display_name} has {len(flying):,} batch{'' if len(flying) == 1 else 'es'} of its parts in flight",
+            hint="collect them by the command that sent them; or `verdict batch cancel RUN`, then `verdict batch fetch RUN`",
+        )
 
 
 def _made_of(facts: RunFacts) -> tuple[str, str]:

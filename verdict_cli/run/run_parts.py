@@ -20,7 +20,7 @@ from verdict_cli.run.progress import RunStats
 from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.run.row_writer import PartTables
 from verdict_cli.storage.datasets.read import stream_rows
-from verdict_cli.storage.journal.digest_index import DigestIndex
+from verdict_cli.storage.journal.digest_index import DigestIndex, count_sorted, sorted_keys
 from verdict_cli.storage.journal.entry import JournalEntry
 from verdict_cli.storage.journal.journal import Journal
 
@@ -227,15 +227,18 @@ def unfinished_parts(
 
     Rows of parts with a mark are read past. Copies of earlier rows have keys of their own, as `number_duplicates` gives them.
     """
+    first = next((number for number in range(layout.count) if number not in marks), layout.count)
+    before = sorted_keys(marks[number].row_keys() for number in range(first))
     seen = DigestIndex("I")
     rows = stream_rows(job.dataset, job.data.selection, skipped=[layout.span(number) for number in marks])
 
     def numbered(number: int, found: RowRange) -> Iterator[Row]:
         for row in islice(rows, len(layout.span(number))):
-            copies = seen.count(found.add(row))
+            key = found.add(row)
+            copies = seen.count(key) + (count_sorted(before, key) if before else 0)
             yield replace(row, key=f"{row.key}.{copies}") if copies else row
 
-    for number in range(layout.count):
+    for number in range(first, layout.count):
         if number in marks:
             for key in marks[number].row_keys():
                 seen.count(key)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -76,6 +79,47 @@ def test_a_run_in_a_store_that_is_killed_at_any_note_pays_once(
     assert bench.tables("fetched") == bench.tables("live")
     assert not store.names("batches")
     assert not list((bench.folder / "cache" / "runs").iterdir())
+
+
+def test_processes_killed_before_their_batches_are_acknowledged_pay_once_from_any_machine(
+    bench: BatchBench, s3: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = s3.bucket("killed-batches")
+    place = bucket.below("run")
+    monkeypatch.setenv("VERDICT_CACHE_DIR", str(bench.folder / "cache"))
+    bench.options(4)
+    command = [
+        sys.executable,
+        "-m",
+        "verdict_cli",
+        "run",
+        "pipeline.yaml",
+        "4.jsonl",
+        "--batch",
+        "--out",
+        place.url,
+        "-q",
+    ]
+    running: list[subprocess.Popen[bytes]] = []
+
+    def kill() -> None:
+        running[-1].kill()
+
+    bench.server.on_create = kill
+    codes = []
+    while len(codes) < 3:
+        running.append(
+            subprocess.Popen(command, cwd=bench.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        )
+        codes.append(running[-1].wait())
+        if len(codes) == 1:
+            shutil.rmtree(bench.folder / "cache")
+            place.remove(place.names("lease"))
+    assert codes == [-signal.SIGKILL, -signal.SIGKILL, 0]
+    assert (bench.server.sizes, set(bench.server.paid.values())) == ([12, 12], {1})
+    fetched(bench, place)
+    bench.run(4, out="live", batches=BatchOptions())
+    assert bench.tables("fetched") == bench.tables("live")
 
 
 def test_batch_commands_take_the_url_of_a_run(bench: BatchBench, store: RemoteFolder) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.dataset
 import pytest
 
-from verdict_cli.errors import BudgetError, JournalError, OutputError, Rejected, Retryable
+from verdict_cli.errors import BudgetError, DataError, JournalError, OutputError, Rejected, Retryable, UsageError
 from verdict_cli.messages import Reply, Request
 from verdict_cli.run import part_tables
 from verdict_cli.run.part_layout import PartLayout
@@ -231,6 +231,20 @@ def test_rows_added_leave_full_parts_and_call_the_new_rows_only(bench: Any) -> N
     assert len(cells(job.directory.results)) == 25
 
 
+def test_batches_of_parts_that_are_in_flight_are_not_paid_a_second_time(bench: Any) -> None:
+    texts = [f"text {place}" for place in range(18)]
+    bench.run(update_of(bench, texts))
+    intent = {"event": "intent", "batch": 1, "tag": "t", "wave": 1, "provider": "openai", "model": {"name": "gpt-4o"}}
+    intent |= {"requests": 5, "sha256": "", "at": 0.0, "expected_usd": 0.0}
+    ledger = bench.folder / "out" / "parts" / "000001" / "batches.jsonl"
+    ledger.write_text(json.dumps(intent) + "\n")
+    for job in (update_of(bench, texts), update_of(bench, ["new", *texts], update=True)):
+        with pytest.raises(UsageError, match="has 1 batch of its parts in flight"):
+            bench.run(job)
+    ledger.write_text(f'{ledger.read_text()}{{"event": "ended", "batch": 1, "status": "cancelled", "at": "now"}}\n')
+    assert bench.run(update_of(bench, ["new", *texts], update=True)).done == 19
+
+
 def test_a_row_put_in_front_calls_that_row_alone(bench: Any) -> None:
     texts = [f"text {place}" for place in range(18)]
     bench.run(update_of(bench, texts))
@@ -320,6 +334,26 @@ def test_a_budget_counts_the_cost_of_finished_parts(bench: Any) -> None:
         with pytest.raises(BudgetError):
             bench.run(job)
     assert len(bench.asked) == 12
+
+
+@pytest.mark.parametrize("breaks", ["\n", "\r\n", "\n \t\n\n"], ids=["lines", "windows", "blank lines"])
+@pytest.mark.parametrize("last", ["", " ", "\n"], ids=["", "space", "blank"])
+def test_lines_that_are_not_rows_are_read_past_as_well(breaks: str, last: str, tmp_path: Path) -> None:
+    paths = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    rows = [f'{{"text":\r{place}}}' for place in range(12)]
+    paths[0].write_bytes((breaks.join(["", *rows[:5]]) + breaks + last).encode())
+    paths[1].write_bytes(breaks.join(rows[5:]).encode())
+    dataset = Dataset(files=paths)
+    every = list(stream_rows(dataset))
+    assert [row.source["text"] for row in every] == [*range(12)]
+    for skipped in range(1, 12):
+        assert list(stream_rows(dataset, skipped=[range(skipped)])) == every[skipped:]
+    paths[1].write_bytes(paths[1].read_bytes() + b"\n\n{")
+    with pytest.raises(DataError) as error:
+        list(stream_rows(dataset, skipped=[range(7)]))
+    with pytest.raises(DataError) as whole:
+        list(stream_rows(dataset))
+    assert str(error.value) == str(whole.value)  # with its line
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])

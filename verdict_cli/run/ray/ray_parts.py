@@ -13,14 +13,14 @@ from verdict_cli.run.job import PartitionResult
 from verdict_cli.run.part_layout import PART_TABLES, PARTS, PartLayout, part_name
 from verdict_cli.run.part_mark import PartMark, RowRange
 from verdict_cli.run.part_tables import PartColumns, finish_part, publish_parts, widest_columns
-from verdict_cli.run.part_update import claim_parts
+from verdict_cli.run.part_update import claim_parts, part_ledgers
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.ray.partition import PINNED, clear_partition, merge_partitions, paid_usd, partition_journal
 from verdict_cli.run.ray.ray_engine import RayRun
 from verdict_cli.run.run_directory import output_errors
 from verdict_cli.run.run_metadata import changed_dataset, finish_run, is_batched
 from verdict_cli.run.run_parts import hold_same_rows, unfinished_parts
-from verdict_cli.run_facts import BatchFacts, RunFacts
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.tables.reader import concatenate_tables
 
 
@@ -107,12 +107,8 @@ class RayPartsRun(RayRun):
         publish_parts(job, self.layout, self.columns, self.unfinished)
         if self.complete:
             self.error = changed_dataset(job, lambda: hold_same_rows(job, self.layout))
-        waves = WaveOutcome(self.waiting, batches=self._batches()) if is_batched(job) else None
+        waves = None
+        if is_batched(job):
+            batches = tuple(each for ledger in part_ledgers(job.directory) for each in ledger.facts)
+            waves = WaveOutcome(self.waiting, batches=batches)
         return finish_run(job, self.stats, complete=self.complete, waves=waves)
-
-    def _batches(self) -> tuple[BatchFacts, ...]:
-        """The batches of all parts."""
-        directory = self.job.directory
-        directory.fetch(name for name in directory.stored(PARTS) if name.endswith(f"/{LEDGER}"))
-        ledgers = sorted((directory.path / PARTS).glob(f"*/{LEDGER}"))
-        return tuple(each for path in ledgers for each in BatchLedger.read(path.parent).facts)

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -22,13 +23,30 @@ HeaderCheck = Callable[[tuple[str, ...]], None]
 """Receives the column names of a file before its rows are read, and may raise."""
 
 
-def jsonl_records(path: Path, unread: int = 0) -> Iterator[JsonRecord]:
-    """The file's objects with their lines, from 1. The first ``unread`` are not parsed: each is an empty object."""
+@dataclass
+class UnreadRows:
+    """Rows at the start of a dataset that need not be read: ``left`` of them are still ahead."""
+
+    left: int = 0
+
+
+def jsonl_records(path: Path, unread: UnreadRows | None = None) -> Iterator[JsonRecord]:
+    """The file's objects with their lines, from 1, without those that need not be read."""
     with open_bytes(path) as stream:
-        for line, text in enumerate(bounded_lines(path, stream), 1):
+        passed = _read_past(stream, unread) if unread else 0
+        for line, text in enumerate(bounded_lines(path, stream), passed + 1):
             if not text.isspace():
-                yield line, {} if unread > 0 else parse_json_line(text)
-                unread -= 1
+                yield line, parse_json_line(text)
+
+
+def _read_past(stream: IO[bytes], unread: UnreadRows) -> int:
+    """Read past rows, and return the number of lines. Each was checked when the dataset was read first."""
+    passed, left = 0, unread.left
+    while left and (line := stream.readline()):
+        passed += 1
+        left -= not line.isspace()
+    unread.left = left
+    return passed
 
 
 def parse_json_line(text: bytes) -> dict[str, Any] | Problem:

@@ -126,15 +126,11 @@ def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING, *, skipped:
     A sample is drawn without replacement by selection sampling (Knuth, The Art of Computer Programming,
     volume 2, 3.4.2, algorithm S), which needs no list of the rows drawn.
     """
-    taken = place = 0
-    unread = _unread(dataset, selection, skipped)
+    taken = place = unread = _unread(dataset, selection, skipped)
     ranges = iter(skipped)
     skip = next(ranges, None)
     remaining, left, draw = selection.sample, selection.kept, random.Random(selection.seed).random
-    for index, (record, source) in enumerate(_records(dataset, unread)):
-        if index < unread:
-            taken = place = index + 1
-            continue
+    for index, (record, source) in enumerate(_records(dataset, unread), unread):
         if source is None or isinstance(source, Problem):
             continue
         if remaining is not None:
@@ -173,22 +169,22 @@ def _unread(dataset: Dataset, selection: Selection, skipped: Sequence[range]) ->
 def _records(dataset: Dataset, unread: int = 0) -> Iterator[tuple[Any, Mapping[str, Any] | Problem | None]]:
     """Each row's record, and its source: None if ``where`` drops it, a Problem for a bad row to skip.
 
-    The first ``unread`` have no source: they were checked, and are not needed.
+    The first ``unread`` are left out: they were checked, and are not needed.
     """
+    ahead = json_files.UnreadRows(unread)
     needed = frozenset(required_columns(dataset).values())
     as_read = not (dataset.columns or dataset.cast or dataset.keep) and dataset.id is None
     for path in dataset.files:
         source = _format(dataset, path)
         if source.records is json_files.jsonl_records:
-            records = json_files.jsonl_records(path, unread)
+            records = json_files.jsonl_records(path, ahead)
         elif source.has_header:
             records = source.records(path, partial(_check_header, dataset, path))
         else:
             records = source.records(path)
         for position, record in records:
-            if unread > 0:
-                unread -= 1
-                yield record, None
+            if ahead.left:
+                ahead.left -= 1
                 continue
             if as_read and type(record) is dict and record.keys() >= needed:
                 yield record, record
