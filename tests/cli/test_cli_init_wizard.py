@@ -128,6 +128,12 @@ def test_a_label_among_the_columns_is_taken_out_of_what_the_judge_reads(shell: A
     assert "{source.gold}" not in written(shell) and "target: source.gold.ok" in written(shell)
 
 
+def test_a_label_that_is_named_as_a_column_is_warned_of(shell: Any) -> None:
+    data = shell.write("t.csv", "reply,quality,csat\nIt is here,good,5\nI do not know,bad,1\n")
+    done = shell("init", data, *QUESTION, "--columns", "reply,csat", "--target", "quality", "--no-try")
+    assert (done.code, "warning: 'csat' looks like a label, and the judge reads it" in done.err) == (0, True)
+
+
 def test_pairs_are_judged_in_both_orders(shell: Any, session: Any) -> None:
     pair = {"question": "What is 2+2?", "response_a": "It is four.", "response_b": "It is five."}
     data = rows(

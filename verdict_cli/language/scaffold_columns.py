@@ -113,6 +113,8 @@ def label_likeness(name: str, values: Sequence[Any]) -> int:
     if not seen or not all(isinstance(value, str | int | float) for value in seen):
         return 0
     head, words = _head(name), label_words(seen)
+    if head in _ANNOTATORS and proposed_scale(seen) is not None:
+        return 2  # what a rater said, not who it was
     if any(len(word.split()) > _MOST_WORDS for word in words) or head in _CONTENT or head in _META:
         return 0
     if _ANNOTATORS & {token.lower() for token in _tokens(name)} and head not in _LABELS:
@@ -131,7 +133,13 @@ def suggested_columns(samples: Mapping[str, Sequence[Any]]) -> list[str]:
     named = [name for name, values in samples.items() if column_type(values) or entry_key(values)]
     if any((column_type(samples[name]) or "").startswith("conversation") for name in named):
         return named
-    return [name for name, values in samples.items() if name in named or _is_read(name, values)]
+    read = [name for name, values in samples.items() if name in named or _is_read(name, values)]
+    known = [name for name in read if name in named or _head(name) in _CONTENT or not _are_words(samples[name])]
+    return known or read  # a column of single words beside one of texts is probably a label
+
+
+def _are_words(values: Sequence[Any]) -> bool:
+    return all(len(value.split()) == 1 for value in given_labels(values))
 
 
 def _is_read(name: str, values: Sequence[Any]) -> bool:

@@ -104,6 +104,17 @@ def test_labels_annotators_and_ids_are_not_proposed_as_what_the_judge_reads() ->
     assert [name for name in samples if label_likeness(name, samples[name])] == ["quality", "csat", "is_safe"]
 
 
+def test_single_words_are_read_only_beside_other_single_words() -> None:
+    samples = {"Ticket": ["Wo ist es?", "Es fehlt."], "Bewertung": ["gut", "schlecht"]}
+    assert suggested_columns(samples) == ["Ticket"]
+    assert suggested_columns({"land": ["Peru", "Chile"], "stadt": ["Lima", "Santiago"]}) == ["land", "stadt"]
+
+
+def test_ratings_of_a_rater_are_labels_and_its_name_is_none() -> None:
+    assert label_likeness("rater_1", ["5", "4"]) == label_likeness("annotator", ["good", "bad"]) == 2
+    assert label_likeness("rater", ["ann", "bob", "ann"]) == 0
+
+
 def test_short_answers_are_read_although_they_repeat() -> None:
     samples = {"question": ["2+2?", "1+3?", "5-1?"], "model answer": ["4", "4", "4"], "label": ["5", "5", "4"]}
     assert suggested_columns(samples) == ["question", "model answer"]
