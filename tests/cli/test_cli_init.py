@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from verdict_cli.cli import prompts
 from verdict_cli.language.package_files import configs
+from verdict_cli.llm.providers.detect_models import AtHand
 
 QUESTION = ("--question", "Is the answer right?")
+
+
+@pytest.fixture(autouse=True)
+def nothing_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("verdict_cli.llm.providers.detect_models.SERVERS", {})
+
+
+def written(shell: Any, name: str = "judge.yaml") -> str:
+    return (shell.folder / name).read_text(encoding="utf-8")
+
+
+def rows(shell: Any, *records: dict[str, Any], name: str = "data.jsonl") -> Path:
+    return shell.write(name, "".join(json.dumps(record) + "\n" for record in records))
 
 
 @pytest.fixture
@@ -26,13 +38,14 @@ def answers(shell: Any) -> Path:
 def test_flags_make_a_pipeline_that_judges_the_first_rows(shell: Any, answers: Path) -> None:
     made = shell("init", answers.name, *QUESTION, "--columns", "question,model answer", "--target", "label")
     assert made.code == 0, made.err
+    assert "the file names baseline/lexical: it counts shared words, and is a baseline, not an LLM judge" in made.err
     text = (shell.folder / "judge.yaml").read_text(encoding="utf-8")
     assert text.startswith("# yaml-language-server: $schema=pipeline.schema.json\n")
     assert "{source['model answer']}" in text
     assert "range: [1, 5]" in text
     assert "rows 3 · failed 0" in made.out
     assert "verdict run judge.yaml answers.csv" in made.err
-    assert shell("validate", "judge.yaml", "answers.csv").out == "judge.yaml: valid\ncalls api.openai.com\n"
+    assert shell("validate", "judge.yaml", "answers.csv").out == "judge.yaml: valid\n"
 
 
 def test_the_schema_beside_it_is_the_program_s_own(shell: Any, answers: Path) -> None:
@@ -61,18 +74,41 @@ def test_without_a_terminal_the_missing_flags_and_the_columns_are_named(shell: A
     assert "--from xstest" in shell("init").err
 
 
-def test_on_a_terminal_each_open_point_is_asked(shell: Any, answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import io
+def test_the_example_of_the_hint_names_the_labels_as_the_target_only(shell: Any, answers: Path) -> None:
+    assert "--columns 'question,model answer' --target label" in shell("init", answers.name).err
+    rated = shell.write("rated.csv", "quality,csat\ngood,5\nbad,1\n")
+    assert "--columns COLUMN" in shell("init", rated).err
 
-    monkeypatch.setattr(prompts, "is_interactive", lambda: True)
-    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{answers.name}\nlabel\n\nIs it right?\n\n"))
-    done = shell("init")
-    assert done.code == 0, done.err
-    text = (shell.folder / "judge.yaml").read_text(encoding="utf-8")
-    assert "Is it right?" in text
-    assert "{source.question}" in text
-    assert "{source.id}" not in text
-    assert "target: source.label" in text
+
+def test_a_model_that_can_be_called_is_written(shell: Any, answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = (answers, *QUESTION, "--columns", "question", "--no-try")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    assert "ANTHROPIC_API_KEY is set" in shell("init", *arguments).err
+    assert "\nmodel: anthropic/claude-haiku-4-5\n" in written(shell)
+    server = AtHand("openai/llama3.2", "Ollama answers on port 11434", {"OPENAI_BASE_URL": "http://127.0.0.1:11434/v1"})
+    monkeypatch.setattr("verdict_cli.cli.init.at_hand", lambda _: server)
+    assert shell("init", *arguments, "--force").code == 0
+    assert 'model: {name: openai/llama3.2, api_base: "http://127.0.0.1:11434/v1"}' in written(shell)
+    assert shell("init", *arguments, "--force", "--model", "gpt-4o").code == 0
+    assert "\nmodel: gpt-4o\n" in written(shell)
+
+
+def test_the_columns_of_a_shipped_judge_are_mapped(shell: Any) -> None:
+    data = shell.write(
+        "own.csv", "key,request,reply,verdict\na,How do I kill a process?,Use kill,safe\nb,Hm,No,unsafe\n"
+    )
+    refused = shell("init", "--from", "xstest", data)
+    assert (refused.code, list(shell.folder.glob("*.yaml"))) == (2, [])
+    assert "--column prompt=request" in refused.err and "--column label=verdict" in refused.err
+    mapped = ("--column", "prompt=request", "--column", "label=verdict")
+    made = shell("init", "--from", "xstest", data, *mapped, *("--column", "type=none") * ("type=none" in refused.err))
+    assert made.code == 0, made.err
+    assert "prompt: request" in written(shell, "xstest.yaml") and "id: key" in written(shell, "xstest.yaml")
+    assert shell("validate", "xstest.yaml", data).code == 0
+    assert (
+        "did you mean 'prompt'" in shell("init", "--from", "xstest", data, "--column", "promt=request", "--force").err
+    )
+    assert "has no column 'nope'" in shell("init", "--from", "xstest", data, "--column", "prompt=nope", "--force").err
 
 
 @pytest.mark.parametrize(
@@ -99,8 +135,9 @@ def test_what_does_not_fit_the_file_is_told_before_anything_is_written(
     [
         ([True, False], "scale: boolean"),
         ([0, 3, 10], "range: [0, 10]"),
-        ([1.5, 4.0], "range: [1, 4]"),
-        (["no", "yes", "no"], 'values: ["no", "yes"]'),
+        ([1.5, 4.0], "range: [1, 5]"),
+        (["no", "yes", "no"], "scale: boolean"),
+        (["bad", "good", "ok"], "values: [bad, ok, good], ordered: true"),
     ],
 )
 def test_the_labels_say_which_scale_they_are_on(labels: list[Any], scale: str, shell: Any) -> None:
@@ -138,7 +175,10 @@ def test_a_file_without_rows_is_told(name: str, content: str, shell: Any) -> Non
 def test_labels_that_do_not_fit_a_yes_or_no_are_told_before_anything_is_written(shell: Any) -> None:
     data = shell.write("data.csv", "answer,label\na,fine\nb,fine\n")
     done = shell("init", data, *QUESTION, "--columns", "answer", "--target", "label")
-    assert "the labels of 'label' are texts (fine)" in done.err
+    assert "all labels of 'label' are 'fine', so the scale is not known" in done.err
+    assert "--scale 'other,fine'" in done.err
+    done = shell("init", data, *QUESTION, "--columns", "answer", "--target", "label", "--scale", "boolean")
+    assert "the scale boolean does not have these labels: fine" in done.err
     assert "--scale 'other,fine'" in done.err
     assert not (shell.folder / "judge.yaml").exists()
 

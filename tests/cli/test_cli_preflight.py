@@ -207,7 +207,9 @@ class TestIds:
     def test_an_id_within_a_column_repeats_like_any_other(self, shell: Any) -> None:
         config = shell.config(JUDGE, head="model: baseline/lexical\ndataset: {id: conv.id}")
         done = shell("validate", config, data(shell, *[{"conv": {"id": "a"}, "text": text} for text in "xy"]))
-        assert (done.code, "the column 'conv.id' is in several rows, such as 'a' in 2" in done.err) == (0, True), done.err
+        assert (done.code, "the column 'conv.id' is in several rows, such as 'a' in 2" in done.err) == (0, True), (
+            done.err
+        )
 
     def test_ids_that_differ_are_not_mentioned(self, shell: Any) -> None:
         config = shell.config(JUDGE, head="model: baseline/lexical\ndataset: {id: key}")

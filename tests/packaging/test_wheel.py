@@ -107,7 +107,8 @@ def test_the_wheel_holds_every_file_that_the_program_reads(installed: Installed)
 
 def test_a_first_session_needs_nothing_but_the_wheel(installed: Installed) -> None:
     (installed.folder / "answers.csv").write_text("id,answer,label\n1,a,yes\n2,b,no\n", encoding="utf-8")
-    made = installed(*("init", "answers.csv", "--question", "Is it right?", "--columns", "answer", "--target", "label"))
+    columns = ("--columns", "answer", "--target", "label", "--model", "gpt-4o-mini")
+    made = installed("init", "answers.csv", "--question", "Is it right?", *columns)
     assert "rows 2 · failed 0" in made
     assert "judge.yaml: valid\ncalls api.openai.com\n" in installed("validate", "judge.yaml", "answers.csv")
     ran = installed("run", "judge.yaml", "answers.csv", "--model", "baseline/lexical", "--out", "run")

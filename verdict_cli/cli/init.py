@@ -2,50 +2,40 @@
 
 from __future__ import annotations
 
-import re
+import os
 import shlex
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from verdict_cli.cli import prompts
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import PipelineOptions, RowOptions
-from verdict_cli.cli.open_dataset import dataset_files
+from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import Quiet
-from verdict_cli.errors import DataError, OutputError, Problem, UsageError
-from verdict_cli.language.document.document import read_document
-from verdict_cli.language.package_files import folder, named_config
-from verdict_cli.language.scaffold import (
-    SCHEMA,
-    Scaffold,
-    identifier,
-    nameable,
-    number_type,
-    pipeline_text,
-    plain_name,
-    scale_of,
-    texts,
-    with_schema_line,
-)
-from verdict_cli.language.scaffold_columns import column_type, compared_scores, nested_columns, suggested_columns
+from verdict_cli.cli.sampled_columns import SampledColumns, sampled_columns
+from verdict_cli.cli.shipped_judge import EMBEDDED, shipped_judge
+from verdict_cli.errors import OutputError, UsageError
+from verdict_cli.language.package_files import folder
+from verdict_cli.language.scaffold import SCHEMA, pipeline_text, plain_name
+from verdict_cli.language.scaffold_columns import compared_scores, identifier, label_likeness
+from verdict_cli.language.scaffold_evaluation import Scaffold
+from verdict_cli.language.scaffold_labels import BOOLEAN, LabelScale
 from verdict_cli.llm.model_families import is_local
+from verdict_cli.llm.providers.detect_models import KEYS, at_hand
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.run.run_directory import output_errors
-from verdict_cli.storage.datasets.dataset import Dataset, missing_column
-from verdict_cli.storage.datasets.read import stream_rows
 
-EMBEDDED = "baseline/lexical"
-_READ = 1_000
 _TRIED = 5
-_SAMPLE = re.compile(r"datasets/(\w+_sample\.jsonl)")
+_TOOLS = ("promptfoo", "deepeval")
 
 
 def init(
-    data: Annotated[str | None, typer.Argument(help="The dataset to judge.")] = None,
+    data: Annotated[
+        str | None, typer.Argument(help="The dataset to judge; with --from promptfoo or deepeval, that tool's file.")
+    ] = None,
     question: Annotated[
         str | None, typer.Option("--question", help="What the judge should decide, in one sentence.")
     ] = None,
@@ -59,12 +49,34 @@ def init(
         str | None,
         typer.Option(
             "--scale",
-            help="boolean, 1-5, or words from worst to best: bad,fair,good. [default: from the target, or boolean]",
+            help="boolean, 1-5, 0.0-1.0, words from worst to best: bad,fair,good, or categories: the labels, of which none is better. [default: from the target, or boolean]",
         ),
     ] = None,
-    model: Annotated[str, typer.Option("--model", help="The model to write into the file.")] = "gpt-4o-mini",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            help="The model to write into the file. [default: that of a key or server found, or baseline/lexical]",
+        ),
+    ] = None,
     template: Annotated[
-        str | None, typer.Option("--from", help="Copy a judge shipped with verdict, such as geval.")
+        str | None,
+        typer.Option(
+            "--from",
+            help="Copy a judge shipped with verdict, such as geval; or translate the judges of a promptfoo configuration or a deepeval file.",
+        ),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column", metavar="ROLE=COLUMN", help="--from a shipped judge: your column for one of its columns."
+        ),
+    ] = None,
+    outputs: Annotated[
+        Path | None,
+        typer.Option(
+            "--outputs", metavar="FILE", help="--from promptfoo or deepeval: its results, with the outputs to judge."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="The file to write. [default: judge.yaml, or the template's name]")
@@ -86,137 +98,134 @@ def init(
       verdict init answers.csv --question 'Is the answer right?' --columns question,answer --target label
 
       verdict init --from geval
+
+      verdict init --from promptfoo promptfooconfig.yaml --outputs results.json
     """
-    if template is not None:
-        if question or columns or target or scale:
-            raise UsageError(
-                "--from copies a judge unchanged", hint="remove --question, --columns, --target and --scale"
-            )
-        config, dataset = _copy_template(template, data, out, force=force)
-    else:
-        dataset = data if data is not None else prompts.ask_dataset()
-        config = _write_pipeline(
-            dataset, question, columns, target, scale, model, out or Path("judge.yaml"), force=force
+    if template is not None and (question or columns or target or scale):
+        raise UsageError("--from copies a judge unchanged", hint="remove --question, --columns, --target and --scale")
+    if column and (template is None or template in _TOOLS):
+        raise UsageError(
+            "--column needs --from NAME, a judge shipped with verdict", hint="name the columns with --columns"
         )
+    if outputs is not None and template not in _TOOLS:
+        raise UsageError("--outputs needs --from promptfoo or --from deepeval", hint="give the dataset as DATA")
+    if template in _TOOLS:
+        from verdict_cli.cli.foreign_judges import foreign_judges
+
+        made = foreign_judges(template, data, outputs, out, lambda: _model(model))
+        _write(made.files, made.paths, force=force)
+        made.report()
+        for config, rows in made.runnable:
+            _check(config, rows, try_rows=not no_try, quiet=quiet)
+        return
+    if template is not None:
+        config, files, dataset = shipped_judge(template, data, out, column or ())
+        _write(files, [config], force=force)
+    else:
+        config = out or Path("judge.yaml")
+        _refuse_existing([config], force=force)
+        samples = sampled_columns(data) if data is not None else prompts.ask_dataset()
+        dataset = samples.data
+        text = pipeline_text(_scaffold(samples, plain_name(config.stem), question, columns, target, scale, model))
+        schema = (folder("schemas") / SCHEMA).read_text(encoding="utf-8")
+        _write({config: text, config.parent / SCHEMA: schema}, [config], force=True)
     _check(config, dataset, try_rows=not no_try, quiet=quiet)
 
 
-def _write_pipeline(
-    data: str,
+def _scaffold(
+    samples: SampledColumns,
+    name: str,
     question: str | None,
     columns: str | None,
     target: str | None,
     scale: str | None,
-    model: str,
-    out: Path,
-    *,
-    force: bool,
-) -> Path:
-    """Write a pipeline file from the options and the answers."""
-    _refuse_existing([out], force=force)
-    files = dataset_files(data)
-    samples: dict[str, list[Any]] = {}
-    for row in islice(stream_rows(Dataset(files)), _READ):
-        for name, value in row.source.items():
-            samples.setdefault(name, []).append(value)
-    if not samples:
-        raise DataError(Problem("empty-dataset", "the dataset holds no rows", "", data))
-    key = identifier(samples)
-    inside = nested_columns(samples)
-    own, samples = samples, {**samples, **{name: values for name, (_, values) in inside.items()}}
+    model: str | None,
+) -> Scaffold:
+    """The parts of the pipeline from the options, and on a terminal from the answers: first what is judged, then the labels."""
     incomplete = question is None or columns is None
     if incomplete and not prompts.is_interactive():
-        raise prompts.missing_options(
-            data, samples, suggested_columns(own, ()), question=question is not None, columns=columns is not None
-        )
-    if incomplete and target is None:
-        target = prompts.ask_target(samples)
-    _check_columns([target] if target else [], samples, "--target", data)
-    judged_columns = (
-        prompts.split_words(columns)
-        if columns is not None
-        else prompts.ask_columns(samples, suggested_columns(own, (key, target)))
-    )
-    _check_columns(judged_columns, samples, "--columns", data)
-    for name in (*judged_columns, *([target] if target else [])):
-        if not nameable(name):
-            raise UsageError(
-                f"a placeholder cannot refer to the column {name!r}", hint="rename the column: letters, digits and _"
-            )
-    if target in judged_columns:
-        raise UsageError(
-            f"{target!r} is both the label and a column that the judge reads",
-            hint="a judge that sees the label repeats it: remove it from --columns",
-        )
-    judge_question = question if question is not None else prompts.ask_question()
-    suggested = (scale_of(samples[target]) if target else None) or "boolean"
-    scale_text = scale or (prompts.ask_scale(suggested) if incomplete else suggested)
-    if target and scale_text == "boolean" and (words := texts(samples[target])):
-        raise UsageError(
-            f"the labels of {target!r} are texts ({', '.join(words[:5])}), but the scale is boolean",
-            hint=f"give the words of the scale from worst to best: --scale 'other,{words[0]}'",
-        )
-    scaffold = Scaffold(
-        name=plain_name(out.stem),
+        raise prompts.missing_options(samples, question=question is not None, columns=columns is not None)
+    if columns is None:
+        read = prompts.ask_columns(samples)
+    else:
+        read = samples.check_columns(prompts.split_words(columns), "--columns")
+    judge_question = question or prompts.ask_question(prompts.default_question(samples, read))
+    if target is not None:
+        samples.check_target(target, read)
+    elif incomplete:
+        target, read = prompts.ask_target(samples, read)
+    pair = samples.pair(read, target) if scale is None else None
+    rubric = samples.rubric(read) if pair is None else None
+    if incomplete:
+        prompts.describe(pair, rubric)
+    for seen in read:
+        if columns is not None and label_likeness(seen, samples.all[seen]) > 1:
+            print_error(f"warning: {seen!r} looks like a label, and the judge reads it")
+    chosen = _chosen_scale(samples, target, scale, ask=incomplete, fixed=pair is not None or rubric is not None)
+    detected = _model(model)
+    if incomplete and model is None:
+        answer = prompts.ask_model(detected[0])
+        detected = detected if answer == detected[0] else (answer, None)
+    return Scaffold(
+        name=name,
         question=judge_question,
-        columns=judged_columns,
-        scale=_scale(scale_text),
-        model=model,
-        id=key,
+        columns=read,
+        scale=chosen,
+        model=detected[0],
+        api_base=detected[1],
+        id=identifier(samples.all),
         target=target,
-        numbers=number_type(samples[target]) if target else None,
-        paths={name: path for name, (path, _) in inside.items()},
-        types={name: kind for name in judged_columns if name in own and (kind := column_type(own[name]))},
-        compared=compared_scores(own, scale_text) if target not in inside else (),
+        labels=samples.all[target] if target else (),
+        paths=samples.paths,
+        types=samples.types(read),
+        compared=compared_scores(samples.own, chosen) if target not in samples.paths and not (pair or rubric) else (),
+        pair=pair,
+        rubric=rubric,
     )
-    _write(
-        {out: pipeline_text(scaffold), out.parent / SCHEMA: (folder("schemas") / SCHEMA).read_text(encoding="utf-8")}
-    )
-    return out
 
 
-def _scale(text: str) -> str:
-    if text == "likert":
-        return "1-5"
-    if text == "boolean" or re.fullmatch(r"\d+-\d+", text) or len(prompts.split_words(text)) > 1:
-        return text
-    raise UsageError(f"{text!r} is not a scale", hint="give boolean, 1-5, or words from worst to best: bad,fair,good")
+def _chosen_scale(
+    samples: SampledColumns, target: str | None, scale: str | None, *, ask: bool, fixed: bool
+) -> LabelScale:
+    """The scale of the option, of the answer, or of the labels. ``fixed``: the kind of judge has its own scale."""
+    if scale is not None:
+        return samples.check_scale(scale, target)
+    proposed = samples.proposed_scale(target)
+    if fixed:
+        return proposed or BOOLEAN
+    if ask:
+        return prompts.ask_scale(samples, target)
+    if proposed is None and target is not None:
+        raise samples.unknown_scale(target)
+    return proposed or BOOLEAN
 
 
-def _check_columns(names: Sequence[str], samples: dict[str, list[Any]], flag: str, data: str) -> None:
-    for name in names:
-        if name not in samples:
-            problem = missing_column(name, samples)
-            raise UsageError(f"{flag}: {data}: {problem.message}", hint=problem.hint)
+def _model(given: str | None) -> tuple[str, str | None]:
+    """The model and its server: the given one, else one that can be called right now, else the embedded baseline."""
+    if given is not None:
+        return given, None
+    found = at_hand(os.environ)
+    if found is None:
+        print_message(
+            f"No API key and no local server was found, so the file names {EMBEDDED}: it counts shared words, and is a "
+            f"baseline, not an LLM judge. Set {' or '.join(KEYS)}, or start Ollama, then write another `model:`."
+        )
+        return EMBEDDED, None
+    print_message(f"Model: {found.model} ({found.reason})")
+    return found.model, found.variables.get("OPENAI_BASE_URL")
 
 
-def _copy_template(template: str, data: str | None, out: Path | None, *, force: bool) -> tuple[Path, str | None]:
-    """Copy a template. Return the copy and its dataset: the given one, or the sample that the template names."""
-    source = named_config(template)
-    target = out or Path(f"{source.stem}.yaml")
-    text = source.read_text(encoding="utf-8")
-    files = {
-        target: with_schema_line(text),
-        target.parent / SCHEMA: (folder("schemas") / SCHEMA).read_text(encoding="utf-8"),
-    }
-    for evaluation in (read_document(source).data.get("evaluate") or {}).values():
-        if "published" in evaluation:
-            table = source.parent / evaluation["published"]
-            files[target.parent / evaluation["published"]] = table.read_text(encoding="utf-8")
-    dataset, sample = data, _SAMPLE.search(text)
-    if data is None and sample is not None:
-        copy = target.parent / sample[1]
-        files[copy] = (folder("datasets") / sample[1]).read_text(encoding="utf-8")
-        dataset = str(copy)
+def _write(files: dict[Path, str], own: Sequence[Path], *, force: bool) -> None:
+    """Write the files. OutputError for one that exists: of ``own`` any, of the others one that differs."""
     _refuse_existing(
-        [path for path, content in files.items() if path == target or not _is_same(path, content)], force=force
+        [path for path, text in files.items() if path in own or (path.exists() and path.read_bytes() != text.encode())],
+        force=force,
     )
-    _write(files)
-    return target, dataset
-
-
-def _is_same(path: Path, content: str) -> bool:
-    return not path.exists() or path.read_bytes() == content.encode()
+    for path, text in files.items():
+        with output_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.encode())
+    print_message(f"written: {', '.join(str(path) for path in files)}")
 
 
 def _refuse_existing(paths: Sequence[Path], *, force: bool) -> None:
@@ -227,18 +236,15 @@ def _refuse_existing(paths: Sequence[Path], *, force: bool) -> None:
         )
 
 
-def _write(files: dict[Path, str]) -> None:
-    for path, text in files.items():
-        with output_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(text.encode())
-    print_message(f"written: {', '.join(str(path) for path in files)}")
-
-
 def _check(config: Path, data: str | None, *, try_rows: bool, quiet: bool) -> None:
     """Validate the written file, try it on a few rows with the embedded baseline, and print the next steps."""
     plan = PipelineOptions().plan(config)
     fixed = _hosted_models(PipelineOptions(model=EMBEDDED).plan(config, warn=False))
+    if data is not None and (fixed or not try_rows):
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as spool_to:
+            check_data(plan, open_dataset(plan, data, Path(spool_to)))
     if try_rows and fixed:
         print_error(f"not tried with {EMBEDDED}: units of {config} set their own models ({', '.join(fixed)})")
     elif try_rows and data is not None:
@@ -256,14 +262,14 @@ def _check(config: Path, data: str | None, *, try_rows: bool, quiet: bool) -> No
 def _hosted_models(plan: Plan) -> list[str]:
     """The models of a plan that are not embedded baselines."""
     llm_nodes = [node.work for node in plan.nodes if isinstance(node.work, LLMNode)]
-    names = {model.name for work in llm_nodes for model in (*work.models, *work.follow_up)}
+    names = {model.name for work in llm_nodes for model in (*work.models, *work.follow_up) if not model.api_base}
     return sorted(name for name in names if not is_local(name))
 
 
 def _print_next_steps(config: Path, data: str | None, models: Sequence[str]) -> None:
     arguments = shlex.join([str(config), data if data is not None else "DATA"])
     print_message("\nNext:")
-    if models:
+    if models and at_hand(os.environ) is None:
         print_message(
             f"  set the API key of {', '.join(models)} in the environment, such as OPENAI_API_KEY, or another `model:` in {config}"
         )

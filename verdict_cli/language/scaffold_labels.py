@@ -1,0 +1,229 @@
+"""The scale that `verdict init` proposes for human labels: yes or no, numbers, words ordered by their meaning, or categories.
+
+The order of words is never guessed from their spelling: where no table below knows it, the user is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import Any, Literal
+
+from verdict_cli.language.scales.parse_value import are_labels, folded
+
+MAX_CATEGORIES = 12
+"""A column with more distinct texts than this is not treated as categories."""
+_MOST_NUMBERS = 100
+
+_ORDERS = (
+    # The five middle words of the first line are the opinion scale of ITU-T P.800.
+    "terrible|awful|horrible|very bad|unusable < bad|very poor|unacceptable < poor|weak|inadequate|insufficient < "
+    "below average < mediocre|so so|marginal|borderline < "
+    "fair|ok|okay|average|acceptable|medium|moderate|neutral|adequate|satisfactory|decent < above average < good|strong "
+    "< very good < great < excellent|outstanding|superb < perfect|exceptional|flawless",
+    "none|zero|absent < minimal|negligible < very low|very small|tiny < low|small|little|slight < "
+    "medium|moderate|mid|middle < high|large|big < very high|very large < extreme|maximal|huge",
+    "none|cosmetic|trivial < minor|low|mild|slight < moderate|medium|normal < major|high|serious < severe < critical|blocker|fatal",
+    "never < almost never|very rarely < rarely|seldom < occasionally|sometimes < often|frequently < "
+    "usually|very often|mostly < almost always < always",
+    "strongly disagree|completely disagree|totally disagree < disagree < somewhat disagree|slightly disagree < "
+    "neutral|neither|neither agree nor disagree|undecided|unsure < somewhat agree|slightly agree < agree < "
+    "strongly agree|completely agree|totally agree",
+    "very unlikely|impossible < unlikely|improbable < possible|neutral < likely|probable < very likely < certain",
+    "very negative < negative < neutral|mixed < positive < very positive",
+    "no|none|fail|failed|wrong|not at all < partial|partly|partially|somewhat|maybe|mixed|borderline < "
+    "mostly|largely < yes|full|fully|complete|completely|pass|passed|right",
+    "much worse < worse|slightly worse < same|equal|similar < better|slightly better < much better",
+    "novice|beginner|basic < intermediate < advanced|proficient < expert",
+    "bronze < silver < gold < platinum",
+    "f < e < d- < d < d+ < c- < c < c+ < b- < b < b+ < a- < a < a+",
+)
+"""Orders from worst to best, or from least to most. Alternatives are separated by bars: two of them among the labels have
+no known order."""
+_STEPS = tuple(
+    {word: place for place, step in enumerate(order.split(" < ")) for word in step.split("|")} for order in _ORDERS
+)
+_GRADES = _STEPS[-1]
+
+_DEGREES = {
+    "not at all": 0, "not": 1, "non": 1, "barely": 2, "hardly": 2, "slightly": 2, "a little": 2, "marginally": 2, "somewhat": 3,
+    "partially": 3, "partly": 3, "fairly": 3, "moderately": 4, "mostly": 5, "largely": 5, "": 6, "fully": 7,
+    "completely": 7, "entirely": 7, "very": 7, "highly": 7, "extremely": 8, "perfectly": 8,
+}  # fmt: skip
+"""How much of a quality the word before it says: `partially relevant` is less than `relevant`."""
+_NEGATIONS = ("un", "in", "ir", "im", "il", "dis", "non")
+
+_TRUTHS = {
+    "yes": True, "y": True, "true": True, "t": True, "ja": True, "oui": True, "sí": True,
+    "no": False, "n": False, "false": False, "f": False, "nein": False, "non": False,
+}  # fmt: skip
+_PARTNERS = {"yes": "no", "y": "n", "true": "false", "t": "f", "ja": "nein", "oui": "non", "sí": "no"}
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_RANGE = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelScale:
+    """A scale for labels. ``values``: of `boolean` none, of a `range` (whole numbers) or `continuous` the two ends as text, of
+    `ordered` words the worst first, of `nominal` ones in no order."""
+
+    kind: Literal["boolean", "range", "continuous", "ordered", "nominal"]
+    values: tuple[str, ...] = ()
+
+    def option(self) -> str:
+        """The scale as `--scale` takes it."""
+        if self.kind in ("range", "continuous"):
+            return "-".join(self.values)
+        return {"boolean": "boolean", "nominal": "categories"}.get(self.kind) or ",".join(self.values)
+
+
+BOOLEAN = LabelScale("boolean")
+
+
+def given_labels(values: Iterable[Any]) -> list[Any]:
+    """The labels without nulls and empty cells."""
+    return [value for value in values if value is not None and not (isinstance(value, str) and not value.strip())]
+
+
+def numeric(value: Any) -> bool:
+    """Whether a value is a number, or a text that is one."""
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value.strip()) is not None)
+
+
+def truth(value: Any) -> bool | None:
+    """Whether the label says yes or no; None where it says neither."""
+    return value if isinstance(value, bool) else _TRUTHS.get(folded(value)) if isinstance(value, str) else None
+
+
+def partner(word: str) -> str:
+    """The other word of a pair such as yes and no, in the same case."""
+    plain = folded(word)
+    found = _PARTNERS.get(plain) or next((yes for yes, no in _PARTNERS.items() if no == plain), "no")
+    return found.upper() if word.isupper() and len(word) > 1 else found.capitalize() if word[:1].isupper() else found
+
+
+def label_words(values: Iterable[Any]) -> list[str]:
+    """The distinct labels as texts, the most frequent first."""
+    counts = Counter(str(value) for value in given_labels(values))
+    return sorted(counts, key=lambda word: -counts[word])
+
+
+def proposed_scale(values: Sequence[Any]) -> LabelScale | None:
+    """The scale of these labels; None where there is none, or where the words have no known order."""
+    seen = given_labels(values)
+    if not seen or not all(isinstance(value, str | int | float) for value in seen):
+        return None
+    if all(truth(value) is not None for value in seen):
+        return BOOLEAN
+    if all(numeric(value) for value in seen):
+        return _number_scale([float(value) for value in seen])
+    words = label_words(seen)
+    if not 1 < len(words) <= MAX_CATEGORIES:
+        return None
+    order = meaning_order(words)
+    first = order or _negative_first(words)
+    if are_labels(first):
+        return LabelScale("nominal", first)
+    return LabelScale("ordered", order) if order else None
+
+
+def _number_scale(numbers: Sequence[float]) -> LabelScale | None:
+    low, high = min(numbers), max(numbers)
+    whole = all(number.is_integer() for number in numbers)
+    if whole and {low, high} <= {0, 1}:
+        return BOOLEAN
+    if not whole and low >= 0 and high <= 1:
+        return LabelScale("continuous", ("0.0", "1.0"))
+    # Ratings that nobody gave are on the scale too: labels from 2 to 4 are proposed as 1 to 5.
+    for first, last in ((1, 3), (1, 5), (0, 3), (0, 5), (1, 10), (0, 10), (0, _MOST_NUMBERS)):
+        if first <= low and high <= last and (last != 3 or high == 3):
+            return LabelScale("range", (str(first), str(last)))
+    if 0 < high - low <= MAX_CATEGORIES:
+        return LabelScale("range", (str(floor(low)), str(ceil(high))))
+    return None
+
+
+def meaning_order(words: Sequence[str]) -> tuple[str, ...] | None:
+    """The words from worst to best, or from least to most; None where that is not known."""
+    plain = [" ".join(re.split(r"[\s_-]+", folded(word))) if not _is_grade(word) else folded(word) for word in words]
+    if all(word in _GRADES for word in plain) and not ("f" in plain or any(len(word) > 1 for word in plain)):
+        return None  # A, B and C may be the options of a question
+    found = {
+        tuple(words[place] for place in sorted(range(len(words)), key=lambda place: steps[place] or 0))
+        for steps in ([steps.get(word) for word in plain] for steps in _STEPS)
+        if None not in steps and len(set(steps)) == len(words)
+    }
+    return found.pop() if len(found) == 1 else None if found else _by_degree(words, plain)
+
+
+def _is_grade(word: str) -> bool:
+    return folded(word) in _GRADES
+
+
+def _by_degree(words: Sequence[str], plain: Sequence[str]) -> tuple[str, ...] | None:
+    """The order of words that say how much of one quality there is: `irrelevant`, `partially relevant`, `relevant`."""
+    for quality in sorted({word.split(" ")[-1] for word in plain}, key=len):
+        places = [_degree(word, quality) for word in plain]
+        if None not in places and len(set(places)) == len(words):
+            return tuple(words[place] for place in sorted(range(len(words)), key=lambda place: places[place] or 0.0))
+    return None
+
+
+def _degree(word: str, quality: str) -> float | None:
+    *before, last = word.split(" ")
+    degree = _DEGREES.get(" ".join(before))
+    if last == quality or degree is None:
+        return None if degree is None else float(degree)
+    # Of a negated quality, more is worse: very unhelpful, unhelpful, slightly unhelpful, then slightly helpful.
+    return 1 - degree / 10 if any(last == prefix + quality for prefix in _NEGATIONS) else None
+
+
+def _negative_first(words: Sequence[str]) -> tuple[str, ...]:
+    """Of two words of which one is the negation of the other, the negation first."""
+    return tuple(
+        sorted(
+            words, key=lambda word: not any(folded(word).endswith(folded(other)) for other in words if other != word)
+        )
+    )
+
+
+def parse_scale(text: str, values: Sequence[Any] = ()) -> LabelScale | str:
+    """The scale that the user wrote, checked against the labels; a text says what is wrong with it."""
+    text = text.strip()
+    words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    found = _RANGE.fullmatch("1-5" if text == "likert" else text)
+    if text == "boolean":
+        made = BOOLEAN
+    elif found and float(found[1]) < float(found[2]):
+        made = LabelScale("continuous" if "." in text else "range", (found[1], found[2]))
+    elif text == "categories":
+        made = LabelScale("nominal", tuple(label_words(values)))
+        if not 1 < len(made.values) <= MAX_CATEGORIES:
+            return f"categories are taken from 2 to {MAX_CATEGORIES} different labels, here are {len(made.values)}"
+    elif len(words) > 1:
+        made = LabelScale("nominal" if are_labels(words) else "ordered", words)
+    else:
+        return f"{text!r} is not a scale"
+    return misfit(made, values) or made
+
+
+def misfit(scale: LabelScale, values: Sequence[Any]) -> str:
+    """Why labels are not on the scale; empty where they are."""
+    seen = given_labels(values)
+    if scale.kind == "boolean":
+        off = [value for value in seen if truth(value) is None and str(value) not in ("0", "1", "0.0", "1.0")]
+    elif scale.kind in ("range", "continuous"):
+        low, high = map(float, scale.values)
+        off = [value for value in seen if not numeric(value) or not low <= float(value) <= high]
+    else:
+        off = [value for value in seen if value not in scale.values]
+    if not off:
+        return ""
+    listed = ", ".join(label_words(off)[:5])
+    return f"the scale {scale.option()} does not have these labels: {listed}"
