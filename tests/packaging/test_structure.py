@@ -20,8 +20,8 @@ PACKAGE = ROOT / "verdict_cli"
 LONGEST_FILE = 300
 # Ceilings that keep the package from growing unnoticed. The design aimed at 280 files and 44,000 lines, before graphs that
 # follow the row, logs of other tools, local models, signing and the compatibility layer were added.
-MOST_FILES = 555
-MOST_LINES = 77_500
+MOST_FILES = 580
+MOST_LINES = 82_000
 
 OPTIONAL = ("benchmarks", "http", "studies")
 """Packages without which `verdict run` works."""

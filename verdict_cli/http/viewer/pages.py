@@ -212,8 +212,6 @@ def _queue(request: Request, registry: RunRegistry) -> Any:
     return queue_state(view, _number(params["row"]) if "row" in params else None)
 
 
-
-
 def _report(request: Request, registry: RunRegistry) -> Response:
     run = registry.run(request.query_params.get("run", ""))
     if not run.live:
