@@ -68,10 +68,16 @@ def together(ask: Callable[[Request], Awaitable[Reply]], requests: list[Request]
     return asyncio.run(run())
 
 
-def test_without_limits_everything_runs_at_once() -> None:
+def test_without_limits_everything_runs_at_once_after_the_first_reply() -> None:
     server = Server()
     gates = RateLimiters()
-    together(rate_limited(server.ask, gates), [request(n) for n in range(50)])
+    ask = rate_limited(server.ask, gates)
+
+    async def run() -> None:
+        await ask(request())
+        await asyncio.gather(*(ask(request(n)) for n in range(50)))
+
+    asyncio.run(run())
     assert server.most == 50
     assert (gates.waiting, gates.running) == (0, 0)
 

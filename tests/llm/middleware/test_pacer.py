@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from verdict_cli.llm.middleware.pacer import Bucket, Pacer
+from verdict_cli.llm.middleware.pacer import Pacer
+from verdict_cli.llm.middleware.token_bucket import Bucket, LearnedRate
 
 ROUND_TRIP_S = 0.02
 
@@ -125,7 +126,9 @@ def test_a_hint_is_waited_for() -> None:
 def test_after_a_refusal_that_is_waited_for_calls_need_not_queue_any_more() -> None:
     pacer = Pacer()
     pacer.send(1, 0.0)
-    pacer.refuse(0.0, 0.5, 2.0)
+    pacer.accept(0.0)
+    pacer.send(1, 0.2)
+    pacer.refuse(0.2, 0.5, 2.0)
     assert not pacer.is_open
     assert pacer.wait_s(1, 2.5) == 0 and pacer.is_open
 
@@ -141,8 +144,56 @@ def test_refusals_of_calls_sent_together_are_one_sign_of_the_limit() -> None:
         once.refuse(0.0, 0.1)
     together.wait_s(1, 1.0)
     once.wait_s(1, 1.0)
-    assert together.rate is not None and once.rate is not None
-    assert 5 < together.rate < once.rate
+    assert together.learned is not None and once.learned is not None
+    assert 5 < together.learned.estimate < once.learned.estimate
+
+
+def measured_rate(seconds: int) -> LearnedRate:
+    """A provider refuses a call each second, and refills 20."""
+    rate = LearnedRate(20.0, 0.0, 0)
+    for second in range(1, seconds + 1):
+        rate.measure(float(second), 20 * second)
+    return rate
+
+
+def test_a_refusal_does_not_halve_a_rate_that_was_accepted() -> None:
+    assert 18 <= measured_rate(9).estimate <= 20
+
+
+def test_an_outage_and_an_idle_time_leave_the_rate() -> None:
+    stopped, idle = measured_rate(9), measured_rate(9)
+    before = idle.estimate
+    stopped.resume(70.0, 61.0, 180)
+    stopped.measure(75.0, 280)
+    idle.send(70.0)
+    idle.measure(75.0, 280)
+    assert stopped.estimate == idle.estimate == before
+
+
+def test_a_guess_is_doubled_each_second_but_remains_a_number() -> None:
+    rate = LearnedRate(4.0, 0.0, 4)
+    assert rate.rate(3.0) == 32.0
+    assert rate.rate(1e6) < 1e12
+
+
+def test_of_a_model_of_which_nothing_is_known_few_calls_are_sent_first() -> None:
+    pacer, waves = Pacer(), [0]
+    while waves[-1] < 500:
+        if pacer.wait_s(1, 0.0) > 0:
+            waves.append(0)
+        else:
+            pacer.send(1, 0.0)
+            waves[-1] += 1
+    assert [wave for wave in waves if wave] == [32, 48, 120, 300, 500]
+
+
+def test_after_the_first_reply_calls_are_sent_at_once() -> None:
+    pacer = Pacer()
+    for _ in range(32):
+        pacer.send(1, 0.0)
+    assert pacer.wait_s(1, 0.0) > 0
+    pacer.accept(0.0)
+    assert pacer.wait_s(1, 0.1) == 0 and pacer.is_open
 
 
 def test_tokens_are_paced_and_settled_by_what_was_used() -> None:

@@ -188,11 +188,7 @@ async def _send_limited(
     except VerdictError as error:
         _learn_from_error(limiters, limiter, request, tokens, counters, error, others)
         if not (isinstance(error, Retryable) and error.failure == "rate-limit"):
-            limiter.pacer.forget(sent_at)
             flow.failed += 1
-        raise
-    except BaseException:
-        limiter.pacer.forget(sent_at)
         raise
     finally:
         flow.running -= 1
@@ -223,9 +219,9 @@ def _learn_from_error(
         if delay_s is not None and delay_s > request.model.max_wait:
             delay_s = None  # this call fails at once; the others find out for themselves
         limiter.pacer.settle(tokens, 0)
-        limiter.quota.refuse(counters.sent_at)
         learns = not limiter.quota.is_rate
-        limiter.pacer.refuse(counters.sent_at, limiters.clock(), delay_s, others=others, learns=learns)
+        if limiter.pacer.refuse(counters.sent_at, limiters.clock(), delay_s, others=others, learns=learns):
+            limiter.quota.refuse(counters.sent_at)
 
 
 def _learn(
