@@ -38,20 +38,24 @@ FEW_LABELS_OF_RUN = (
 LABELS_OF_RUN = "{side} run: {warning}"
 SIDES = ("first", "second")
 
-Gold = GoldPairs | str | None
+GoldOrReason = GoldPairs | str | None
 """A run's answers and labels, why they cannot be compared, or None without `gold`."""
 CorrectedPair = tuple[float | None, float | None, MetricValue, float | None]
 """Both estimates, the second minus the first, and its p-value."""
 
 
-def corrected_difference(golds: tuple[Gold, Gold], rows: tuple[Ints, Ints], level: float) -> CorrectedPair:
+def corrected_difference(
+    golds: tuple[GoldOrReason, GoldOrReason], rows: tuple[Ints, Ints], level: float
+) -> CorrectedPair:
     """The difference over these pairs of rows; `rows` are their indices in each run. Clusters are the second run's."""
     first, second = golds
     return mean_corrected_difference(([first], [second]), ([rows[0]], [rows[1]]), level)
 
 
 def mean_corrected_difference(
-    golds: tuple[Sequence[Gold], Sequence[Gold]], rows: tuple[Sequence[Ints], Sequence[Ints]], level: float
+    golds: tuple[Sequence[GoldOrReason], Sequence[GoldOrReason]],
+    rows: tuple[Sequence[Ints], Sequence[Ints]],
+    level: float,
 ) -> CorrectedPair:
     """The same of the means of repeated runs of either side."""
     every = [found for side in golds for found in side]
@@ -65,7 +69,7 @@ def mean_corrected_difference(
     return _difference(shared[: len(golds[0])], shared[len(golds[0]) :], level)
 
 
-def shared_pairs(golds: Sequence[Gold], rows: Sequence[Ints]) -> list[GoldPairs]:
+def shared_pairs(golds: Sequence[GoldOrReason], rows: Sequence[Ints]) -> list[GoldPairs]:
     """Each run's answers and labels of the rows that all runs answer, with the last run's clusters."""
     known = [(found, at) for found, at in zip(golds, rows, strict=True) if isinstance(found, GoldPairs)]
     kept = np.logical_and.reduce([found.answered[at] for found, at in known])

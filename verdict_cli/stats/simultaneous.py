@@ -17,7 +17,7 @@ from scipy.special import stdtr
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import MOST_DELETIONS, Sample
-from verdict_cli.stats.corrected_difference import Gold, corrected_influence, shared_pairs
+from verdict_cli.stats.corrected_difference import GoldOrReason, corrected_influence, shared_pairs
 from verdict_cli.stats.intervals.interval_methods import normal
 from verdict_cli.stats.metrics.metric_families import BY_CLUSTER, input_statistics, key_columns, metric_input
 from verdict_cli.stats.weighted_labels import labelled_freedom
@@ -106,7 +106,7 @@ def joint_estimates(
     return JointEstimates(np.array(values), (groups - 1) / groups * matrix @ matrix.T, float(groups - 1))
 
 
-def joint_corrected(golds: Sequence[Gold], rows: Sequence[Ints]) -> JointEstimates | None:
+def joint_corrected(golds: Sequence[GoldOrReason], rows: Sequence[Ints]) -> JointEstimates | None:
     """The estimates corrected by human labels (`ppi`) of each run at these rows; None where one is undefined."""
     found = shared_pairs(golds, rows)
     if len(found) < len(golds) or min(int(each.labelled.sum()) for each in found) < 2:
