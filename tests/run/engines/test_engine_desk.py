@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import BudgetError, Retryable
+from verdict_cli.llm.batches.request_file import RequestFile
 from verdict_cli.llm.middleware.rate_limit import RateLimiters
 from verdict_cli.llm.providers import Providers
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model, RateLimit
+from verdict_cli.run.batches.wave_budget import WaveBudget
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.ray import coordinator as module
 from verdict_cli.run.ray.coordinator import CallOutcome, Coordinator, PermitGrant, PermitRequest
-from verdict_cli.run.ray.worker_client import SharedModelClient
+from verdict_cli.run.ray.worker_client import SharedModelClient, SharedSpending
 from verdict_cli.run.row import PINNED_ROW
 
 MODEL = Model(name="openai/m")
@@ -162,3 +164,17 @@ class Desk:
 
     async def permits(self) -> PermitGrant:
         return await self.desk.permits("w")
+
+
+def test_batches_of_all_workers_count_towards_one_budget() -> None:
+    desk = Coordinator(8, 1.0, 0.2)
+    first, second = (WaveBudget(SharedSpending(1.0, lambda usd: asyncio.run(desk.spend(usd)))) for _ in range(2))
+    model = Model(name="openai/m", cost={"input_per_million": 200, "output_per_million": 0})
+    file = RequestFile.__new__(RequestFile)
+    file.count, file.tokens = 10, 6_000  # $0.60 in a batch
+    assert first.fitting([(model, file)]) == [(model, file, 10)]
+    first.reserve(first.expected_usd(model, file))
+    assert second.fitting([(model, file)]) == [(model, file, 3)]
+    first.settle(0.6, 0.9)
+    with pytest.raises(BudgetError, match="is spent"):
+        second.fitting([(model, file)])
