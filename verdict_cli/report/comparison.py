@@ -10,7 +10,7 @@ from verdict_cli.report import formatting
 from verdict_cli.report.answering_models import changed_versions, version_notices
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.compress import packed
-from verdict_cli.report.conclusions import comparison_conclusion
+from verdict_cli.report.conclusions import comparison_conclusion, contradictions, significance_text
 from verdict_cli.report.document import (
     PAGE_FORMATS,
     TEXT_FORMATS,
@@ -86,7 +86,7 @@ def _evaluation_json(one: ComparedMetric, level: float) -> dict[str, Any]:
         "only_a": one.alone[0],
         "only_b": one.alone[1],
         **_slice_json(one.whole),
-        "notes": formatting.contradictions(one.whole, level),
+        "notes": contradictions(one.whole, level),
         "by": {
             expression: {value: _slice_json(each) for value, each in slices.items()}
             for expression, slices in one.slices.items()
@@ -190,9 +190,9 @@ def _evaluation(metric: ComparedMetric, by: str, level: float) -> Iterator[Part]
         paired += f"; {metric.alone[0]:,} only in a, {metric.alone[1]:,} only in b"
     yield Note(paired)
     if whole.test is not None:
-        yield Note(formatting.significance_text(whole.test))
+        yield Note(significance_text(whole.test))
     yield _metrics_table(whole, level)
-    for line in formatting.contradictions(whole, level):
+    for line in contradictions(whole, level):
         yield Note(line)
     by_slice = [_slice_chart(expression, slices) for expression, slices in metric.slices.items() if slices]
     charts = [*_difference_charts(whole), *by_slice]

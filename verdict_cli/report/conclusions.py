@@ -1,4 +1,4 @@
-"""The result of a run or of a comparison in one sentence, for every format and for JSON.
+"""The result of a run or of a comparison in one sentence, and what its tests say, for every format and for JSON.
 
 The sentence of a study (an audit, a sweep, a ranking) is in the package of the study.
 """
@@ -11,16 +11,22 @@ from typing import TYPE_CHECKING
 
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.report import formatting
+from verdict_cli.stats.compare import MCNEMAR
 from verdict_cli.stats.noninferiority import least_detectable
 
 if TYPE_CHECKING:
     from verdict_cli.report.report import Report
-    from verdict_cli.stats.compare import RunComparison
+    from verdict_cli.stats.compare import RunComparison, Significance, Slice
     from verdict_cli.stats.compare_several import SeveralComparison, SeveralValues
     from verdict_cli.stats.gates import GateOutcome
     from verdict_cli.stats.paired import Difference
 
 MOST_NAMED = 3
+TESTED_METRICS = {"right and wrong rows": "accuracy", "values": "mean"}
+"""The metric whose difference McNemar's test is of."""
+CONTRADICTION = (
+    "the {level:g}% interval {does} 0, but {p}: near the limit the two differ, and the test is the exact one"
+)
 _WITHOUT_DIRECTION = frozenset({"value", "choice", "choice_length", "lengths"})
 """Inputs of metrics whose high values are neither good nor bad, such as the mean of an expression."""
 
@@ -160,3 +166,28 @@ def _spread_conclusion(comparison: SeveralComparison) -> str:
             floor = formatting.format_number(found.spread.noise_floor(comparison.level))
             return f"two runs of this pipeline differ by up to {floor} in {metric} ({100 * comparison.level:g} of 100 pairs)"
     return ""
+
+
+def contradictions(whole: Slice, level: float) -> list[str]:
+    """A line for each metric whose interval excludes 0 where a test beside it does not find a difference, or the reverse."""
+    found = []
+    for name, each in whole.differences.items():
+        low, high = each.change.low, each.change.high
+        tests = [("p", each.p)]
+        if whole.test is not None and whole.test.name == MCNEMAR and name == TESTED_METRICS.get(whole.test.of):
+            tests.append(("McNemar's p", whole.test.p))
+        if low is None or high is None:
+            continue
+        excluded = not low <= 0 <= high
+        other = [f"{test} is {p:.3g}" for test, p in tests if p is not None and (p < 1 - level) != excluded]
+        if other:
+            does = "excludes" if excluded else "includes"
+            found.append(f"{name}: {CONTRADICTION.format(does=does, level=100 * level, p=' and '.join(other))}")
+    return found
+
+
+def significance_text(test: Significance) -> str:
+    """`mcnemar, of right and wrong rows: b better on 12 rows, worse on 3; p 0.035, by Holm 0.07; cohen_g 0.3`."""
+    effect = "" if test.effect is None else f"; {test.effect_name} {formatting.format_number(test.effect)}"
+    p = f"p {test.p:.3g}, by Holm {test.p_holm:.3g}"
+    return f"{test.name}, of {test.of}: b better on {test.better:,} rows, worse on {test.worse:,}; {p}{effect}"

@@ -9,17 +9,11 @@ from typing import Any
 from verdict_cli.language.units.escalate import ABSTAIN
 from verdict_cli.report.report import ComparisonRow, Report
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.stats.compare import MCNEMAR, Significance, Slice
 from verdict_cli.stats.gates import GateOutcome
 from verdict_cli.stats.intervals.interval_methods import MetricValue, wilson
 from verdict_cli.stats.measure import Measures
 from verdict_cli.stats.prediction_powered import GoldFacts
 
-TESTED_METRICS = {"right and wrong rows": "accuracy", "values": "mean"}
-"""The metric whose difference McNemar's test is of."""
-CONTRADICTION = (
-    "the {level:g}% interval {does} 0, but {p}: near the limit the two differ, and the test is the exact one"
-)
 FEW_LABELS = 30
 """With fewer labels, normal intervals are rough."""
 
@@ -283,28 +277,3 @@ def failure_kinds(run: RunFacts) -> list[tuple[str, int]]:
 def scalar_metrics(metrics: Iterable[tuple[str, MetricValue]]) -> list[tuple[str, MetricValue]]:
     """The metrics that are one number, which a confusion matrix is not."""
     return [(name, metric) for name, metric in metrics if name != "confusion"]
-
-
-def contradictions(whole: Slice, level: float) -> list[str]:
-    """A line for each metric whose interval excludes 0 where a test beside it does not find a difference, or the reverse."""
-    found = []
-    for name, each in whole.differences.items():
-        low, high = each.change.low, each.change.high
-        tests = [("p", each.p)]
-        if whole.test is not None and whole.test.name == MCNEMAR and name == TESTED_METRICS.get(whole.test.of):
-            tests.append(("McNemar's p", whole.test.p))
-        if low is None or high is None:
-            continue
-        excluded = not low <= 0 <= high
-        other = [f"{test} is {p:.3g}" for test, p in tests if p is not None and (p < 1 - level) != excluded]
-        if other:
-            does = "excludes" if excluded else "includes"
-            found.append(f"{name}: {CONTRADICTION.format(does=does, level=100 * level, p=' and '.join(other))}")
-    return found
-
-
-def significance_text(test: Significance) -> str:
-    """`mcnemar, of right and wrong rows: b better on 12 rows, worse on 3; p 0.035, by Holm 0.07; cohen_g 0.3`."""
-    effect = "" if test.effect is None else f"; {test.effect_name} {format_number(test.effect)}"
-    p = f"p {test.p:.3g}, by Holm {test.p_holm:.3g}"
-    return f"{test.name}, of {test.of}: b better on {test.better:,} rows, worse on {test.worse:,}; {p}{effect}"
