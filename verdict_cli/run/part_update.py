@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -36,7 +37,7 @@ async def claim_parts(job: RunJob, root: Journal) -> dict[int, PartMark]:
     layout = PartLayout(job.directory, job.start.part_rows, job.data.rows)
     earlier = None if job.fresh else job.directory.earlier_run(job.plan, job.start, update=job.update)[0]
     if earlier is not None and (not is_batched(job) or _made_of(earlier) != _made_of(job.start)):
-        _check_in_flight(job.directory)
+        check_in_flight(job.directory, part_ledgers(job.directory))
     if earlier is None or earlier.part_rows != layout.size:
         await recover_partitions(job, root, of_parts=earlier is not None and earlier.part_rows > 0)
     elif _made_of(earlier) != _made_of(job.start):
@@ -63,12 +64,12 @@ def part_ledgers(directory: RunDirectory) -> list[BatchLedger]:
     return [BatchLedger.read(path.parent) for path in sorted((directory.path / PARTS).glob(f"*/{LEDGER}"))]
 
 
-def _check_in_flight(directory: RunDirectory) -> None:
-    """UsageError where batches of parts are in flight: their requests would be sent a second time."""
-    flying = [batch for ledger in part_ledgers(directory) for batch in ledger.in_flight]
+def check_in_flight(directory: RunDirectory, ledgers: Iterable[BatchLedger]) -> None:
+    """UsageError where batches of the run are in flight: their requests would be sent a second time."""
+    flying = [batch for ledger in ledgers for batch in ledger.in_flight]
     if flying:
         raise UsageError(
-            f"{directory.display_name} has {len(flying):,} batch{'' if len(flying) == 1 else 'es'} of its parts in flight",
+            f"{directory.display_name} has {len(flying):,} batch{'' if len(flying) == 1 else 'es'} in flight",
             hint="collect them by the command that sent them; or `verdict batch cancel RUN`, then `verdict batch fetch RUN`",
         )
 

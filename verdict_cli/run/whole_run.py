@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Self
 
+from verdict_cli.llm.batches.batch_ledger import LEDGER, BatchLedger
 from verdict_cli.messages import Row
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.job import Partition, RunJob, Stop
 from verdict_cli.run.local import LocalRunner, with_client
 from verdict_cli.run.model_client import ModelClient
-from verdict_cli.run.part_update import claim_parts
+from verdict_cli.run.part_update import check_in_flight, claim_parts
 from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.run.ray.partition import recover_partitions
 from verdict_cli.run.row_writer import RunTables
-from verdict_cli.run.run_metadata import RowDigest, changed_dataset, finish_run, start_run
+from verdict_cli.run.run_metadata import RowDigest, changed_dataset, finish_run, is_batched, start_run
 from verdict_cli.run.run_parts import RunParts
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.read import stream_rows
@@ -63,7 +64,11 @@ class FullRun(LocalRunner):
 
     async def claim(self) -> None:
         """Write the run's facts into its directory. JournalError when it belongs to another run."""
-        earlier = self.job.directory.facts()
+        directory = self.job.directory
+        earlier = directory.facts()
+        if earlier is not None and not (self.job.fresh or self.job.recording or is_batched(self.job)):
+            directory.fetch(name for name in directory.stored(LEDGER) if name == LEDGER)
+            check_in_flight(directory, [BatchLedger.read(directory.path)])
         start_run(self.job)
         await recover_partitions(self.job, self.root, of_parts=earlier is not None and earlier.part_rows > 0)
 

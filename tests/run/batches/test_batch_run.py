@@ -259,6 +259,10 @@ def test_ctrl_c_leaves_batches_in_flight_and_says_so(bench: BatchBench) -> None:
     facts = RunDirectory(bench.folder / "out").facts()
     assert facts is not None
     assert [batch.ended for batch in facts.batches] == [""]
+    # Ordinary calls would pay for its requests again.
+    ordinary = [part for part in command if part != "--batch"]
+    refused = subprocess.run(ordinary, cwd=bench.folder, capture_output=True, check=False)
+    assert (refused.returncode, b"has 1 batch in flight" in refused.stderr) == (2, True)
     bench.server.hangs = False
     assert subprocess.run(command, cwd=bench.folder, stdout=subprocess.DEVNULL, check=False).returncode == 0
     assert bench.server.sizes == [12, 12]

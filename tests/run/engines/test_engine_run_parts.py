@@ -239,7 +239,7 @@ def test_batches_of_parts_that_are_in_flight_are_not_paid_a_second_time(bench: A
     ledger = bench.folder / "out" / "parts" / "000001" / "batches.jsonl"
     ledger.write_text(json.dumps(intent) + "\n")
     for job in (update_of(bench, texts), update_of(bench, ["new", *texts], update=True)):
-        with pytest.raises(UsageError, match="has 1 batch of its parts in flight"):
+        with pytest.raises(UsageError, match="has 1 batch in flight"):
             bench.run(job)
     ledger.write_text(f'{ledger.read_text()}{{"event": "ended", "batch": 1, "status": "cancelled", "at": "now"}}\n')
     assert bench.run(update_of(bench, ["new", *texts], update=True)).done == 19
