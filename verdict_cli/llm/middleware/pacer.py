@@ -30,6 +30,7 @@ LONGEST_PAUSE_S = 2.0
 QUICK_S = 0.5
 """A refusal comes back within this time; a call that has been away for longer was accepted."""
 PROBE_CHECK_S = 0.1
+CLOCK_S = 0.001
 TOLERATED_SHARE = 0.05
 """Refusals up to this share of the recent calls are noise of a busy provider, not a limit: the rate stays."""
 RECENT_CALLS = 100
@@ -97,8 +98,9 @@ class Pacer:
         if self._in_a_row:
             if self._next_at is None:
                 return 0.0  # one call at a time shows when it is over
-            if now - self._next_at < QUICK_S:
-                return min(PROBE_CHECK_S, QUICK_S - (now - self._next_at))
+            left_s = QUICK_S - (now - self._next_at)
+            if left_s > CLOCK_S:  # a shorter wait might not move the clock
+                return min(PROBE_CHECK_S, left_s)
             self._in_a_row = 0
             if self.learned is not None:
                 self.learned.resume(now, now - self._row_since, self._passed)
