@@ -27,6 +27,10 @@ OWN_FILES = {
         f'{{"id": {number}, "question": "{question}", "answer": "{answer}", "label": "{label}"}}\n'
         for number, question, answer, label in OWN_ROWS
     ),
+    "promptfooconfig.yaml": "prompts: ['{{question}}']\nproviders: [openai:gpt-4o-mini]\n"
+    "tests:\n  - vars: {question: What is 2 + 2?}\n    assert: [{type: llm-rubric, value: is right}]\n",
+    "results.json": '{"results": {"results": [{"vars": {"question": "What is 2 + 2?"}, "success": true, "testIdx": 0,'
+    ' "promptIdx": 0, "prompt": {"raw": "What is 2 + 2?"}, "response": {"output": "4"}, "provider": {"id": "x"}}]}}',
 }
 NOT_RUN = {
     "align": "takes a minute",

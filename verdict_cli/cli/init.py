@@ -99,7 +99,7 @@ def init(
 
       verdict init --from geval
 
-      verdict init --from promptfoo promptfooconfig.yaml --outputs results.json
+      verdict init --from promptfoo promptfooconfig.yaml --outputs results.json --out rubric.yaml
     """
     if template is not None and (question or columns or target or scale):
         raise UsageError("--from copies a judge unchanged", hint="remove --question, --columns, --target and --scale")

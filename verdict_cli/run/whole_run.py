@@ -65,8 +65,8 @@ class FullRun(LocalRunner):
     async def claim(self) -> None:
         """Write the run's facts into its directory. JournalError when it belongs to another run."""
         directory = self.job.directory
-        earlier = directory.facts()
-        if earlier is not None and not (self.job.fresh or self.job.recording or is_batched(self.job)):
+        earlier = None if self.job.fresh else directory.facts()
+        if earlier is not None and not (self.job.recording or is_batched(self.job)):
             directory.fetch(name for name in directory.stored(LEDGER) if name == LEDGER)
             check_in_flight(directory, [BatchLedger.read(directory.path)])
         start_run(self.job)
