@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("browser_fixtures", "pytester", "stores")
 
-settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 settings.register_profile("explore", deadline=None, max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 

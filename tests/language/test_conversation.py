@@ -102,7 +102,7 @@ def otel(turns: list[Any]) -> list[dict[str, Any]]:
     return made
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(TURNS)
 def test_four_forms_of_a_conversation_have_one_transcript(turns: list[Any]) -> None:
     read = [read_conversation(form(turns)) for form in (openai, anthropic, gemini, otel)]

@@ -23,7 +23,7 @@ ADDRESSES = st.builds(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(ADDRESSES | SPELLINGS)
 @example("http://127.0.0.2:8980\\[::1]/good/v1")
 @example("http://127.0.0.2:8954\\@127.0.0.1/key/v1")
@@ -40,7 +40,7 @@ def test_the_host_is_the_one_that_the_client_calls(text: str) -> None:
     assert called.username == "" and not called.password
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(ADDRESSES)
 def test_other_parsers_take_the_same_host(text: str) -> None:
     try:

@@ -157,7 +157,7 @@ STEPS = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(st.lists(STEPS, min_size=1, max_size=4))
 def test_any_pipeline_is_wired_as_the_language_says(pipeline):
     whole = laid_out({"block": pipeline})
@@ -211,7 +211,7 @@ PLACES = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(st.lists(STEPS, min_size=1, max_size=3), st.integers(-2, 3), PLACES, ANY)
 def test_any_setting_gives_a_plan_or_a_clear_error(pipeline, step, key, value):
     try:

@@ -25,7 +25,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=160)
 @given(st.dictionaries(KEYS, VALUES, min_size=1, max_size=4))
 def test_any_data_reads_back_equal(data):
     read = parse_document(as_yaml(data).encode(), "p.yaml").data

@@ -124,7 +124,7 @@ def values(rows, nominal):
 
 
 @pytest.mark.parametrize("nominal", [True, False])
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(st.data())
 def test_figures_of_a_panel_are_krippendorffs_scikit_learns_and_numpys(nominal, data):
     rows = data.draw(panels(NOMINAL if nominal else NUMBERS, ["safe", "unsafe", "odd"] if nominal else [1, 2]))

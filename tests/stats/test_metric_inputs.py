@@ -18,6 +18,8 @@ from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.measure import metric_values
 
+DRAWN = 80
+"""Inputs of each test."""
 SPELLED = {"numbers": [0, 1, 2], "words": ["bad", "fair", "good"], "truths": [False, True], "decimals": [0.5, 1.0, 2.5]}
 
 
@@ -71,10 +73,10 @@ def gwet(target, said, labels):
 
 
 @pytest.mark.parametrize("spelled", SPELLED)
-def test_two_hundred_inputs_have_scikit_learns_figures_however_labels_are_spelled(spelled):
+def test_drawn_inputs_have_scikit_learns_figures_however_labels_are_spelled(spelled):
     values = SPELLED[spelled]
     metrics = sklearn.metrics
-    for seed in range(200):
+    for seed in range(DRAWN):
         target, said = drawn(seed, values)
         names = [
             "accuracy",
@@ -117,9 +119,9 @@ def test_two_hundred_inputs_have_scikit_learns_figures_however_labels_are_spelle
 
 
 @pytest.mark.parametrize("spelled", ["words", "truths", "numbers"])
-def test_two_hundred_inputs_have_scikit_learns_figures_of_a_positive_label(spelled):
+def test_drawn_inputs_have_scikit_learns_figures_of_a_positive_label(spelled):
     positive = SPELLED[spelled][-1]
-    for seed in range(200):
+    for seed in range(DRAWN):
         target, said = drawn(seed, SPELLED[spelled])
         columns = {"target": target, "prediction": said}
         found = figures(["precision", "recall", "f1"], columns, positive=positive)
@@ -148,8 +150,8 @@ def weighted(first, second):
     return 1 - np.mean((np.array(first) - np.array(second)) ** 2) / chance if chance else None
 
 
-def test_two_hundred_inputs_have_scipys_correlations_and_errors():
-    for seed in range(200):
+def test_drawn_inputs_have_scipys_correlations_and_errors():
+    for seed in range(DRAWN):
         target, said = drawn(seed, [1, 2, 5])
         names = ["pearson", "spearman", "kendall", "mae", "rmse", "weighted_kappa", "krippendorff_alpha"]
         found = figures(names, {"target": target, "prediction": said}, kind="ordinal")
@@ -176,8 +178,8 @@ def test_two_hundred_inputs_have_scipys_correlations_and_errors():
             assert found[name] == near, (seed, name, target, said)
 
 
-def test_two_hundred_inputs_have_the_calibration_error_of_ten_bins_counted_by_hand():
-    for seed in range(200):
+def test_drawn_inputs_have_the_calibration_error_of_ten_bins_counted_by_hand():
+    for seed in range(DRAWN):
         rng = np.random.default_rng(seed)
         n = 1 if seed % 7 == 0 else int(rng.integers(1, 31))
         p = [float(one) for one in (rng.random(n) if seed % 2 else rng.integers(0, 11, n) / 10)]
@@ -194,8 +196,8 @@ def test_two_hundred_inputs_have_the_calibration_error_of_ten_bins_counted_by_ha
         assert found == (pytest.approx(sum(gaps) / len(kept), abs=1e-9) if kept else None), seed
 
 
-def test_two_hundred_rankings_have_scipys_and_scikit_learns_figures():
-    for seed in range(200):
+def test_drawn_rankings_have_scipys_and_scikit_learns_figures():
+    for seed in range(DRAWN):
         rng = np.random.default_rng(seed)
         n, k = (1 if seed % 7 == 0 else int(rng.integers(1, 9))), int(rng.integers(2, 6))
         items = [f"item {place}" for place in range(k)] if seed % 2 else list(range(k))
@@ -214,13 +216,13 @@ def test_two_hundred_rankings_have_scipys_and_scikit_learns_figures():
         assert list(found.values()) == pytest.approx(np.mean(np.array(rows, float), axis=0).tolist(), abs=1e-9), seed
 
 
-def test_two_hundred_inputs_have_the_mean_of_scipys_correlations_within_clusters():
+def test_drawn_inputs_have_the_mean_of_scipys_correlations_within_clusters():
     formulas = {
         "pearson_within": scipy.stats.pearsonr,
         "spearman_within": scipy.stats.spearmanr,
         "kendall_within": scipy.stats.kendalltau,
     }
-    for seed in range(200):
+    for seed in range(DRAWN):
         target, said = drawn(seed, [1, 2, 5])
         of = np.random.default_rng(seed).integers(0, 5, len(target))
         columns = {"target": target, "prediction": said}
@@ -236,8 +238,8 @@ def test_two_hundred_inputs_have_the_mean_of_scipys_correlations_within_clusters
             assert found[name] == near, (seed, name, target, said)
 
 
-def test_two_hundred_inputs_have_scikit_learns_figures_of_a_probability():
-    for seed in range(200):
+def test_drawn_inputs_have_scikit_learns_figures_of_a_probability():
+    for seed in range(DRAWN):
         rng = np.random.default_rng(seed)
         n = 1 if seed % 7 == 0 else int(rng.integers(1, 31))
         p = (np.full(n, 0.5) if seed % 4 == 0 else rng.integers(0, 11, n) / 10).tolist()
@@ -262,8 +264,8 @@ def test_two_hundred_inputs_have_scikit_learns_figures_of_a_probability():
 
 
 @pytest.mark.parametrize("kind", ["numbers", "truths"])
-def test_two_hundred_inputs_have_numpys_figures_of_a_value(kind):
-    for seed in range(200):
+def test_drawn_inputs_have_numpys_figures_of_a_value(kind):
+    for seed in range(DRAWN):
         values, _ = drawn(seed, SPELLED["truths"] if kind == "truths" else [0.1, 2, -3.5, 2])
         lost = np.random.default_rng(seed).random(len(values)) < (0.3 if seed % 3 == 0 else 0)
         given = [None if gone else value for value, gone in zip(values, lost, strict=True)]
@@ -279,8 +281,8 @@ def test_two_hundred_inputs_have_numpys_figures_of_a_value(kind):
             assert found[name] == near, (seed, name, given)
 
 
-def test_two_hundred_inputs_have_the_preferences_that_are_counted_by_hand():
-    for seed in range(200):
+def test_drawn_inputs_have_the_preferences_that_are_counted_by_hand():
+    for seed in range(DRAWN):
         said, _ = drawn(seed, ["A", "B", "tie"])
         rng = np.random.default_rng(seed)
         same = [bool(one) for one in rng.random(len(said)) < 0.7]
@@ -302,8 +304,8 @@ def test_two_hundred_inputs_have_the_preferences_that_are_counted_by_hand():
 
 
 @pytest.mark.parametrize("spelled", ["truths", "words"])
-def test_two_hundred_panels_have_krippendorffs_scikit_learns_and_numpys_figures(spelled):
-    for seed in range(200):
+def test_drawn_panels_have_krippendorffs_scikit_learns_and_numpys_figures(spelled):
+    for seed in range(DRAWN):
         first, second = drawn(seed, SPELLED[spelled])
         target, _ = drawn(seed + 1000, SPELLED[spelled])
         target = (target * len(first))[: len(first)]

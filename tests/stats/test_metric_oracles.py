@@ -58,7 +58,7 @@ number_rows = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(label_rows)
 def test_label_figures_equal_scikit_learns(rows):
     target, prediction = np.array(rows).T
@@ -88,7 +88,7 @@ def test_label_figures_equal_scikit_learns(rows):
             assert found["krippendorff_alpha"] == pytest.approx(alpha, abs=1e-12)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(label_rows)
 def test_binary_figures_equal_scikit_learns(rows):
     target, prediction = np.array(rows).T
@@ -105,7 +105,7 @@ def test_binary_figures_equal_scikit_learns(rows):
             assert found[name] == (None if np.isnan(wanted) else pytest.approx(wanted, abs=1e-12))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(number_rows)
 def test_number_figures_equal_scipys_and_scikit_learns(rows):
     target, prediction = np.array(rows).T
@@ -126,7 +126,7 @@ def test_number_figures_equal_scipys_and_scikit_learns(rows):
         assert found["krippendorff_alpha"] == pytest.approx(alpha, abs=1e-9)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=40))
 def test_weighted_kappa_equals_scikit_learns_over_the_whole_scale(rows):
     target, prediction = np.array(rows).T
@@ -138,7 +138,7 @@ def test_weighted_kappa_equals_scikit_learns_over_the_whole_scale(rows):
     assert found == pytest.approx(wanted, abs=1e-9)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(
     st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.7, 0.99, 1.0]), st.booleans()), min_size=1, max_size=40)
 )
@@ -183,7 +183,7 @@ def test_ac1_is_gwets_value_by_hand():
     assert of_labels(target, prediction, 2)["gwet_ac1"] == pytest.approx((0.8 - 0.42) / (1 - 0.42), abs=1e-12)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
 def test_value_figures_equal_numpys(given_values):
     x = np.array(given_values)
@@ -196,7 +196,7 @@ def test_value_figures_equal_numpys(given_values):
         assert found["variance"] == pytest.approx(x.var(ddof=1), rel=1e-9, abs=1e-6 * np.abs(x).max() ** 2)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(st.permutations(range(5)), st.permutations(range(5)))
 def test_rankings_are_compared_item_by_item(target, prediction):
     found = ranks.rankings([list(target)], [list(prediction)])

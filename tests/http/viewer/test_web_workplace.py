@@ -100,6 +100,7 @@ def test_keys_go_to_the_next_wrong_row_whatever_page_it_is_on(demo: str, look: A
     again.get_by_role("button", name="Next wrong row").wait_for()
     page.get_by_role("button", name="Next wrong row").click()
     until(page, "location.search.endsWith('row=55')")
+    page.wait_for_selector("dialog .call")
     order = [page.locator("dialog").inner_text().index(text) for text in ("Explanation", "Calls (3)", "Source")]
     assert order == sorted(order)
 

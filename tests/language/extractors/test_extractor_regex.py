@@ -102,7 +102,7 @@ TEXTS = st.one_of(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(TEXTS, st.sampled_from(["FIRST_INT", "LAST_INT", "FIRST_FLOAT", r"\d", r"(\d+)", "5?", r"\d|A"]), st.sampled_from(["first", "last", "unique"]))  # fmt: skip
 def test_a_number_is_returned_only_if_it_stands_as_a_whole_word(text: str, pattern: str, match: str) -> None:
     try:
@@ -112,7 +112,7 @@ def test_a_number_is_returned_only_if_it_stands_as_a_whole_word(text: str, patte
     assert re.search(rf"(?<![^\W]){found}(?:\.0+)?(?:e[+-]?0+)?(?![^\W])", text, re.IGNORECASE)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(TEXTS, st.sampled_from(["A", "[ABC]", r"(\w)", "C?", r"(A)|(C)"]), st.sampled_from(["first", "last", "unique"]))
 @example("CI", "C", "first")
 def test_a_letter_is_returned_only_if_it_stands_as_a_whole_word(text: str, pattern: str, match: str) -> None:

@@ -88,7 +88,7 @@ JSONISH = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(st.one_of(st.text(), JSONISH), st.booleans())
 @example('{"score": ' + "1" * 5000 + "}", False)
 @example('{"a":' * 3000, False)
@@ -211,7 +211,7 @@ OWN = st.sampled_from(['{"score": 2}', '```json\n{"score": 2}\n```', '{"score": 
 SEPARATOR = st.sampled_from(["\n", "\n\n", " "])
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 @given(
     st.lists(st.one_of(INLINE, PROSE), max_size=3),
     OWN,
@@ -228,7 +228,7 @@ def test_a_quoted_score_is_never_read_in_place_of_the_judges_own(
     assert found == {"score": 2}
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 @given(st.lists(st.one_of(INLINE, PROSE), min_size=1, max_size=4), SEPARATOR, st.booleans())
 def test_a_score_that_a_refusal_quotes_is_never_read(parts: list[str], separator: str, cut: bool) -> None:
     text = f"I will not grade this. {separator.join(parts)} I refuse."

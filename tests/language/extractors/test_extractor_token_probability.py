@@ -81,7 +81,7 @@ LOGPROBS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(SCALES, st.lists(st.lists(st.tuples(TOKENS, LOGPROBS), max_size=6), max_size=4))
 def test_any_reply_gives_probabilities_that_sum_to_one_in_the_supports_order_or_a_reply_error(
     scale: Any, positions: list[list[tuple[str, float]]]
@@ -193,7 +193,7 @@ def written_value(text: str) -> str:
     return re.sub(rf"^[{AROUND}]+|[{AROUND}]*\.?[{AROUND}]*$", "", text)
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 @given(st.lists(st.sampled_from(["1", "2", "5", "12", " 3", "**", '"', ".", "_", "\n", " ", "A", "The", "0", "/5", ".5"]), min_size=1, max_size=4))  # fmt: skip
 def test_a_reply_is_read_exactly_where_its_text_is_one_value(tokens: list[str]) -> None:
     value = written_value("".join(tokens))

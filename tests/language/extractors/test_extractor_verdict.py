@@ -38,7 +38,7 @@ def lesson(shared: Path) -> tuple[re.Pattern[str], re.Pattern[str]]:
     pytest.skip("no seed prints the two expressions")
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(TEXTS)
 @example("this could be a fail, but … VERDICT: PASS\nSCORE: 8")
 @example("score 3 then Score=4 then SCORE :\n 5")

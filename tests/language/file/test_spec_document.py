@@ -580,13 +580,13 @@ TOKENS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(st.lists(TOKENS, max_size=40).map("".join))
 def test_any_tokens_load_or_are_a_clear_error(text):
     check_any(text.encode())
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(st.data())
 def test_a_mutated_file_loads_or_is_a_clear_error(data):
     text = NESTED.encode() + b'd: "x\\u0041" # y\nf: |\n  text\n  more\ng: !!int 3\n'

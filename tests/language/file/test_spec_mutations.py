@@ -24,7 +24,7 @@ from verdict_cli.plan.build import build_plan
 
 FOLDER = Path(__file__).parent
 GOOD = (FOLDER / "rich.yaml").read_text(encoding="utf-8")
-COPIES = 300
+COPIES = 120
 SCHEMA = Draft202012Validator(pipeline_schema())
 
 CHARACTERS = "{}[]:,-'\"#&*!|>%@`~ \t\n\x00\x1b\u2028éa0"
@@ -101,7 +101,7 @@ def test_the_good_file_is_good():
     build_plan(validated(parse_document(GOOD.encode(), "p.yaml"), FOLDER))
 
 
-def test_three_hundred_changed_copies_are_valid_or_clear_errors():
+def test_changed_copies_are_valid_or_clear_errors():
     outcomes = {"yaml": 0, "spec": 0, "valid": 0}
     for seed in range(COPIES):
         text = copy_of_good(seed)
@@ -120,7 +120,7 @@ def test_three_hundred_changed_copies_are_valid_or_clear_errors():
         except SpecError as error:
             check_problems(error, lines)
             outcomes["spec"] += 1
-    assert min(outcomes.values()) >= 20, outcomes
+    assert min(outcomes.values()) >= 10, outcomes
 
 
 def is_bad(seed: int) -> bool:
@@ -201,13 +201,13 @@ SMALL = [{"verdict": 1, "name": "x", "pipeline": [step]} for step in STEPS] + [
 ]
 
 
-@settings(deadline=None, max_examples=250, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(SMALL), st.data())
 def test_schema_and_classes_agree_about_any_changed_document(data, draw):
     check_agreement(at_random(data, draw))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
 def test_schema_and_classes_agree_about_any_document(data):
     check_agreement(data)

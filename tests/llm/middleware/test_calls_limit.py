@@ -191,7 +191,7 @@ def test_waiting_and_running_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "limit", [{}, {"concurrent": 2}, {"requests_per_minute": 50}, {"tokens_per_minute": 100_000, "concurrent": 2}]
+    "limit", [{}, {"concurrent": 2}, {"requests_per_minute": 150}, {"tokens_per_minute": 100_000, "concurrent": 2}]
 )
 def test_failures_leave_no_place_taken(limit: dict[str, int]) -> None:
     async def ask(_: Request) -> Reply:

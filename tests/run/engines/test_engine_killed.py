@@ -26,7 +26,7 @@ def kills(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize(
     ("count", "flags", "each"),
-    [(5, ("--no-cache",), False), (2, (), False), (5, ("--no-cache",), True)],
+    [(5, ("--no-cache",), False), (2, (), False), (3, ("--no-cache",), True)],
     ids=["journal", "cache", "each"],
 )
 def test_a_run_killed_at_random_moments_ends_with_the_same_table_and_repeats_only_what_was_in_flight(
