@@ -53,7 +53,8 @@ BRACES = st.lists(
 
 
 def is_placeholder_free(text: str) -> bool:
-    return not any(f"{{{root}{mark}" in text for root in ("source", "previous", "input", "unit") for mark in ".[}")
+    has_root = any(f"{{{root}{mark}" in text for root in ("source", "previous", "input", "unit") for mark in ".[}")
+    return not has_root and "\\{" not in text  # a backslash before a name in braces is an escape
 
 
 @settings(deadline=None)
