@@ -76,11 +76,11 @@ COMMANDS = dict(leaves(typer.main.get_command(app)))
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of `verdict demo`, made once."""
-    from verdict_cli.cli.demo import demo as run_demo
+    from verdict_cli.features.demo.command import demo as run_demo
 
     folder = tmp_path_factory.mktemp("demo") / "demo"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("verdict_cli.cli.demo.at_hand", lambda _: None)
+        patch.setattr("verdict_cli.features.demo.command.at_hand", lambda _: None)
         run_demo(folder)
     return folder
 

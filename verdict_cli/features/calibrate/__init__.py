@@ -1,0 +1,7 @@
+"""Fit a judge's probabilities, weights or threshold to labelled rows: `verdict calibrate`."""
+
+from verdict_cli.registry import Entry
+
+PARTS = {
+    "commands": {"calibrate": Entry("command.calibrate", "Fit a judge to the labelled rows of a run.", "Study a judge")}
+}

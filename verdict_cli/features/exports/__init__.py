@@ -1,0 +1,7 @@
+"""The scores of a run in the forms of other tools: `verdict export`."""
+
+from verdict_cli.registry import Entry
+
+PARTS = {
+    "commands": {"export": Entry("command.export", "Write the scores of a run for other tools.", "Benchmarks and data")}
+}

@@ -1,0 +1,9 @@
+"""A first pipeline for somebody's own data: `verdict init`."""
+
+from verdict_cli.registry import Entry
+
+PARTS = {
+    "commands": {
+        "init": Entry("command.init", "Write a first pipeline for your own data, and try it.", "Commands", before="run")
+    }
+}
