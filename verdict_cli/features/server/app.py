@@ -20,6 +20,7 @@ from verdict_cli.features.guard.middleware import App, GuardMiddleware
 from verdict_cli.features.server import schemas
 from verdict_cli.features.server.admission import Overloaded
 from verdict_cli.features.server.batches import PAGE, Batches
+from verdict_cli.features.server.openai_chat import chat_endpoints
 from verdict_cli.features.server.service import Service
 from verdict_cli.run.outcome import floors
 
@@ -81,6 +82,7 @@ def api_application(service: Service, batches: Batches) -> App:
     )
     app.router.route_class = _Route
     _judge_endpoints(app, service)
+    chat_endpoints(app, service, _json)
     if service.settings.protocol is not None:
         from verdict_cli.features.server.trainers import trainer_endpoints
 
