@@ -25,7 +25,6 @@ from verdict_cli.llm.providers.chat_completions import RequestBodies, read_body
 from verdict_cli.llm.providers.endpoint import Endpoint, endpoint, endpoint_problem
 from verdict_cli.llm.providers.http_errors import allowance_of, error_body, error_detail, error_of
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
-from verdict_cli.llm.providers.plain_reply import read_plain_reply
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.retry_hints import retry_hint
 from verdict_cli.llm.providers.secrets import address_secrets, may_contain, model_secrets, redact_text
@@ -146,16 +145,12 @@ class NativeProvider:
             hidden = ()
         # A stream's header is sent before its cost is known.
         stated = None if request.stream or model.cost is not None else header_cost(headers)
-        reply = None
-        if target.protocol is None and not (hidden or request.stream):
-            reply = read_plain_reply(content, request, latency_s, parameters)
-        if reply is None:
-            try:
-                reply = read_body(content, request, latency_s, parameters, hidden, target.protocol)
-            except (ProviderError, ReplyError) as error:
-                if stated is not None and error.reply is not None:
-                    error.reply = replace(error.reply, cost_usd=stated)
-                raise
+        try:
+            reply = read_body(content, request, latency_s, parameters, hidden, target.protocol)
+        except (ProviderError, ReplyError) as error:
+            if stated is not None and error.reply is not None:
+                error.reply = replace(error.reply, cost_usd=stated)
+            raise
         if stated is not None:
             return replace(reply, allowance=allowance, cost_usd=stated)
         return reply if allowance is None else replace(reply, allowance=allowance)
