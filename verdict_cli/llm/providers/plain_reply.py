@@ -71,8 +71,6 @@ _DECODER = Decoder(_Body)
 
 def read_plain_reply(content: bytes, request: Request, latency_s: float, sent: str) -> Reply | None:
     """The reply in a chat completion's body; None where `read_body` must look at it."""
-    if request.copies != 1:
-        return None
     try:
         body = _DECODER.decode(content)
     except (MsgspecError, ValueError, RecursionError):
