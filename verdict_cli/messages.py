@@ -102,7 +102,6 @@ class Request(Struct, frozen=True):
     use them. ``node``, ``call`` and ``attempt`` identify the call in recordings. ``written`` is the unit's id in the graph that
     has a copy of it for every entry, "" outside `each`. ``marks`` are where what the request shares with others ends, as
     (message, position in its text), (-1, -1) for the end of the request, for providers that cache only what is marked.
-    ``copies`` is how many replies are requested (`n`).
     """
 
     row: Row
@@ -119,7 +118,6 @@ class Request(Struct, frozen=True):
     stream: bool = False
     written: str = ""
     marks: tuple[tuple[int, int], ...] = ()
-    copies: int = 1
 
 
 class Allowance(Struct, frozen=True):
@@ -143,8 +141,7 @@ class Reply(Struct, frozen=True):
     cache or shared by a call in flight: it cost nothing here; ``shared`` says that the equal request was of the same run. ``sent`` are the parameters of the request as sent, in
     JSON, "" where nothing was sent; ``allowance`` are the provider's rate-limit headers. ``model`` is the model that
     answered, as the provider names it, ``system_fingerprint`` its version where the provider gives one; ``reasoning`` is the text of
-    its thinking, ``service_tier`` the tier that served the call. To a request for copies, ``choices`` are the replies, or the
-    errors of those that cannot be used.
+    its thinking, ``service_tier`` the tier that served the call.
     """
 
     text: str
@@ -161,7 +158,6 @@ class Reply(Struct, frozen=True):
     system_fingerprint: str = ""
     reasoning: str = ""
     service_tier: str = ""
-    choices: tuple[Any, ...] = ()
     shared: bool = False
 
 

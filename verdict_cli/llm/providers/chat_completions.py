@@ -51,8 +51,6 @@ def _settings(request: Request, mode: JsonMode) -> dict[str, Any]:
             settings["tool_choice"] = {"type": "function", "function": {"name": TOOL}}
         elif mode == "json":
             settings["response_format"] = {"type": "json_object"}
-    if request.copies > 1:
-        settings["n"] = request.copies
     if request.top_logprobs:
         settings["logprobs"] = True
         settings["top_logprobs"] = request.top_logprobs
@@ -83,7 +81,7 @@ class RequestBodies:
 
         Raises TypeError for a request that cannot be written as JSON.
         """
-        rest = (request.top_logprobs, request.stream, request.copies, mode, name)
+        rest = (request.top_logprobs, request.stream, mode, name)
         shared = self._shared.get((request.model, request.json_schema), rest, _share, request, name, mode)
         if shared.has_messages:
             return shared.body, shared.parameters
@@ -166,7 +164,7 @@ def read_envelope(
     """The reply in a decoded body; raises as `read_body` does."""
     error: ProviderError
     try:
-        return (_reply if request.copies == 1 else _replies)(envelope, request, latency_s, sent, source)
+        return _reply(envelope, request, latency_s, sent, source)
     except RecursionError:
         error = _broken(request.model.name, "it is nested too deeply")
     except ProviderError as fault:
@@ -174,24 +172,6 @@ def read_envelope(
     if error.reply is None and isinstance(envelope, dict):
         error.reply = paid_reply(envelope.get("usage"), request, latency_s, sent)
     raise error from None
-
-
-def _replies(envelope: Any, request: Request, latency_s: float, sent: str, source: Source) -> Reply:
-    """The replies to a request for several copies; each without usage, which is that of them all."""
-    listed = envelope.get("choices") if isinstance(envelope, dict) else None
-    if not isinstance(listed, list) or len(listed) < 2:
-        return _reply(envelope, request, latency_s, sent, source)
-    found: list[Any] = []
-    for choice in listed[: request.copies]:
-        try:
-            single = {**envelope, "choices": [choice], "usage": None}
-            found.append(_reply(single, request, latency_s, sent, source))
-        except (ReplyError, Rejected, Retryable) as error:
-            found.append(error)
-    usage, tier = read_usage(envelope.get("usage")), _short(envelope.get("service_tier"))
-    cost = charged_cost(request.model, envelope.get("usage"), usage, tier)
-    model = _short(envelope.get("model")) or request.model.name
-    return Reply("", usage=usage or Usage(), cost_usd=cost, model=model, latency_s=latency_s, choices=tuple(found))
 
 
 def _reply(envelope: Any, request: Request, latency_s: float, sent: str, source: Source) -> Reply:
