@@ -19,10 +19,10 @@ SOURCE = Source("http://host/v1/chat/completions", {"retry-after": "7"})
 USED = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
 
 
-def raised(body: Any, model: str = "openai/m", *, stream: bool = False, copies: int = 1) -> ProviderError:
+def raised(body: Any, model: str = "openai/m", *, stream: bool = False) -> ProviderError:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     asked = Model(name=model)
-    request = Request(Row(0, 0, {}), "judge", asked, (Message("user", "?"),), stream=stream, copies=copies)
+    request = Request(Row(0, 0, {}), "judge", asked, (Message("user", "?"),), stream=stream)
     of = family(asked)
     assert of is not None
     with pytest.raises(ProviderError) as caught:
@@ -103,16 +103,6 @@ def test_the_delay_in_the_headers_holds_for_an_error_in_a_body() -> None:
 def test_the_words_of_the_provider_behind_a_gateway_are_shown() -> None:
     error = {"message": "Provider returned error", "code": 429, "metadata": {"raw": "model is rate-limited upstream"}}
     assert "rate-limited upstream" in raised({"error": error}).message
-
-
-def test_an_error_among_several_choices_is_that_choices_own() -> None:
-    good = {"message": {"content": "4"}, "finish_reason": "stop"}
-    bad = {"message": {"content": "h"}, "error": {"code": 502, "message": "fell over"}}
-    request = Request(Row(0, 0, {}), "judge", Model(name="openai/m"), (Message("user", "?"),), copies=2)
-    reply = read_body(json.dumps({"choices": [bad, good], "usage": USED}).encode(), request, 0.1, source=SOURCE)
-    first, second = reply.choices
-    assert isinstance(first, Retryable) and "fell over" in first.message
-    assert second.text == "4"
 
 
 @pytest.mark.parametrize("body", ['"Unexpected endpoint or method."', {"error": "Unexpected endpoint (POST /v1/v1)"}])
