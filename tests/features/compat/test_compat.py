@@ -254,6 +254,52 @@ def test_roles_of_a_conversation_can_be_renamed() -> None:
     assert Schema.of(score=1).add(more=2).model_dump() == {"score": 1, "more": 2}
 
 
+def debate(*steps: Any) -> Pipeline:
+    pipeline = Pipeline("Debate") >> Layer(
+        [
+            ConversationalUnit("Proponent", number=False).prompt("For. {unit.role_name}\n{input.conversation}"),
+            ConversationalUnit("Opponent", number=False).prompt("Against. {unit.role_name}\n{input.conversation}"),
+        ],
+        repeat=2,
+        inner="chain",
+        outer="last",
+    )
+    for step in steps:
+        pipeline = pipeline >> step
+    return pipeline.via("gpt-4o")
+
+
+JUDGE = JudgeUnit(BooleanScale()).prompt("Who won?\n{previous.arguments}")
+
+
+@pytest.mark.parametrize("fields", [None, ["arguments"]])
+def test_a_debate_is_judged_under_other_names_of_its_roles(
+    scripted_model: ScriptedModel, fields: list[str] | None
+) -> None:
+    """Made-up conversations have one role, so that the function raises on them."""
+    scripted_model.answer = lambda request: json.dumps(
+        {"score": True} if "Who" in str(request) else {"response": "word"}
+    )
+    renamed = MapUnit(lambda output: Schema.of(arguments=output.conversation.with_roles(["A", "B"])), fields=fields)
+    response, leaves = debate(renamed, JUDGE.copied()).run(ROW)
+    assert (
+        response[leaves[0]] is True and "<A>" in scripted_model.texts()[-1] and "Pro" not in scripted_model.texts()[-1]
+    )
+    response, leaves = debate(renamed).run(ROW)
+    assert response[leaves[0]].get_roles() == ["A", "B"]
+
+
+def test_fields_of_a_propagation_can_be_declared(scripted_model: ScriptedModel) -> None:
+    scripted_model.answer = score_of_prompt
+    judge = judges(3)[0].propagate(lambda output: {"half": {3: 1.5}[output.score]}, fields=["half"])
+    response, leaves = (Pipeline() >> judge.via("gpt-4o")).run(ROW)
+    assert response[leaves[0]] == 1.5 and leaves[0].endswith("_half")
+    table, names = (
+        Pipeline() >> judges(3)[0].propagate(lambda output: {"half": {3: 1.5}[output.score]})
+    ).run_from_list([ROW])
+    assert table[names[0]].tolist() == [1.5] and names[0].endswith("_half")
+
+
 def printed(shared: Path, seed: str, fence: str) -> list[str]:
     """The code blocks with units of a seed, without their imports."""
     (path,) = (shared / "seeds").glob(f"{seed}_*.txt")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from verdict_cli.errors import UsageError
 from verdict_cli.features.compat.schema import plain, shown
-from verdict_cli.features.compat.units import Functions, Node, Unit, wrapped
+from verdict_cli.features.compat.units import Fields, Functions, Node, Unit, wrapped
 from verdict_cli.language.authoring.functions import MAP_NAMES, function
 from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
 from verdict_cli.python.pipeline import FileStep
@@ -55,10 +55,10 @@ class Layer(Node):
     def nodes(self) -> list[Unit]:
         return [unit for node in self.order for unit in node.nodes()]
 
-    def propagate(self, function: Callable[..., Any]) -> Layer:
+    def propagate(self, function: Callable[..., Any], fields: Fields = None) -> Layer:
         """What each leaf passes on."""
         for place in self.leaf_idx:
-            _propagate(self.order[place], function)
+            _propagate(self.order[place], function, fields)
         return self
 
 
@@ -84,9 +84,9 @@ class Block(Node):
     def nodes(self) -> list[Unit]:
         return [unit for step in self.steps for unit in step.nodes()]
 
-    def propagate(self, function: Callable[..., Any]) -> Block:
+    def propagate(self, function: Callable[..., Any], fields: Fields = None) -> Block:
         """What the last step passes on."""
-        _propagate(self.steps[-1], function)
+        _propagate(self.steps[-1], function, fields)
         return self
 
     def materialize(self) -> Block:
@@ -100,9 +100,9 @@ class Block(Node):
         return (Pipeline() >> self).plot(display)
 
 
-def _propagate(node: Node, function: Callable[..., Any]) -> None:
+def _propagate(node: Node, function: Callable[..., Any], fields: Fields) -> None:
     assert isinstance(node, Unit | Layer | Block)
-    node.propagate(function)
+    node.propagate(function, fields)
 
 
 class CompatStep(FileStep):
@@ -191,9 +191,10 @@ class MapUnit(Unit):
     step_type: ClassVar[str] = "MapUnit"
     calls_model: ClassVar[bool] = False
 
-    def __init__(self, map_func: Callable[[Any], Any], **keys: Any) -> None:
+    def __init__(self, map_func: Callable[[Any], Any], *, fields: Fields = None, **keys: Any) -> None:
+        """`fields` declares what the function gives, where made-up values cannot show it (not in the library)."""
         super().__init__(**keys)
-        self.map_func = map_func
+        self.map_func, self.given_fields = map_func, fields
 
     def mapped(self, values: Any) -> Any:
         """What the unit gives for these outputs."""
@@ -209,14 +210,14 @@ class MapUnit(Unit):
 
         made = wrapped(called, self.map_func, ("source",) if root else ("outputs",))
         keys = {"unit": "MapUnit", "name": self.short_name, "map": {"value": "outputs"}}
-        return keys, {("map",): function(made, "MapUnit", MAP_NAMES)}
+        return keys, {("map",): function(made, "MapUnit", MAP_NAMES, self.given_fields)}
 
 
 class FieldMapUnit(MapUnit):
     """A function of each field's values."""
 
     def __init__(self, map_func: Callable[[Any], Any], fields: str | Sequence[str] = (), **keys: Any) -> None:
-        super().__init__(map_func, **keys)
+        super().__init__(map_func, fields=None if isinstance(fields, str) or not fields else list(fields), **keys)
         self.fields = [fields] if isinstance(fields, str) else list(fields)
 
     def mapped(self, values: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -69,13 +69,12 @@ class Pipeline:
             if not graceful:
                 raise
             nodes = {}
-        found = {
-            f"{column.prefix}_{name}": shown(value)
-            for column in columns
-            if nodes and nodes[column.id] is not None
-            for name, value in plain(nodes[column.id]).items()
-        }
-        return found, _leaf_names(columns)
+        response: dict[str, Any] = {}
+        for column in columns:
+            output = plain(nodes[column.id]) if nodes and nodes[column.id] is not None else {}
+            column.add_fields(output)
+            response |= {f"{column.prefix}_{name}": shown(value) for name, value in output.items()}
+        return response, _leaf_names(columns)
 
     def run_from_dataset(
         self,
@@ -93,6 +92,8 @@ class Pipeline:
         columns = _columns(self, own.plan())
         table = rows.reset_index(drop=True)
         for column in columns:
+            home = f"{column.id}."
+            column.add_fields(name.removeprefix(home) for name in map(str, results) if name.startswith(home))
             for name in column.fields:
                 table[f"{column.prefix}_{name}"] = results[f"{column.id}.{name}"]
         return table, _leaf_names(columns)
@@ -182,6 +183,10 @@ class _Column:
     prefix: str
     fields: list[str]
     is_leaf: bool
+
+    def add_fields(self, names: Iterable[str]) -> None:
+        """Note fields that only a row shows: a function that raises on made-up values has them."""
+        self.fields += [name for name in names if name not in self.fields]
 
 
 def _columns(pipeline: Pipeline, plan: Plan) -> list[_Column]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from verdict_cli.errors import UsageError
@@ -18,6 +18,7 @@ from verdict_cli.language.extractors.bound_extractor import Extractor
 
 AnyNode = TypeVar("AnyNode", bound="Node")
 Functions = dict[StepPath, Function]
+Fields = Mapping[str, Any] | Sequence[str] | None
 
 _UNIT_PATH = re.compile(r"(?<![\\{])\{unit\.(\w+)([^{}]*)\}")
 _INPUT_PATH = re.compile(r"(?<![\\{])\{input([.\[])(\w+)?")
@@ -90,6 +91,7 @@ class Unit(Node):
         self.extractor: Extractor | None = None
         self.pinned = self.streamed = False
         self.propagator: Callable[..., Any] | None = None
+        self.passed_fields: Fields = None
 
     def nodes(self) -> list[Unit]:
         return [self]
@@ -107,9 +109,10 @@ class Unit(Node):
         self._prompt = (Prompt(prompt) if isinstance(prompt, str) else prompt).text(variables)
         return self
 
-    def propagate(self, function: Callable[..., Any]) -> Unit:
-        """What is passed on: a function of `unit, previous, input, output` in this order, or of any of them by name."""
-        self.propagator = function
+    def propagate(self, function: Callable[..., Any], fields: Fields = None) -> Unit:
+        """What is passed on: a function of `unit, previous, input, output` in this order, or of any of them by name.
+        `fields` declares what it gives, where made-up values cannot show it (not in the library)."""
+        self.propagator, self.passed_fields = function, fields
         return self
 
     def respond_with(self, schema: type[Schema]) -> None:
@@ -209,13 +212,15 @@ class Unit(Node):
         propagator, what = self.propagator, f"{type(self).__name__}.propagate"
         names = list(inspect.signature(propagator).parameters)
         if len(names) != 4:
-            return function(propagator, what, OUTPUT_NAMES)
+            return function(propagator, what, OUTPUT_NAMES, self.passed_fields)
         row = "source" if root else "input"
 
         def passed(**given: Any) -> Any:
             return plain(propagator(self, given["previous"], given[row], shown(given["output"])))
 
-        return function(wrapped(passed, propagator, ("previous", row, "output")), what, OUTPUT_NAMES)
+        return function(
+            wrapped(passed, propagator, ("previous", row, "output")), what, OUTPUT_NAMES, self.passed_fields
+        )
 
 
 def _ends(scale: Scale) -> str:
