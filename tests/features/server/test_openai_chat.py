@@ -100,3 +100,13 @@ def test_a_response_belongs_to_the_last_question() -> None:
 )
 def test_the_text_is_the_main_field(output: dict[str, Any], text: str) -> None:
     assert message_text(output) == text
+
+
+def test_litellm_calls_the_judge_over_http(processes: Any) -> None:
+    litellm = pytest.importorskip("litellm")
+    text = JUDGE.replace("{name: gpt-4o-mini, temperature: 0, retries: 0}", "baseline/lexical")
+    server = processes.start(text)
+    answered = litellm.completion(
+        model="openai/helpful", messages=CHAT, api_base=f"{server.url}/v1", api_key="none", num_retries=0
+    )
+    assert 1 <= int(answered.choices[0].message.content) <= 5
