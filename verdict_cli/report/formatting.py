@@ -48,6 +48,11 @@ def format_number(value: float | None) -> str:
     return f"{value:.{digits}f}"
 
 
+def percent(share: float) -> str:
+    """`28%`, `1.2%`; a share above 0 is never 0%."""
+    return f"{share:.0%}" if share >= 0.1 else f"{max(share, 0.001):.1%}"
+
+
 def signed(value: float | None) -> str:
     """A difference with its sign: `+0.050`."""
     return f"{'+' if value is not None and value > 0 else ''}{format_number(value)}"

@@ -15,8 +15,8 @@ from verdict_cli.stats.columns.collect import Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, key_text
 from verdict_cli.stats.columns.gold_pairs import check_inclusion
 from verdict_cli.stats.columns.row_data import EvaluationData, check_labels, reduce_groups
+from verdict_cli.stats.columns.row_identities import row_identities
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.columns.saved_rows import row_identities
 from verdict_cli.stats.corrected_difference import CORRECTED, corrected_difference
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import (
@@ -43,20 +43,25 @@ from verdict_cli.stats.permutation import sign_flip_test, swap_test
 class PairedRows:
     """One evaluation's rows of two runs: `rows` are the indices of each pair in the two `data`.
 
-    `keys` are the pairs' keys (group keys under `group:`), `by` the second run's slices, `alone` how many rows only
-    the first and only the second run has.
+    `keys` are the pairs' keys (group keys under `group:`), `by` the second run's slices, `rows_alone` the indices of the
+    rows that only the first and only the second run has.
     """
 
     data: tuple[EvaluationData, EvaluationData]
     rows: tuple[Ints, Ints]
     keys: Sequence[str]
     by: tuple[Factorized, ...]
-    alone: tuple[int, int]
+    rows_alone: tuple[Ints, Ints]
+
+    @property
+    def alone(self) -> tuple[int, int]:
+        """How many rows only the first and only the second run has."""
+        return len(self.rows_alone[0]), len(self.rows_alone[1])
 
     def take(self, indices: Ints) -> PairedRows:
         """These pairs only."""
         rows = (self.rows[0][indices], self.rows[1][indices])
-        return PairedRows(self.data, rows, [self.keys[index] for index in indices], self.by, self.alone)
+        return PairedRows(self.data, rows, [self.keys[index] for index in indices], self.by, self.rows_alone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class Difference:
     """A metric of both runs over the rows that both can score, and the second minus the first with its interval.
 
     `p` is that of this metric's difference, by swapping the runs' outcomes within rows or clusters; `p_holm` the same
-    among the tests made together. None where they were not computed.
+    among the tests made together. None where they were not computed. `open_rows` are those that do not count in it.
     """
 
     first: float | None
@@ -72,6 +77,26 @@ class Difference:
     change: MetricValue
     p: float | None = None
     p_holm: float | None = None
+    open_rows: OpenRows | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRows:
+    """The rows that only one of two runs scores: their largest `share` of a run's rows, and the difference if each of them,
+    and each row that neither scores, were worst and best for the second run. None where no outcome is the worst."""
+
+    share: float
+    worst: MetricValue | None = None
+    best: MetricValue | None = None
+
+    def turns(self, gain: float | None) -> bool:
+        """Whether these rows could turn a result: a significant `gain`, or with None that there is no significant one."""
+        low, high = (None if found is None else (found.low, found.high) for found in (self.worst, self.best))
+        if low is None or high is None or None in (*low, *high):
+            return False
+        if gain is None:
+            return low[1] < 0 or high[0] > 0
+        return low[0] <= 0 if gain > 0 else high[1] >= 0
 
 
 RunRows = tuple[EvaluationData, tuple[Factorized, ...], list[str]]
@@ -109,8 +134,11 @@ def pair(first: RunRows, second: RunRows) -> PairedRows | str:
     if isinstance(found, str):
         return found
     new, old = found
-    alone = (len(first[2]) - len(old), len(second[2]) - len(new))
-    return PairedRows((first[0], second[0]), (old, new), [second[2][index] for index in new], second[1], alone)
+    first_alone, second_alone = (
+        np.delete(np.arange(len(run[2])), paired) for run, paired in ((first, old), (second, new))
+    )
+    keys = [second[2][index] for index in new]
+    return PairedRows((first[0], second[0]), (old, new), keys, second[1], (first_alone, second_alone))
 
 
 def aligned_rows(runs: Sequence[RunRows]) -> list[Ints] | str:
