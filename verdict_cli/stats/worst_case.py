@@ -7,30 +7,35 @@ error alike (Imbens and Manski, 2004). Gates, gates against a baseline and compa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
-from verdict_cli.stats.intervals.intervals import Draw
+from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.intervals.intervals import Draw, value_of
 from verdict_cli.stats.metrics.label_averages import AVERAGED
 from verdict_cli.stats.metrics.metric_families import (
     CHOICES,
     RowMask,
     has_prediction,
     has_target,
+    input_statistics,
+    key_columns,
     metric_input,
     needs_target,
     usable,
+    wrong_types,
 )
 from verdict_cli.stats.paired import OpenRows, PairedRows, paired_difference
 from verdict_cli.stats.permutation import stack_runs
 
 WORDED = ("labels", "value", "consistent", "probability")
-"""Inputs of metrics whose extremes over all missing rows these fills are, so that a report can show them."""
+"""Inputs of metrics whose extremes a report shows."""
 
 
 def open_rows(metric: str, data: EvaluationData) -> RowMask:
@@ -50,8 +55,33 @@ def filled(metric: str, data: EvaluationData, rows: RowMask, *, best: bool) -> E
     return fill(data, rows, best)
 
 
-def has_exact_extremes(metric: str, data: EvaluationData) -> bool:
-    """Whether no other outcome of the missing rows gives a lower or a higher value than the fills do."""
+def extremes(metrics: Sequence[str], data: EvaluationData) -> dict[str, tuple[float, float]]:
+    """The lowest and the highest value that each metric could have if the missing rows had an outcome. Left out are metrics
+    of which another outcome of these rows than all wrong or all right may give less or more."""
+    found = {}
+    for metric in metrics:
+        rows = open_rows(metric, data) if _has_exact_extremes(metric, data) else None
+        if rows is None or not rows.any():
+            continue
+        fills = [filled(metric, data, rows, best=best) for best in (False, True)]
+        values = [None if fill is None else _value(metric, fill) for fill in fills]
+        known = sorted(value for value in values if value is not None)
+        if len(known) == len(fills):
+            found[metric] = (known[0], known[1])
+    return found
+
+
+def _value(metric: str, data: EvaluationData) -> float | None:
+    of = metric_input(metric, data)
+    kept = np.flatnonzero(usable(of, data))
+    if not len(kept) or wrong_types(of, data):
+        return None
+    sample = Sample.of(tuple(column[kept] for column in key_columns(of, data)))
+    given = input_statistics(of, (metric,), data, kept[sample.first])
+    return value_of(given[metric], sample) if not isinstance(given, str) and metric in given else None
+
+
+def _has_exact_extremes(metric: str, data: EvaluationData) -> bool:
     known, of = find_metric(metric), metric_input(metric, data)
     if known is None or of not in WORDED or known.interval == "agreement":
         return False
@@ -106,15 +136,11 @@ def _without_outcome(data: EvaluationData, absent: RowMask, cluster: Ints | None
         return replace(column, numbers=np.where(absent, np.nan, column.numbers), codes=codes)
 
     names = ("predictions", "probability", "value", "consistent", "longer")
+    columns: dict[str, Any] = {name: emptied(getattr(data, name)) for name in names}
     count = int(absent.sum())
     if cluster is not None:
         cluster = np.concatenate([int(cluster.max(initial=-1)) + 1 + np.arange(count), cluster])
-    return replace(
-        data,
-        prediction=np.where(absent, MISSING, data.prediction),
-        cluster=cluster,
-        **{name: emptied(getattr(data, name)) for name in names},
-    )
+    return replace(data, prediction=np.where(absent, MISSING, data.prediction), cluster=cluster, **columns)
 
 
 def _fill_labels(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationData:

@@ -64,6 +64,9 @@ def row_identities(results: Sequence[Path]) -> RowIdentities:
     columns, counters = _shared_columns(results)
     others = {name: runs for name, runs in columns.items() if name not in counters}
     declared = [name for name in columns if all(name in each.columns for each in found)]
+    if declared and not all(each.are_row_numbers for each in found):
+        for path, run in zip(results, keys, strict=True):
+            _check_unique(path, run, "id")
     for name in dict.fromkeys((*declared, *_id_columns(columns))):
         if all(_is_unique(run) for run in columns[name]) and _fits(columns[name], others):
             by: PairedBy = "id" if name in declared else "column"
