@@ -21,6 +21,8 @@ EXPLANATION = "explanation"
 """The field that `explanation: true` adds."""
 MASS_FIELD, SAMPLED_FIELD = "mass", "sampled"
 """The fields that token extractors add: the probability of the scale's tokens, and whether further replies were needed."""
+DEFAULTED_FIELD = "defaulted"
+"""The field that `verdict` adds: whether nothing could be read and the lesson's default stands in."""
 
 Thoughts = Literal["drop", "keep", "spare"]
 
