@@ -138,6 +138,14 @@ def requested_tags(prompt: str) -> frozenset[str]:
     return frozenset(name.lower() for name in _TAG.findall(_AROUND_A_VALUE.sub("", prompt)))
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def scalar_text(text: str) -> str:
+    """The text with U+FFFD for half a surrogate pair, such as half an emoji, which no file and no server takes."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
 class _Unseen(dict[int, int | None]):
     """A table for `str.translate` that drops characters of category Cf (zero-width space, soft hyphen, directions, BOM), and
     those that make an emoji of a digit. Filled as characters are met: Unicode has a million."""

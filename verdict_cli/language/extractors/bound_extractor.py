@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from verdict_cli.config_model import ConfigModel
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.answer_text import split_thoughts, visible
+from verdict_cli.language.extractors.answer_text import scalar_text, split_thoughts, visible
 from verdict_cli.language.fields.types import RecordType
 from verdict_cli.model import ModelKey
 
@@ -73,10 +73,13 @@ class BoundExtractor:
 
     def answer(self, reply: Reply) -> Reply:
         """The reply without its thoughts and end-of-turn marks; the same one where it has none."""
+        text = scalar_text(reply.text)
+        if text != reply.text:
+            reply = replace(reply, text=text)
         if self.thoughts == "keep":
             return reply
         try:
-            split = split_thoughts(reply.text, self.kept_tags)
+            split = split_thoughts(text, self.kept_tags)
         except ReplyError:
             if self.thoughts == "spare":
                 return reply
@@ -92,7 +95,12 @@ class BoundExtractor:
         """Whether a text that was read deviates from the requested format: here, in what is not part of the answer."""
         if self.deviates is not None:
             return self.deviates(text)
-        return self.thoughts == "drop" and visible(split_thoughts(text, self.kept_tags).answer).strip() != text.strip()
+        if self.thoughts == "keep":
+            return scalar_text(text) != text
+        return (
+            self.thoughts == "drop"
+            and visible(split_thoughts(scalar_text(text), self.kept_tags).answer).strip() != text.strip()
+        )
 
     @property
     def calls(self) -> int:

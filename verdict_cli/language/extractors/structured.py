@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.answer_text import split_thoughts, without_marks
+from verdict_cli.language.extractors.answer_text import scalar_text, split_thoughts, without_marks
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
 from verdict_cli.language.fields.types import RecordType
 from verdict_cli.language.scales.parse_value import quoted
@@ -102,10 +102,21 @@ def _decoded(text: str) -> Any:
     try:
         value, end = _DECODER.raw_decode(text)
         if end == len(text):
-            return value
+            return _scalars(value, text)
     except ValueError:
         pass
-    return _LENIENT.decode(_TRAILING.sub(lambda match: match[1] or "", text))
+    return _scalars(_LENIENT.decode(_TRAILING.sub(lambda match: match[1] or "", text)), text)
+
+
+def _scalars(value: Any, text: str) -> Any:
+    """The value that the text writes, with U+FFFD for escapes of half a surrogate pair."""
+    if "\\u" not in text:
+        return value
+    if isinstance(value, str):
+        return scalar_text(value)
+    if isinstance(value, list):
+        return [_scalars(item, text) for item in value]
+    return {scalar_text(key): _scalars(item, text) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _only_object(text: str) -> dict[str, Any]:
@@ -141,7 +152,7 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
         try:
             value, end = _DECODER.raw_decode(text, start)
             if value:
-                yield start, end, value
+                yield start, end, _scalars(value, text)
         except (ValueError, RecursionError):
             end = start + 1
             if _BEGUN.match(text, start):
