@@ -89,7 +89,8 @@ class Report:
 
     `flips` is the share of rows on which a judge called in both orders disagrees with itself, by node.
     `promises` is the `confidence` of each layer that stops early, by the pool that combines it, `kept` the share of audited rows on which it was kept. `masses` has each unit whose
-    scores are token probabilities. `studies` are the evaluations of a feature's own kind, such as leaderboards, by name.
+    scores are token probabilities, `defaulted` the number of answers by default of each unit that has some. `studies` are the evaluations of
+    a feature's own kind, such as leaderboards, by name.
     """
 
     run: str
@@ -104,6 +105,7 @@ class Report:
     level: float = CONFIDENCE_LEVEL
     kept: Mapping[str, MetricValue] = field(default_factory=dict)
     studies: Mapping[str, EvaluationStudy] = field(default_factory=dict)
+    defaulted: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -125,6 +127,7 @@ def build_report(
     level: float = CONFIDENCE_LEVEL,
     kept: Mapping[str, MetricValue] | None = None,
     studies: Mapping[str, EvaluationStudy] | None = None,
+    defaulted: Mapping[str, int] | None = None,
 ) -> Report:
     """The report of a run; `published` is evaluation -> the table that its `published:` names."""
     comparisons = {
@@ -145,6 +148,7 @@ def build_report(
         level,
         kept or {},
         studies or {},
+        defaulted or {},
     )
 
 
@@ -183,6 +187,7 @@ def summary_json(report: Report) -> dict[str, Any]:
         **({"abstained": facts.abstained, "stages": _stages(facts)} if facts.stages else {}),
         "cost_usd": facts.cost_usd,
         **({"saved": dict(facts.saved)} if report.promises else {}),
+        **({"defaulted": dict(report.defaulted)} if report.defaulted else {}),
         "evaluations": {
             evaluation: {name: metric_json(metric) for name, metric in measures.values.items()}
             for evaluation, measures in report.measures.items()
@@ -229,6 +234,7 @@ def full_json(report: Report) -> dict[str, Any]:
         "promises": dict(report.promises),
         "kept": {pool: asdict(share) for pool, share in report.kept.items()},
         "masses": {node: asdict(mass) for node, mass in report.masses.items()},
+        "defaulted": dict(report.defaulted),
         "files": list(report.files),
     }
 

@@ -71,6 +71,7 @@ def write_report(
     from verdict_cli.report.report import build_report
     from verdict_cli.report.report_context import ReportContext
     from verdict_cli.report.run_document import run_document
+    from verdict_cli.stats.defaulted import defaulted_answers
     from verdict_cli.stats.evaluation_results import evaluate_run
     from verdict_cli.stats.gates import decide_gates
     from verdict_cli.stats.measure import flip_rates
@@ -89,6 +90,12 @@ def write_report(
     extra = list(dict.fromkeys(f"results.{name.removesuffix('-inert')}" for name in formats if name != "parquet"))
     files = (*FILES, *extra)
     flips = flip_rates(twice, directory.results, seed=facts.seed, level=plan.interval_level)
+    defaulted = defaulted_answers(plan, directory.calls)
+    for node, count in defaulted.items():
+        warn(
+            f"{node}: {count:,} replies state neither a verdict nor a score and count as FAIL and 0 (`defaulted`); "
+            "`extract: {type: verdict, default: none}` fails their rows"
+        )
     report = build_report(
         directory.display_name,
         facts,
@@ -102,6 +109,7 @@ def write_report(
         level=plan.interval_level,
         kept=kept_promises(plan, directory.results, seed=facts.seed, level=plan.interval_level) if plan.early else {},
         studies=_studies(run),
+        defaulted=defaulted,
     )
     for name in extra:
         export_table(directory.results, directory.path / name, inert=inert)

@@ -13,7 +13,7 @@ from verdict_cli.features.viewer.run_view import PER_PAGE, RunView
 from verdict_cli.features.viewer.runs import RunEntry
 from verdict_cli.report.compare_runs import compare_several_runs, compare_two
 from verdict_cli.run.load_run import load_run
-from verdict_cli.stats.columns.saved_rows import row_identities
+from verdict_cli.stats.columns.row_identities import row_identities
 from verdict_cli.stats.paired_outcomes import Cell, PairedOutcomes
 
 if TYPE_CHECKING:
