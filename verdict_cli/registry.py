@@ -26,7 +26,7 @@ UNTRUSTED = "VERDICT_ONLY_HOSTS"
 GROUP_PREFIX = "verdict_cli."
 
 
-class Entry(NamedTuple):
+class PartSpec(NamedTuple):
     """A part that is not imported yet, and what must be known of it before it is."""
 
     path: str
@@ -42,7 +42,7 @@ class Entry(NamedTuple):
 class Registry(Generic[Part]):
     """Parts by the names under which a file or a command line uses them.
 
-    ``built_in`` has for each name the part itself, or where it is: `MODULE.OBJECT` within ``package``, or an `Entry`. Features
+    ``built_in`` has for each name the part itself, or where it is: `MODULE.OBJECT` within ``package``, or an `PartSpec`. Features
     bring parts under the last word of ``group``, installed packages as entry points of ``group``; ``check(name, loaded)`` turns
     what these hold into a part, or raises TypeError with what it should be.
 
@@ -53,7 +53,7 @@ class Registry(Generic[Part]):
     def __init__(
         self,
         package: str,
-        built_in: Mapping[str, str | Entry | Part],
+        built_in: Mapping[str, str | PartSpec | Part],
         group: str = "",
         check: Callable[[str, Any], Part] = lambda _, loaded: loaded,
     ) -> None:
@@ -74,7 +74,7 @@ class Registry(Generic[Part]):
         if name not in self._built_in:
             return self._plugin(name)
         part = self._built_in[name]
-        if isinstance(part, Entry):
+        if isinstance(part, PartSpec):
             part = part.path
         return cast("Part", _load(self._package, part) if isinstance(part, str) else part)
 
@@ -105,10 +105,10 @@ class Registry(Generic[Part]):
             names.insert(names.index(entry.before) if entry.before in names else len(names), name)
         return (*names, *sorted({point.name for point in self._entry_points()} - set(names)))
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> PartSpec:
         """What is known of a part without importing it; an empty entry for a part of an installed package."""
-        part = self._built_in.get(name) or self._brought().get(name, ("", Entry("")))[1]
-        return part if isinstance(part, Entry) else Entry(str(part))
+        part = self._built_in.get(name) or self._brought().get(name, ("", PartSpec("")))[1]
+        return part if isinstance(part, PartSpec) else PartSpec(str(part))
 
     def title(self, name: str) -> str:
         """The name of a built-in class itself. Several names can mean one class."""
@@ -118,7 +118,7 @@ class Registry(Generic[Part]):
         """A function that looks up each part of the core, by the tag of its name."""
         return {tag(name): partial(self.__getitem__, name) for name in self._built_in}
 
-    def _brought(self) -> Mapping[str, tuple[str, Entry]]:
+    def _brought(self) -> Mapping[str, tuple[str, PartSpec]]:
         """The parts of features by name: the feature's package, and where the part is in it."""
         return feature_parts().get(self.group.removeprefix(GROUP_PREFIX), {}) if self.group else {}
 
@@ -153,12 +153,12 @@ def _load(package: str, path: str) -> Any:
 
 
 @lru_cache(maxsize=1)
-def feature_parts() -> Mapping[str, Mapping[str, tuple[str, Entry]]]:
+def feature_parts() -> Mapping[str, Mapping[str, tuple[str, PartSpec]]]:
     """What the folders of `verdict_cli/features` bring: by door, then by name, the feature's package and the entry.
 
-    A feature says it in `PARTS` of its `__init__`, which imports nothing heavy: `PARTS = {"commands": {"audit": Entry(…)}}`.
+    A feature says it in `PARTS` of its `__init__`, which imports nothing heavy: `PARTS = {"commands": {"audit": PartSpec(…)}}`.
     """
-    brought: dict[str, dict[str, tuple[str, Entry]]] = defaultdict(dict)
+    brought: dict[str, dict[str, tuple[str, PartSpec]]] = defaultdict(dict)
     try:
         features = import_module("verdict_cli.features")
     except ModuleNotFoundError:

@@ -19,9 +19,9 @@ from verdict_cli.cli.extensions import extensions
 from verdict_cli.cli.help_format import HelpCommand
 from verdict_cli.cli.model_options import flatten_options
 from verdict_cli.errors import VerdictError
-from verdict_cli.registry import Entry, Registry
+from verdict_cli.registry import PartSpec, Registry
 
-HEADINGS = (
+COMMAND_HEADINGS = (
     "Commands",
     "Check a pipeline (no model is called)",
     "Judge live",
@@ -31,25 +31,25 @@ HEADINGS = (
 )
 """The groups of `verdict --help`, in order. A command under another heading is listed after them."""
 
-_START, _CHECK, _LIVE, _MAINTENANCE = HEADINGS[0], HEADINGS[1], HEADINGS[2], HEADINGS[5]
+_START, _CHECK, _LIVE, _MAINTENANCE = COMMAND_HEADINGS[0], COMMAND_HEADINGS[1], COMMAND_HEADINGS[2], COMMAND_HEADINGS[5]
 
 COMMANDS: Registry[Any] = Registry(
     "verdict_cli.cli",
     {
-        "run": Entry("run.run", "Judge every row of a dataset and report the metrics.", _START),
-        "compare": Entry("compare.compare", "Compare runs row by row, metric by metric.", _START),
-        "gate": Entry("gate.gate", "Re-evaluate a run's gates and regenerate the report.", _START),
-        "validate": Entry("validate.validate", "Check a pipeline file, and a dataset against it.", _CHECK),
-        "graph": Entry("graph.graph", "Draw the graph of a pipeline.", _CHECK),
-        "estimate": Entry("estimate.estimate", "Estimate the calls, tokens and cost of a run.", _CHECK),
-        "explain": Entry("explain.explain", "Explain a unit, key, metric or error code.", _CHECK),
-        "units": Entry("units.units", "List the unit types, or the keys of one.", _CHECK),
-        "schema": Entry("schema.schema", "Print the JSON Schema of pipeline files.", _CHECK),
-        "judge": Entry("judge.judge", "Judge one row, or rows from standard input.", _LIVE),
-        "batch": Entry("batch.app", "Show, cancel or collect the batches of a run.", _MAINTENANCE),
-        "report": Entry("report.report", "Recompute a run's metrics and rewrite its report.", _MAINTENANCE),
-        "verify": Entry("verify.verify", "Check a run's files against its digests.", _MAINTENANCE),
-        "cache": Entry("cache.app", "Show or clear the cache of model replies.", _MAINTENANCE),
+        "run": PartSpec("run.run", "Judge every row of a dataset and report the metrics.", _START),
+        "compare": PartSpec("compare.compare", "Compare runs row by row, metric by metric.", _START),
+        "gate": PartSpec("gate.gate", "Re-evaluate a run's gates and regenerate the report.", _START),
+        "validate": PartSpec("validate.validate", "Check a pipeline file, and a dataset against it.", _CHECK),
+        "graph": PartSpec("graph.graph", "Draw the graph of a pipeline.", _CHECK),
+        "estimate": PartSpec("estimate.estimate", "Estimate the calls, tokens and cost of a run.", _CHECK),
+        "explain": PartSpec("explain.explain", "Explain a unit, key, metric or error code.", _CHECK),
+        "units": PartSpec("units.units", "List the unit types, or the keys of one.", _CHECK),
+        "schema": PartSpec("schema.schema", "Print the JSON Schema of pipeline files.", _CHECK),
+        "judge": PartSpec("judge.judge", "Judge one row, or rows from standard input.", _LIVE),
+        "batch": PartSpec("batch.app", "Show, cancel or collect the batches of a run.", _MAINTENANCE),
+        "report": PartSpec("report.report", "Recompute a run's metrics and rewrite its report.", _MAINTENANCE),
+        "verify": PartSpec("verify.verify", "Check a run's files against its digests.", _MAINTENANCE),
+        "cache": PartSpec("cache.app", "Show or clear the cache of model replies.", _MAINTENANCE),
     },
     "verdict_cli.commands",
 )
@@ -73,7 +73,7 @@ class Commands(TyperGroup):
         """Write the commands in groups. Their modules are not imported: that takes longer than everything else here."""
         entries = {name: COMMANDS.entry(name) for name in COMMANDS.names()}
         width = max(map(len, entries))
-        for heading in dict.fromkeys((*HEADINGS, *(entry.heading for entry in entries.values()))):
+        for heading in dict.fromkeys((*COMMAND_HEADINGS, *(entry.heading for entry in entries.values()))):
             lines = [(name.ljust(width), entry.help) for name, entry in entries.items() if entry.heading == heading]
             if lines:
                 with formatter.section(heading or "Commands of installed packages"):

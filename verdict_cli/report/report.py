@@ -70,6 +70,11 @@ class PublishedComparison:
 class EvaluationStudy(Protocol):
     """An evaluation whose result is not a list of metrics, such as a leaderboard. A feature measures it."""
 
+    @property
+    def kind(self) -> str:
+        """The key of its evaluation, such as `arena`."""
+        ...
+
     def summary_json(self) -> dict[str, Any]:
         """What `verdict run --json` has of it."""
         ...

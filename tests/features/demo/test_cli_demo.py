@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from cli.conftest import ROOT, Shell
+from shell import ROOT, Shell
 
 from verdict_cli.llm.providers.detect_models import KEYS, SERVERS, at_hand
 

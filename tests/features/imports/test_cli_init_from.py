@@ -256,7 +256,7 @@ def test_metrics_in_json_judge_the_cases_of_a_test_run(shell: Any, root: Path) -
         ],
     }
     shell.write("metric.json", json.dumps(metric))
-    log = root / "tests" / "benchmarks" / "tool_logs" / "logs" / "deepeval-4.3.1.json"
+    log = root / "tests" / "features" / "imports" / "tool_logs" / "logs" / "deepeval-4.3.1.json"
     done = shell("init", "--from", "deepeval", "metric.json", "--outputs", log)
     assert done.code == 0, done.err
     assert "failed 0" in done.out and "range: [0, 9]" in (shell.folder / "judge.yaml").read_text()

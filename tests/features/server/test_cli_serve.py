@@ -24,7 +24,8 @@ def test_serve_and_view_need_no_extra(root: Path) -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     installed = {re.split(r"[<>=]", line)[0].replace("-", "_").lower() for line in project["dependencies"]}
     found = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
-    sources = [path.read_text(encoding="utf-8") for path in (root / "verdict_cli" / "http").rglob("*.py")]
+    folders = [root / "verdict_cli" / "features" / name for name in ("guard", "server", "viewer")]
+    sources = [path.read_text(encoding="utf-8") for folder in folders for path in folder.rglob("*.py")]
     imported = {name for source in sources for name in found.findall(source)} - set(sys.stdlib_module_names)
     assert {"fastapi", "starlette", "uvicorn"} <= imported
     of_starlette = {"anyio"}

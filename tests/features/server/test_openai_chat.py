@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.features.server.openai_chat import chat_row, message_text
+from verdict_cli.features.server.openai_chat import chat_row, verdict_text
 
 JUDGE = """
 verdict: 1
@@ -99,10 +99,12 @@ def test_a_response_belongs_to_the_last_question() -> None:
     [({"score": 4}, "4"), ({"explanation": "x", "choice": "A"}, "A"), ({"a": True, "b": [1]}, '{"a":true,"b":[1]}')],
 )
 def test_the_text_is_the_main_field(output: dict[str, Any], text: str) -> None:
-    assert message_text(output) == text
+    assert verdict_text(output) == text
 
 
-def test_litellm_calls_the_judge_over_http(processes: Any) -> None:
+@pytest.mark.filterwarnings("ignore")  # litellm's own
+def test_litellm_calls_the_judge_over_http(processes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else its import looks for newer prices on the network
     litellm = pytest.importorskip("litellm")
     text = JUDGE.replace("{name: gpt-4o-mini, temperature: 0, retries: 0}", "baseline/lexical")
     server = processes.start(text)

@@ -1,7 +1,7 @@
 """Improve a unit of a judge against human labels: `verdict align`."""
 
-from verdict_cli.registry import Entry
+from verdict_cli.registry import PartSpec
 
 PARTS = {
-    "commands": {"align": Entry("command.align", "Improve a unit of a judge against human labels.", "Study a judge")}
+    "commands": {"align": PartSpec("command.align", "Improve a unit of a judge against human labels.", "Study a judge")}
 }

@@ -1,9 +1,9 @@
 """Test a judge for bias and prompt-injection robustness: `verdict audit`."""
 
-from verdict_cli.registry import Entry
+from verdict_cli.registry import PartSpec
 
 PARTS = {
     "commands": {
-        "audit": Entry("command.audit", "Test a judge for bias and prompt-injection robustness.", "Study a judge")
+        "audit": PartSpec("command.audit", "Test a judge for bias and prompt-injection robustness.", "Study a judge")
     }
 }

@@ -1,10 +1,10 @@
 """How many rows or labels an interval or a comparison needs: `verdict plan`."""
 
-from verdict_cli.registry import Entry
+from verdict_cli.registry import PartSpec
 
 PARTS = {
     "commands": {
-        "plan": Entry(
+        "plan": PartSpec(
             "command.plan",
             "Compute how many rows or labels an interval needs.",
             "Check a pipeline (no model is called)",

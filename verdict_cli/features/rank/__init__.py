@@ -1,9 +1,9 @@
 """Rank candidates, and compare systems by scores or battles: `verdict rank`, `evaluate: {arena: …}`."""
 
-from verdict_cli.registry import Entry
+from verdict_cli.registry import PartSpec
 
 PARTS = {
-    "commands": {"rank": Entry("command.rank", "Rank candidates by score, tournament or groups.", "Judge live")},
-    "evaluators": {"arena": Entry("arena.leaderboard.leaderboards")},
-    "sections": {"Leaderboards": Entry("leaderboard_section.leaderboard_sections", before="Evaluations")},
+    "commands": {"rank": PartSpec("command.rank", "Rank candidates by score, tournament or groups.", "Judge live")},
+    "evaluators": {"arena": PartSpec("arena.leaderboard.leaderboards")},
+    "sections": {"Leaderboards": PartSpec("leaderboard_section.leaderboard_sections", before="Evaluations")},
 }

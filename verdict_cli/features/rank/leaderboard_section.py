@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING, cast
 
-from verdict_cli.features.rank.arena.leaderboard import Leaderboard, SystemValue
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.document import PAGE_FORMATS, Note, Only, Part, Section, Table
@@ -13,14 +13,18 @@ from verdict_cli.report.isolation import isolated_parts
 from verdict_cli.report.report import Report
 from verdict_cli.report.report_context import ReportContext
 
+if TYPE_CHECKING:  # it imports scipy, and this module is part of every report
+    from verdict_cli.features.rank.arena.leaderboard import Leaderboard, SystemValue
+
 MOST_SYSTEMS_IN_MATRIX = 30
 
 
 def leaderboard_sections(report: Report, context: ReportContext | None) -> Iterator[Section]:
     """A section for each leaderboard."""
-    for name, board in report.studies.items():
-        if not isinstance(board, Leaderboard):
+    for name, study in report.studies.items():
+        if study.kind != "arena":
             continue
+        board = cast("Leaderboard", study)
         parts = isolated_parts(f"The leaderboard {name}", partial(_parts, board))
         yield Section(name, parts, "leaderboard", essential=True)
 

@@ -1,7 +1,9 @@
 """A judge over HTTP: `verdict serve`."""
 
-from verdict_cli.registry import Entry
+from verdict_cli.registry import PartSpec
 
 PARTS = {
-    "commands": {"serve": Entry("command.serve", "Serve a judge over HTTP: verdicts, rewards, batches.", "Judge live")}
+    "commands": {
+        "serve": PartSpec("command.serve", "Serve a judge over HTTP: verdicts, rewards, batches.", "Judge live")
+    }
 }

@@ -1,5 +1,5 @@
 """Runs in a browser: `verdict view`."""
 
-from verdict_cli.registry import Entry
+from verdict_cli.registry import PartSpec
 
-PARTS = {"commands": {"view": Entry("command.view", "Show runs in a browser.", "Commands", before="compare")}}
+PARTS = {"commands": {"view": PartSpec("command.view", "Show runs in a browser.", "Commands", before="compare")}}

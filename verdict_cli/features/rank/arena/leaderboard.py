@@ -83,6 +83,11 @@ class Leaderboard:
     slopes: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
+    @property
+    def kind(self) -> str:
+        """The evaluation's key."""
+        return "arena"
+
     def summary_json(self) -> dict[str, Any]:
         """What `verdict run --json` has of it."""
         return {"systems": self.systems_json()}

@@ -11,7 +11,6 @@ import typer
 
 from verdict_cli.cli.extensions import CommandCall
 from verdict_cli.errors import UsageError
-from verdict_cli.features.untrusted.untrusted import confine
 from verdict_cli.storage.object_store.folder import is_remote_url
 
 
@@ -29,10 +28,15 @@ class UntrustedOption:
     ] = False
 
     def applied(self, call: CommandCall) -> AbstractContextManager[None]:
+        if not self.untrusted:
+            return nullcontext()
+        # Not at the head: every run has this option, and few use it.
+        from verdict_cli.features.untrusted.untrusted import confine
+
         options = call.options
-        if self.untrusted and call.command == "gate":
+        if call.command == "gate":
             confine(filter(None, (options["run"], options["gates"], options["key"])), out=options["run"])
-        elif self.untrusted:
+        else:
             confine(
                 filter(None, (options["config"], options["data"], options.get("replay"))),
                 out=_output(call),
