@@ -2,19 +2,177 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import random
+import zlib
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import combinations
+from typing import Any, Literal
 
 from verdict_cli.errors import RowError, UsageError
-from verdict_cli.features.rank.candidate_columns import choosing_unit
-from verdict_cli.features.rewards.trainer_rows import prompt_groups
+from verdict_cli.features.rank.candidates import (
+    CandidateColumns,
+    Order,
+    choosing_unit,
+    find_candidate_columns,
+    judges_both_orders,
+    order_reader,
+)
+from verdict_cli.features.rank.tournament import GROUP_ROUNDS, both_orders, group_contests, round_robin
 from verdict_cli.messages import Result
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.outcome import Reward, reward_of
 
-if TYPE_CHECKING:
-    from verdict_cli.features.rewards.group_rewards import GroupJudge, JudgeRows
+TrainerProtocol = Literal["openrlhf", "verl", "trl"]
+
+TRL_OBJECTS = ("completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
+"""What TRL hands to every reward function beside the columns of the dataset."""
+
+
+def trl_rows(prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """TRL's `reward_func(prompts, completions, **columns)`: texts, or conversations as lists of messages."""
+    rows: list[dict[str, Any]] = []
+    for index, (prompt, completion) in enumerate(_zipped(prompts=prompts, completions=completions)):
+        row = {name: values[index] for name, values in columns.items() if _is_column(name, values, len(prompts))}
+        row |= {"prompt": prompt, "completion": completion, "response": text_of(completion)}
+        if isinstance(prompt, list) and isinstance(completion, list):
+            row["messages"] = [*prompt, *completion]
+        rows.append(row)
+    return rows
+
+
+def _is_column(name: str, values: Any, count: int) -> bool:
+    return name not in TRL_OBJECTS and isinstance(values, list | tuple) and len(values) == count
+
+
+def openrlhf_rows(
+    query: Sequence[str], prompts: Sequence[str] | None, labels: Sequence[Any] | None
+) -> list[dict[str, Any]]:
+    """OpenRLHF's remote reward model: `query` is prompt and response in one text; older versions send nothing else."""
+    rows: list[dict[str, Any]] = []
+    nothing: list[Any] = [None] * len(query)
+    for text, prompt, label in _zipped(query=query, prompts=prompts or nothing, labels=labels or nothing):
+        row: dict[str, Any] = {"query": text, "response": text}
+        if prompt is not None:
+            row |= {"prompt": prompt, "response": text.removeprefix(prompt)}
+        rows.append(row if label is None else {**row, "label": label})
+    return rows
+
+
+def verl_row(
+    data_source: Any, solution_str: str, ground_truth: Any, extra_info: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """verl's `compute_score(data_source, solution_str, ground_truth, extra_info)`; keys of `extra_info` are columns too."""
+    row: dict[str, Any] = {str(name): value for name, value in (extra_info or {}).items()}
+    row |= {"data_source": data_source, "solution_str": solution_str, "ground_truth": ground_truth}
+    return row | {"extra_info": dict(extra_info or {}), "response": solution_str, "label": ground_truth}
+
+
+def text_of(completion: Any) -> str:
+    """The text of a completion: itself, or the content of its messages."""
+    if isinstance(completion, str):
+        return completion
+    if isinstance(completion, list):
+        contents = [message.get("content") for message in completion if isinstance(message, Mapping)]
+        return "\n".join(content for content in contents if isinstance(content, str))
+    raise UsageError(f"a completion is {completion!r:.80}", hint="TRL sends a text or a list of messages")
+
+
+def prompt_groups(prompts: Sequence[Any]) -> list[list[int]]:
+    """The places of the rollouts of each prompt, in the order of the prompts."""
+    groups: dict[str, list[int]] = {}
+    for index, prompt in enumerate(prompts):
+        groups.setdefault(repr(prompt), []).append(index)
+    return list(groups.values())
+
+
+def _zipped(**columns: Sequence[Any]) -> zip[tuple[Any, ...]]:
+    """The columns side by side. UsageError where they have different lengths."""
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        counts = ", ".join(f"{count} {name}" for name, count in lengths.items())
+        raise UsageError(f"the batch has {counts}", hint="send as many of each")
+    return zip(*columns.values(), strict=True)
+
+
+JudgeRows = Callable[[Sequence[Mapping[str, Any]]], Awaitable[list[Result]]]
+
+
+@dataclass(frozen=True)
+class GroupJudge:
+    """How a pipeline compares rollouts."""
+
+    columns: CandidateColumns
+    read: Callable[[Result, Sequence[str]], Order]
+    both: bool
+    seed: int
+
+    @staticmethod
+    def of(plan: Plan, choice: str | None, seed: int) -> GroupJudge:
+        """UsageError where the pipeline's options do not say which columns take the rollouts."""
+        columns = find_candidate_columns(plan, {}, ())
+        both = columns.count == 2 and not judges_both_orders(plan)
+        return GroupJudge(columns, order_reader(plan, choice, columns.count), both, seed)
+
+    async def rewards(
+        self, groups: Sequence[tuple[Mapping[str, Any], Sequence[str]]], judge: JudgeRows
+    ) -> list[list[float | None]]:
+        """The rewards of each group: a row that its rollouts share, and their texts. None where no comparison succeeded."""
+        plans = [self._contests(shared, texts) for shared, texts in groups]
+        rows, seen = [], []
+        for (shared, texts), contests in zip(groups, plans, strict=True):
+            for contest in contests:
+                shown = [texts[place] for place in contest]
+                rows.append(self.columns.row(shared, shown))
+                seen.append(shown)
+        results = iter(zip(await judge(rows), seen, strict=True) if rows else ())
+        return [
+            self._group(texts, [(contest, *next(results)) for contest in contests])
+            for (_, texts), contests in zip(groups, plans, strict=True)
+        ]
+
+    def _contests(self, shared: Mapping[str, Any], texts: Sequence[str]) -> list[tuple[int, ...]]:
+        count, size = len(texts), self.columns.count
+        if count < 2:
+            return []
+        if count < size:
+            raise UsageError(
+                f"the judge compares {size}, and a prompt has {count} rollouts",
+                hint=f"sample at least {size} for each prompt, or use a judge of pairs",
+            )
+        seed = zlib.crc32(
+            "\0".join([str(self.seed), repr(sorted(shared.items(), key=str)), *texts]).encode("utf-8", "replace")
+        )
+        if size == 2:
+            pairs = round_robin(count, seed)
+            return both_orders(pairs) if self.both else pairs
+        if count == size:
+            return [tuple(random.Random(seed).sample(range(count), count))]
+        return group_contests(count, size, GROUP_ROUNDS, seed)
+
+    def _group(
+        self, texts: Sequence[str], judged: Sequence[tuple[tuple[int, ...], Result, Sequence[str]]]
+    ) -> list[float | None]:
+        shares: dict[int, list[float]] = defaultdict(list)
+        for contest, result, shown in judged:
+            if result.status != "ok":
+                continue
+            try:
+                order = self.read(result, shown)
+            except RowError:
+                continue
+            place = {contest[position]: rank for rank, position in enumerate(order)}
+            for one, other in combinations(contest, 2):
+                first, second = place.get(one, len(contest)), place.get(other, len(contest))
+                share = 0.5 if first == second else float(first < second)
+                shares[one].append(share)
+                shares[other].append(1 - share)
+        by_text: dict[str, list[float]] = defaultdict(list)
+        for index, text in enumerate(texts):
+            by_text[text] += shares[index]
+        return [sum(found) / len(found) if (found := by_text[text]) else None for text in texts]
+
 
 REWARD = "reward"
 _OF_ROLLOUT = ("response", "completion", "messages", "query", "id")
@@ -36,7 +194,6 @@ class TrainerRewards:
                 raise UsageError(
                     "a judge that compares rollouts gives one reward, without criteria", hint="leave the criteria out"
                 )
-            from verdict_cli.features.rewards.group_rewards import GroupJudge  # it needs scipy
 
             return TrainerRewards({}, GroupJudge.of(plan, None, seed))
         if REWARD in criteria:
