@@ -18,7 +18,7 @@ from verdict_cli.cli.options import AsJson, Config, Data
 from verdict_cli.cli.show_report import to_terminal
 from verdict_cli.cli.signals import stopping
 from verdict_cli.errors import SpecError, UsageError
-from verdict_cli.features.audit.effects import DEGRADE, PLANTED
+from verdict_cli.features.audit.noticed import DEGRADE, PLANTED
 from verdict_cli.features.audit.probes import AuditOptions, Probe, plan_audit
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.overrides import apply_override

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import UsageError
 from verdict_cli.features.audit.degradations import degradations
-from verdict_cli.features.audit.effects import DEGRADE, PLANTED, verdict_rank
+from verdict_cli.features.audit.noticed import DEGRADE, PLANTED, verdict_rank
 from verdict_cli.features.audit.perturbations import attacks, pad_text, strip_markdown
 from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.units.escalate import VERDICT_FIELDS
