@@ -27,6 +27,7 @@ from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.extractors.answer_text import requested_tags
 from verdict_cli.language.fields.image import ImageType
 from verdict_cli.language.fields.types import without_null
+from verdict_cli.language.prompts.brace_texts import BraceText, error_of, find_brace_texts, unescaped
 from verdict_cli.language.prompts.delimit import Delimited, append_data_notice, boundary, row_content, wrap_in_tags
 from verdict_cli.language.prompts.prompt import Rendered, Tell
 from verdict_cli.language.prompts.sections import MARKER, ROLES, dedented, trimmed
@@ -48,12 +49,8 @@ class JinjaTemplate:
     delimited: bool = False
     tested: tuple[ExpressionPath, ...] = ()
     tags: frozenset[str] = frozenset()
+    braces: tuple[BraceText, ...] = ()
     columns: tuple[str, ...] | None = ()
-
-    @property
-    def bare(self) -> tuple[tuple[str, str], ...]:
-        """Empty: a name alone is a variable, and an unknown one is an error."""
-        return ()
 
     @property
     def shows_images(self) -> bool:
@@ -140,6 +137,7 @@ def compile_jinja(
         if delimit:
             sandbox.filters[_DELIMITED] = partial(_signed, sign)
             _delimit(tree)
+        braces = _brace_texts(tree, roots, problem)
         tested = tested_paths(tree)
         rewrite(tree, _text_only(resolve), roots, found, assigned_names(tree))
         template = sandbox.from_string(tree)
@@ -155,7 +153,20 @@ def compile_jinja(
     except (SyntaxError, ValueError) as error:
         problem(f"the jinja prompt: {error}", "it is a Jinja2 template")
         return None
-    return JinjaTemplate(template, sign, tuple(found), delimit, tested, requested_tags(text))
+    return JinjaTemplate(template, sign, tuple(found), delimit, tested, requested_tags(text), braces)
+
+
+def _brace_texts(tree: nodes.Template, roots: tuple[str, ...], problem: Tell) -> tuple[BraceText, ...]:
+    """The braces in the literal text that may name a column; those that name a root are told."""
+    braces: list[BraceText] = []
+    for literal in tree.find_all(nodes.TemplateData):
+        for found in find_brace_texts(literal.data, roots):
+            if found.kind == "root":
+                problem(*error_of(found, jinja=True))
+            else:
+                braces.append(found)
+        literal.data = unescaped(literal.data, roots)
+    return tuple(braces)
 
 
 def _delimit(tree: nodes.Template) -> None:
