@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from verdict_cli.plan.check_evaluations import EVALUATORS
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.digests import write_digests
 from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from verdict_cli.report.report import Report
-    from verdict_cli.stats.arena.leaderboard import Leaderboard
+    from verdict_cli.report.report import EvaluationStudy, Report
     from verdict_cli.stats.gates import Inconclusive
 
 FILES = (
@@ -108,7 +108,7 @@ def write_report(
         masses=token_masses(plan, directory.results, directory.calls),
         level=plan.interval_level,
         kept=kept_promises(plan, directory.results, seed=facts.seed, level=plan.interval_level) if plan.early else {},
-        arenas=_leaderboards(run),
+        studies=_studies(run),
         defaulted=defaulted,
     )
     for name in extra:
@@ -124,12 +124,12 @@ def write_report(
     return report
 
 
-def _leaderboards(run: RunResult) -> dict[str, Leaderboard]:
-    if not run.plan.arenas:
-        return {}
-    from verdict_cli.stats.arena.leaderboard import leaderboards
-
-    return leaderboards(run.plan.arenas, run.directory.results, seed=run.facts.seed)
+def _studies(run: RunResult) -> dict[str, EvaluationStudy]:
+    """The evaluations of each kind that a feature measures."""
+    found: dict[str, EvaluationStudy] = {}
+    if run.plan.arenas:
+        found |= EVALUATORS["arena"](run.plan.arenas, run.directory.results, seed=run.facts.seed)
+    return found
 
 
 def _write(directory: RunDirectory, name: str, render: Callable[[], str], warn: Callable[[str], None]) -> None:

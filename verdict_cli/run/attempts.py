@@ -42,7 +42,6 @@ class Context:
     - ``again(request)``: whether a call whose attempts have all failed gets another round of them, of which the request
       is the first. None: no.
     - ``unit(id)``: a context around a unit at a row, which gives a function that takes the unit's output.
-    - ``traced``: whether there is such a context; else a row of a single unit enters none.
     - ``paid(call)``: count a call that was paid for and stops the run, so that no row's result has it.
     - ``pinned``: the outputs of pinned nodes by their index in the plan.
     - ``slots``: how many more entries of `each` may be run at a time.
@@ -53,7 +52,6 @@ class Context:
     forget: Callable[[Request], None] = lambda _: None
     again: Callable[[Request], bool] | None = None
     unit: Callable[[str], AbstractContextManager[Callable[[Output | None], None]]] = Spans().unit
-    traced: bool = True
     paid: Callable[[Call], None] = lambda _: None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: random.Random = field(default_factory=random.Random)

@@ -42,6 +42,7 @@ CALL_COLUMNS: dict[str, ColumnKind] = {
     "cached_tokens": "int",
     "cache_write_tokens": "int",
     "reasoning_tokens": "int",
+    "usage_note": "str",
     "cost_usd": "float",
     "latency_s": "float",
     "recalled": "bool",
@@ -67,7 +68,7 @@ _REQUEST_COLUMNS = (
 _REPLY_COLUMNS = (
     *_REQUEST_COLUMNS, "reply", "finish_reason", "logprobs", "mass", "prompt_tokens", "completion_tokens", "cost_usd", "recalled", "cached",
     "repaired", "params", "served_model", "system_fingerprint", "service_tier", "reasoning", "cached_tokens",
-    "cache_write_tokens", "reasoning_tokens",
+    "cache_write_tokens", "reasoning_tokens", "usage_note",
 )  # fmt: skip
 _RESULT_COLUMNS: dict[str, ColumnKind] = {
     "row": "int",
@@ -221,6 +222,7 @@ def call_row(call: Call) -> Cells:
         usage.cached_tokens,
         usage.cache_write_tokens,
         usage.reasoning_tokens,
+        usage.note or None,
     )
     return _REPLY_COLUMNS, values
 

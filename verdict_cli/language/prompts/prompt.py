@@ -52,14 +52,13 @@ PromptKey = Annotated[
 
 
 class Cut(NamedTuple):
-    """A place in a prompt: its section, the number of pieces of the section before it, and characters of the next piece."""
+    """A position in a prompt: its section, and the number of pieces of the section before it."""
 
     section: int
     piece: int
-    chars: int
 
 
-END = Cut(sys.maxsize, 0, 0)
+END = Cut(sys.maxsize, 0)
 """The end of the whole request, behind what the unit adds to its prompt."""
 
 
@@ -189,11 +188,11 @@ class PlaceholderPrompt:
                 own.append(own[-1] + len(text))
             lengths.append(own)
         marks = []
-        for section, piece, chars in self.cuts:
+        for section, piece in self.cuts:
             if section >= len(lengths):
                 marks.append((-1, -1))
                 continue
-            at = lengths[section][piece] + chars
+            at = lengths[section][piece]
             if at or section:
                 marks.append((section, at) if at else (section - 1, lengths[section - 1][-1]))
         return tuple(dict.fromkeys(marks))
