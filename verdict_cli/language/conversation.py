@@ -15,6 +15,8 @@ MessageData = dict[str, Any]
 
 _ROLES = {"model": "assistant", "human": "user", "ai": "assistant", "function": "tool"}
 """Roles of other APIs (Gemini, LangChain) by those of OpenAI."""
+CHAT_ROLES = {"user", "assistant", "system", "developer", "tool"}
+"""Roles of chat APIs. Other roles are the names of speakers."""
 
 
 class ConversationError(ValueError):
@@ -65,7 +67,7 @@ def read_conversation(value: Any) -> list[MessageData]:
 def _read(message: Any) -> Iterator[MessageData]:
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise ConversationError(f"{message!r:.200} is not a message with a `role` and a `content`")
-    role = _ROLES.get(message["role"], message["role"])
+    role = role_name(message["role"])
     head = {"role": role}
     if isinstance(message.get("name"), str):
         head["name"] = message["name"]
@@ -83,6 +85,12 @@ def _read(message: Any) -> Iterator[MessageData]:
     if not isinstance(content, list | tuple):
         raise ConversationError(f"its content {content!r:.80} is neither text nor a list of parts")
     yield from _parts(head, content, calls)
+
+
+def role_name(written: str) -> str:
+    """The role of a chat API that is written in any case and under any API's name; a speaker's name as it is."""
+    known = written.strip().lower()
+    return _ROLES.get(known, known if known in CHAT_ROLES else written)
 
 
 def _parts(head: MessageData, content: Sequence[Any], calls: list[MessageData]) -> Iterator[MessageData]:

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from verdict_cli.language.authoring.arguments import LLMUnitKeys
 
 
-class _Turn(LLMUnit):
+class ConversationalUnit(LLMUnit):
+    """Speaks the next turn of a conversation in its role."""
+
+    unit: Literal["ConversationalUnit"]
+    """The unit's type."""
     extract_key: ExtractKey = Field(default="raw", alias="extract")
     """How the turn is read from the reply; the whole text by default."""
     role_name: Annotated[str, Field(min_length=1)]
@@ -51,17 +55,10 @@ class _Turn(LLMUnit):
         return {"conversation": [*before, turn], **responses[0]}
 
 
-class ConversationalUnit(_Turn):
-    """Speaks the next turn of a conversation in its role."""
-
-    unit: Literal["ConversationalUnit"]
-    """The unit's type."""
-
-
-class DebateUnit(_Turn):
+class DebateUnit(ConversationalUnit):
     """Speaks the next turn of a debate and argues its stance."""
 
-    unit: Literal["DebateUnit"]
+    unit: Literal["DebateUnit"]  # type: ignore[assignment]
     """The unit's type."""
     stance: Annotated[str, Field(min_length=1)]
     """The position that the unit argues, whatever the others say."""
