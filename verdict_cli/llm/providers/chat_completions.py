@@ -21,8 +21,8 @@ from verdict_cli.llm.providers.wire_protocol import IdentityCache, WireProtocol,
 from verdict_cli.llm.providers.wire_values import is_strict, loads, message_content, read_logprobs
 from verdict_cli.messages import Reply, Request, Usage
 
-_TAKES_COMPLETION_TOKENS = re.compile(r"o\d|gpt-[5-9]")
-"""OpenAI's models that take ``max_completion_tokens`` and reject ``max_tokens``."""
+_TAKES_COMPLETION_TOKENS = re.compile(r"(?:^|[/.])(?:o\d(?![a-z0-9])|gpt-[5-9])")
+"""OpenAI's models that take ``max_completion_tokens`` and reject ``max_tokens``, behind any provider's prefixes."""
 _MAX_NAME = 500
 _CALLS = frozenset({"tool_calls", "function_call"})
 TOOL = "reply"
@@ -106,7 +106,7 @@ def _share(request: Request, name: str, mode: JsonMode) -> _SharedBody:
     settings |= settings.pop("extra_body", None) or {}
     if "seed" in settings and request.model.name.startswith("mistral/"):
         settings["random_seed"] = settings.pop("seed")
-    if "max_tokens" in settings and _TAKES_COMPLETION_TOKENS.match(request.model.base_model or name):
+    if "max_tokens" in settings and _TAKES_COMPLETION_TOKENS.search(request.model.base_model or name):
         settings["max_completion_tokens"] = settings.pop("max_tokens")
     if request.stream:
         settings |= STREAMED

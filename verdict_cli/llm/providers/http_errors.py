@@ -122,7 +122,7 @@ def error_of(
     if status in {401, 403} and not is_about_content:
         return Refused(
             f"{url} refused the request for model {model}{reason}",
-            hint="check the key in the environment, and that it may use this model",
+            hint="check the key in the environment (without quotes around it), and that it may use this model",
             status=status,
         )
     if status == 404:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -215,8 +216,13 @@ class NativeProvider:
 def _headers(values: Mapping[str, object], source: str) -> dict[str, str]:
     """The headers as text. Raises Refused, without quoting them, for characters that no header may have."""
     headers = {str(name): str(value) for name, value in values.items()}
-    if not all(text.isascii() and text.isprintable() for pair in headers.items() for text in pair):
-        raise Refused(f"{source} holds characters that cannot be sent in a header", hint="look for a line break")
+    wrong = next((letter for pair in headers.items() for letter in "".join(pair) if not " " <= letter <= "~"), None)
+    if wrong is not None:
+        name = unicodedata.name(wrong, "a line break" if wrong in "\r\n" else "a control character").lower()
+        raise Refused(
+            f"{source} has a character that cannot be sent in a header: {name} (U+{ord(wrong):04X})",
+            hint="copy the value again, without what an editor or a web page added",
+        )
     return headers
 
 
