@@ -163,6 +163,7 @@ def _usage(usage: Any) -> dict[str, Any] | None:
         "prompt_tokens": count(usage.get("input_tokens")) + read + written,
         "completion_tokens": count(usage.get("output_tokens")),
         "prompt_tokens_details": {"cached_tokens": read, "cache_creation_tokens": written},
+        "cache_creation": object_at(usage, "cache_creation"),
     }
 
 

@@ -186,14 +186,14 @@ def _reply(envelope: Any, request: Request, latency_s: float, sent: str, source:
     except ValueError as fault:
         raise _broken(name, str(fault), "", source) from None
     usage = read_usage(envelope.get("usage"))
-    tier = _short(envelope.get("service_tier"))
+    tier, served = _short(envelope.get("service_tier")), _short(envelope.get("model"))
     reply = Reply(
         text,
         finish_reason=_short(choice.get("finish_reason")) or "stop",
         logprobs=logprobs,
         usage=usage or Usage(),
-        cost_usd=charged_cost(request.model, envelope.get("usage"), usage, tier),
-        model=_short(envelope.get("model")) or name,
+        cost_usd=charged_cost(request.model, envelope.get("usage"), usage, tier, served),
+        model=served or name,
         latency_s=latency_s,
         sent=sent,
         system_fingerprint=_short(envelope.get("system_fingerprint")),
