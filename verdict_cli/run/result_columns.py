@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -194,7 +195,7 @@ def call_row(call: Call) -> Cells:
         request.call,
         request.attempt,
         request.model.name,
-        orjson.dumps([_message(message) for message in request.messages]).decode(),
+        _json([_message(message) for message in request.messages]),
         call.failure or None,
         call.error or None,
         call.latency_s,
@@ -240,7 +241,14 @@ def _logprobs(positions: Any) -> str | None:
     if positions is None:
         return None
     lists = [[{"token": each.token, "logprob": each.logprob} for each in position] for position in positions]
-    return orjson.dumps(lists).decode()
+    return _json(lists)
+
+
+def _json(value: Any) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:  # half a surrogate pair, which a row of the data may have
+        return json.dumps(value, separators=(",", ":"))
 
 
 def _kind(kind: FieldType) -> ColumnKind:
