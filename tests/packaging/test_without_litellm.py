@@ -129,10 +129,7 @@ def verdict(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         (("run", "case.yaml", "rows.jsonl", "--out", "run", "--no-cache", "-q"), "cost $0.00062"),
         (("judge", "case.yaml", "--row", '{"q": "x"}'), "true"),
         (("estimate", "case.yaml", "rows.jsonl"), "which ship with verdict"),
-        (
-            ("sweep", "case.yaml", "rows.jsonl", "--vary", "model=baseline/lexical,baseline/random"),
-            "accuracy",
-        ),
+        (("sweep", "case.yaml", "rows.jsonl", "--vary", "model=baseline/lexical,baseline/random"), "accuracy"),
     ],
     ids=lambda words: words[0] if isinstance(words, tuple) else "",
 )
