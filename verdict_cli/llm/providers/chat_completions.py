@@ -12,12 +12,13 @@ import orjson
 from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable
+from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.providers.http_errors import UNKNOWN_SOURCE, Source, clean, first_words, stated_error
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.secrets import redact, redact_text
 from verdict_cli.llm.providers.sse import assemble, has_events
 from verdict_cli.llm.providers.usage import charged_cost, paid_reply, read_usage, usage_in_text
-from verdict_cli.llm.providers.wire_protocol import IdentityCache, WireProtocol, events
+from verdict_cli.llm.providers.wire_protocol import WireProtocol, events
 from verdict_cli.llm.providers.wire_values import is_strict, loads, message_content, read_logprobs
 from verdict_cli.messages import Reply, Request, Usage
 

@@ -20,6 +20,7 @@ from pyreqwest.response import Response
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
+from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.model_families import AZURE, family
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.chat_completions import RequestBodies, read_body
@@ -74,7 +75,7 @@ class NativeProvider:
         self._on_token = on_token
         self._clients = HttpClients()
         self._targets: dict[tuple[Any, ...], _Target] = {}
-        self._last: tuple[Model, _Route] | None = None  # most calls in succession are of one model
+        self._routes: IdentityCache[_Route] = IdentityCache()
         self._json_modes = JsonModeFallback()
         self._bodies = RequestBodies()
         self._protocol_bodies = ProtocolBodies()
@@ -89,13 +90,7 @@ class NativeProvider:
 
     def ask(self, request: Request) -> Coroutine[Any, Any, Reply]:
         """The model's reply. ``model.timeout`` limits the call from connecting to the last byte."""
-        model = request.model
-        last = self._last
-        if last is not None and last[0] is model:
-            route = last[1]
-        else:
-            route = self._route(model)
-            self._last = model, route
+        route = self._routes.get((request.model,), None, self._route, request.model)
         if request.json_schema is None:
             return self._send(request, route, "schema")
         if route.mode is not None:
@@ -160,7 +155,7 @@ class NativeProvider:
 
     async def close(self) -> None:
         self._targets.clear()
-        self._last = None
+        self._routes = IdentityCache()
         await self._clients.close()
 
     def _token_listener(self, request: Request, status: int, target: _Target) -> Callable[[bytes], None] | None:
