@@ -228,7 +228,7 @@ def test_the_conclusion_names_the_best_variant_and_the_significantly_worse_ones(
     ends = f"[{found['difference']['low']:.3f}, {found['difference']['high']:.3f}]"
     assert done.json()["conclusion"] == (
         f"best: model=b, better than model=a on right.accuracy: +0.400 {ends}, p = {found['p_holm']:.2g} "
-        "(paired permutation test, Holm); significantly worse: model=c"
+        "(paired permutation test, adjusted); significantly worse: model=c"
     )
     page = (shell.folder / "s" / "sweep.html").read_text()
     assert '"labels":["b","c"]' in page and '"label"' not in page
