@@ -17,6 +17,7 @@ from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.stats.columns.column import INCLUSION, Column, ColumnBuilder, Factorized, Ints, KeyBuilder
 from verdict_cli.stats.columns.entries import entry_type, observations, row_paths
 from verdict_cli.stats.columns.saved_rows import SAVED_ROW_ROOTS, SKIPPED, SavedRowPath, saved_rows
+from verdict_cli.storage.datasets.dataset import missing_column
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.reader import declared_types, table_columns
 
@@ -71,6 +72,19 @@ def collect(
         for reader in readers.values():
             reader.read(at, row, failed, row_id, values)
     return {name: reader.collected() for name, reader in readers.items()}
+
+
+def require_columns(text: str, results: Path) -> None:
+    """DataError where the expression names a column of the dataset that the results have not."""
+    names = table_columns(results)
+    try:
+        paths = compile_expression(text).paths
+    except ExpressionError:
+        return  # told where it is compiled for the rows
+    columns = [name.removeprefix("source.") for name in names if name.startswith("source.")]
+    for path in paths:
+        if path[0] == "source" and len(path) > 1 and path[1] not in columns:
+            raise DataError(missing_column(str(path[1]), columns, f", which `{text}` names").at(str(results), 0, 0, ""))
 
 
 def _length(expression: Expression, values: Mapping[str, Any]) -> float:

@@ -7,6 +7,7 @@ import difflib
 import glob
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -198,15 +199,18 @@ def _refuse_other_format(path: Path, stream: io.BufferedReader[Any]) -> None:
         )
 
 
-def with_line_feeds(stream: IO[bytes], *, quoted: bool) -> IO[bytes]:
-    """The stream; where its first line ends with a carriage return alone, as old spreadsheet programs for the Mac write it,
-    with line feeds. ``quoted``: a carriage return between quotes is part of a cell."""
+OUTSIDE_QUOTES = re.compile(rb'(?:[^"\r]++|"[^"]*+")*+\r')
+AFTER_OBJECT = re.compile(rb"[\s\S]*?\}[ \t]*+\r")
+"""A line that ends with a carriage return: of CSV, and of JSON, where one may also stand between a key and its value."""
+
+
+def with_line_feeds(stream: IO[bytes], line: re.Pattern[bytes] = OUTSIDE_QUOTES) -> IO[bytes]:
+    """The stream; with line feeds where its first ``line`` ends with a carriage return alone, as spreadsheet programs for the
+    Mac write it."""
     start = stream.peek(1)  # type: ignore[attr-defined]
-    line = start[: start.find(b"\n")] if b"\n" in start else start
-    end = line.find(b"\r")
-    while quoted and end >= 0 and line.count(b'"', 0, end) % 2:
-        end = line.find(b"\r", end + 1)
-    is_alone = 0 <= end < len(line) - 1 or (end >= 0 and b"\n" not in start)
+    first = start[: start.find(b"\n") + 1] or start
+    end = line.match(first)
+    is_alone = end is not None and first[end.end() : end.end() + 1] != b"\n"
     return io.BufferedReader(_LineFeeds(stream), _CHUNK) if is_alone else stream
 
 

@@ -13,7 +13,15 @@ from typing import IO, Any
 import orjson
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.storage.datasets.files import BOM, LONGEST_LINE, Reading, bounded_lines, open_bytes, with_line_feeds
+from verdict_cli.storage.datasets.files import (
+    AFTER_OBJECT,
+    BOM,
+    LONGEST_LINE,
+    Reading,
+    bounded_lines,
+    open_bytes,
+    with_line_feeds,
+)
 
 JsonRecord = tuple[int, dict[str, Any] | Problem]
 """A record's position in its file (line, or for a JSON array the 0-based item), and its values or its problem."""
@@ -22,7 +30,7 @@ JsonRecord = tuple[int, dict[str, Any] | Problem]
 def jsonl_records(path: Path, reading: Reading | None = None) -> Iterator[JsonRecord]:
     """The file's objects with their lines, from 1, without those that need not be read."""
     with open_bytes(path) as raw:
-        stream = with_line_feeds(raw, quoted=False)
+        stream = with_line_feeds(raw, AFTER_OBJECT)
         passed = _read_past(stream, reading) if reading else 0
         for line, text in enumerate(bounded_lines(path, stream), passed + 1):
             if not text.isspace():

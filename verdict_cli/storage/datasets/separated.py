@@ -19,7 +19,7 @@ from verdict_cli.storage.datasets.json_files import JsonRecord, not_utf8
 def csv_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
     """The rows of a CSV file, each with the line on which it starts. Without a delimiter, it is the one of the header."""
     with open_bytes(path) as stream:
-        lines = _Lines(path, with_line_feeds(stream, quoted=True))
+        lines = _Lines(path, with_line_feeds(stream))
         first = next(iter(lines), "")
         named = _SEPARATOR_LINE.fullmatch(first)
         if named:
@@ -35,7 +35,7 @@ def tsv_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
         message = "quotes are read as part of the cells: some cells begin with a quote that nothing closes"
         reading.note(path, "literal-quotes", message, "save it as CSV where quotes are to enclose cells")
     with open_bytes(path) as stream:
-        lines = _Lines(path, with_line_feeds(stream, quoted=quotes))
+        lines = _Lines(path, with_line_feeds(stream))
         yield from _records(path, reading, lines, next(iter(lines), ""), "\t", quotes=quotes)
 
 
@@ -60,7 +60,7 @@ def _has_quoted_cells(path: Path) -> bool:
     escaped as a writer of quoted cells does it, and the rows cannot be read with cells in quotes.
     """
     with open_bytes(path) as stream:
-        lines = bounded_lines(path, with_line_feeds(stream, quoted=False))
+        lines = bounded_lines(path, with_line_feeds(stream))
         header = next(lines, b"")
         tabs, unclosed, escaped = header.count(b"\t"), 0, 0
         for line in lines:
@@ -80,7 +80,7 @@ def _has_quoted_cells(path: Path) -> bool:
 def _reads_with_quotes(path: Path, count: int) -> bool:
     """Whether every row of the TSV file has this many cells if quotes enclose cells."""
     with open_bytes(path) as stream:
-        texts = (line.decode(errors="replace") for line in bounded_lines(path, with_line_feeds(stream, quoted=True)))
+        texts = (line.decode(errors="replace") for line in bounded_lines(path, with_line_feeds(stream)))
         try:
             return all(len(cells) in (0, count) for cells in csv.reader(texts, delimiter="\t", strict=True))
         except csv.Error:
