@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from verdict_cli.errors import UsageError
 from verdict_cli.storage.tables.arrow_vectors import truths
+from verdict_cli.storage.tables.column_types import array
 from verdict_cli.storage.tables.reader import read_arrow
 
 OPERATIONS = ("is", "not", "has", "least", "most", "none", "some")
@@ -89,7 +90,7 @@ def find_rows(results: Path, texts: Sequence[str], virtual: Mapping[str, Any], q
     for batch in read_arrow(results, stored, _BATCH):
         if monotonic() > until:
             raise QueryTimeout
-        columns = {name: batch.column(name) for name in stored}
+        columns = {name: _as_text(batch.column(name)) for name in stored}
         columns |= {name: virtual[name].slice(start, batch.num_rows) for name in needed if name in virtual}
         mask = np.ones(batch.num_rows, bool)
         for filter_ in query.filters:
@@ -114,6 +115,11 @@ def find_rows(results: Path, texts: Sequence[str], virtual: Mapping[str, Any], q
     )
     ordered: RowPositions = positions[np.from_dlpack(sequence)]
     return ordered
+
+
+def _as_text(column: Any) -> Any:
+    """The column; lists and mappings as JSON text, which is searched and compared."""
+    return array(column.to_pylist(), "json") if pa.types.is_nested(column.type) else column
 
 
 def _sortable(column: Any) -> Any:

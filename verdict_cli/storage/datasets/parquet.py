@@ -56,7 +56,38 @@ def _kind_of(column: Any) -> ColumnKind | None:
     }
     if is_json(column):
         return "json"
+    declared = declared_type(column)
+    if declared and declared.shape and field("", "native", declared).type == column.type:
+        return "native"
     return next((kind for kind, fits in tests.items() if fits(column.type)), None)
+
+
+def list_types(path: Path) -> dict[str, dict[str, Any]]:
+    """Column -> the JSON Schema of its values, for the columns whose values are lists or mappings of a known form."""
+    with open_parquet(path) as file:
+        schemas = {column.name: _json_schema(column.type) for column in file.schema_arrow if not is_json(column)}
+    return {name: schema for name, schema in schemas.items() if schema.get("type") in ("array", "object")}
+
+
+def _json_schema(kind: Any) -> dict[str, Any]:
+    """The JSON Schema of the plain values of an Arrow type, {} where it has no one form."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return {"type": "array", "items": _json_schema(kind.value_type)}
+    if types.is_struct(kind):
+        fields = [kind.field(at) for at in range(kind.num_fields)]
+        return {"type": "object", "properties": {field.name: _json_schema(field.type) for field in fields}}
+    if types.is_boolean(kind):
+        return {"type": "boolean"}
+    if types.is_integer(kind):
+        return {"type": "integer"}
+    if types.is_floating(kind) or types.is_duration(kind):
+        return {"type": "number"}
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_temporal(kind):
+        return {"type": "string"}
+    return {}
 
 
 def parquet_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
@@ -205,6 +236,8 @@ class ParquetFolder:
             own, column = batch.schema.field(to.name), batch.column(to.name)
             if own.type == to.type and is_json(own) == is_json(to):
                 arrays.append(column)
+            elif column.null_count == len(column):
+                arrays.append(pa.nulls(len(column), to.type))
             else:
                 arrays.append(array(column_values(column, own), _kind_of(to) or "json"))
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(wanted))
