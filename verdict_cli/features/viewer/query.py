@@ -23,6 +23,7 @@ from verdict_cli.stats.columns.column import MISSING
 from verdict_cli.stats.evaluation_results import RowScores
 from verdict_cli.stats.measure import confusion_counts
 from verdict_cli.storage.tables.arrow_vectors import truths
+from verdict_cli.storage.tables.column_types import array
 from verdict_cli.storage.tables.reader import read_arrow
 
 MOST_CELL = 300
@@ -229,7 +230,7 @@ def find_rows(results: Path, texts: Sequence[str], virtual: Mapping[str, Any], q
     for batch in read_arrow(results, stored, _BATCH):
         if monotonic() > until:
             raise QueryTimeout
-        columns = {name: batch.column(name) for name in stored}
+        columns = {name: _as_text(batch.column(name)) for name in stored}
         columns |= {name: virtual[name].slice(start, batch.num_rows) for name in needed if name in virtual}
         mask = np.ones(batch.num_rows, bool)
         for filter_ in query.filters:
@@ -254,6 +255,11 @@ def find_rows(results: Path, texts: Sequence[str], virtual: Mapping[str, Any], q
     )
     ordered: RowPositions = positions[np.from_dlpack(sequence)]
     return ordered
+
+
+def _as_text(column: Any) -> Any:
+    """The column; lists and mappings as JSON text, which is searched and compared."""
+    return array(column.to_pylist(), "json") if pa.types.is_nested(column.type) else column
 
 
 def _sortable(column: Any) -> Any:
