@@ -55,7 +55,7 @@ def dataset_files(data: str) -> tuple[Path, ...]:
     """The files of a path, a sample or a split of the hub. DataError where there are none, which hints at a sample of a
     similar path; UsageError and FetchError for a split that the hub does not give."""
     if data.startswith("hf:"):
-        from verdict_cli.benchmarks.hub_cache import hub_dataset  # here, because the benchmarks are optional
+        from verdict_cli.benchmarks.fetch import hub_dataset  # here, because the benchmarks are optional
 
         return find_files(str(hub_dataset(data, print_message)))
     data = path_of(data)

@@ -14,6 +14,7 @@ from verdict_cli.language.metric_registry import METRICS
 from verdict_cli.language.pipeline_file import PipelineFile
 from verdict_cli.language.registry import Registry
 from verdict_cli.language.scales import IMPLIED_TYPES, SCALES, Scale
+from verdict_cli.language.units.base import UnitBase
 
 if TYPE_CHECKING:
     from pydantic_core import core_schema
@@ -76,11 +77,20 @@ class _Generator(GenerateJsonSchema):
                 key: {**value, "description": texts[key]} if key in texts else value
                 for key, value in definition.get("properties", {}).items()
             }
-        if issubclass(kind, Extractor) or (
-            issubclass(kind, Scale) and kind.model_fields["type"].default not in IMPLIED_TYPES
-        ):
-            definition = {**definition, "required": ["type", *definition.get("required", [])]}
+        chosen_by = _chosen_by(kind)
+        if chosen_by is not None:
+            if chosen_by == "unit":
+                definition["properties"][chosen_by].pop("default", None)
+            definition["required"] = [chosen_by, *definition.get("required", [])]
         return {**definition, **_STRING_KEYS} if definition.get("additionalProperties") is True else definition
+
+
+def _chosen_by(kind: type[Any]) -> str | None:
+    """The key that a part must have because it is chosen by it."""
+    if issubclass(kind, UnitBase):
+        return "unit"
+    is_implied = issubclass(kind, Scale) and kind.model_fields["type"].default in IMPLIED_TYPES
+    return "type" if issubclass(kind, Scale | Extractor) and not is_implied else None
 
 
 PLUGIN_REGISTRIES: tuple[Registry[Any], ...] = (SCALES, EXTRACTORS, METRICS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -14,11 +15,15 @@ from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.document.source_positions import Document, format_path
 from verdict_cli.language.pipeline_file import PipelineFile
-from verdict_cli.language.steps import Codes
-from verdict_cli.language.units.base import LLMUnit
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 
-UnitTypes = Mapping[str, type[LLMUnit]]
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.functions import Function
+    from verdict_cli.language.authoring.unit_step import LLMUnitStep
+
+Codes = Mapping[tuple[str | int, ...], "Function"]
+"""The functions of a pipeline by the path at which a file would have expressions."""
+UnitTypes = Mapping[str, "type[LLMUnitStep]"]
 """Unit types written in Python, by name."""
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
@@ -23,9 +23,12 @@ from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile
 from verdict_cli.language.scales import SCALES, Scale, named_scales, written_range
 from verdict_cli.language.steps import CustomStep
 from verdict_cli.language.units import TYPES
-from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
+from verdict_cli.language.units.base import UnitBase, snake
 from verdict_cli.model import Model
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError
+
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.unit_step import LLMUnitStep, UnitClass
 
 Path_ = tuple[str | int, ...]
 
@@ -131,7 +134,7 @@ class Namespace:
         """The unit of a step; the keys of a declared type are merged with the step's. Reports an unknown one and returns None."""
         if isinstance(step, UnitBase):
             written = self.code.get((*path, "class"))
-            return step if written is None else self._unit_of_class(written, step, path)
+            return step if written is None else self._unit_of_class(cast("UnitClass", written), step, path)
         try:
             made = self.merged_type(step.unit)
         except UnknownTypeError as error:
@@ -146,9 +149,9 @@ class Namespace:
         keys = {"name": snake(step.unit), **made.keys, **given, "unit": made.base}
         return self._validated(made, keys, path, place)
 
-    def _unit_of_class(self, written: Any, step: UnitBase, path: Path_) -> UnitBase | None:
+    def _unit_of_class(self, written: UnitClass, step: UnitBase, path: Path_) -> UnitBase | None:
         """A unit of Python code whose class decides more than its document."""
-        made = MergedType(step.type_name, written.keys(step), {}, type(written.unit))
+        made = MergedType(step.type_name, written.keys(step), {}, written.unit_class)
         return self._validated(made, made.keys, path, lambda inside: (*path, *inside), written.unit)
 
     def _validated(
@@ -157,17 +160,14 @@ class Namespace:
         keys: Mapping[str, Any],
         path: Path_,
         place: Callable[[Path_], Path_],
-        like: LLMUnit | None = None,
+        like: LLMUnitStep | None = None,
     ) -> UnitBase | None:
         """The unit of these keys. Reports those that its type does not accept and returns None."""
-        kind: type[Any] = made.imported or TYPES[made.base]
+        kind = made.language_class()
         try:
             if made.imported is None:
-                unit: UnitBase = kind.model_validate(keys)
-                return unit
-            from verdict_cli.language.units.plugins import unit_of_class
-
-            unit, functions = unit_of_class(made.imported, keys, path, like)
+                return kind.model_validate(keys)
+            unit, functions = made.imported.from_keys(keys, path, like)
         except ValidationError as error:
             for problem in explain_error(error, kind, self.spec.document, place):
                 self.tell(problem)
@@ -190,7 +190,7 @@ class Namespace:
             hint = "a type names what it builds on with `base`"
             path = ("units", made.set_by["unit"], "unit")
             self.problem("unknown-key", "unknown key 'unit'", hint, path, key=True)
-        kind: type[Any] = made.imported or TYPES[made.base]
+        kind = made.language_class()
         left_out = {format_path(("units", name, key)) for key in known_keys(kind) if key not in made.keys}
         try:
             kind.model_validate({**made.keys, "unit": made.base})
@@ -201,13 +201,11 @@ class Namespace:
                     self.tell(problem)
 
     def _unknown_type(self, error: UnknownTypeError, path: Path_) -> None:
+        from verdict_cli.language.authoring.custom_units import PACKAGE_UNITS  # here, because few files need it
 
         where = path if error.at is None else ("units", error.at, "base")
-        hint = (
-            nearest_spelling(error.name, [*TYPES.names(), *self.spec.file.units, *self.spec.unit_types])
-            if "unknown" in error.message
-            else ""
-        )
+        known = [*TYPES, *PACKAGE_UNITS.names(), *self.spec.file.units, *self.spec.unit_types]
+        hint = nearest_spelling(error.name, known) if "unknown" in error.message else ""
         self.problem("unknown-unit", error.message, hint, where)
 
     def prompt_text(self, key: str | PromptFile | JinjaPrompt, path: Path_) -> tuple[str, bool] | None:

@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin
 
+from verdict_cli.config_model import ConfigModel
 from verdict_cli.errors import UsageError
+from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.fields.type_text import type_text
+from verdict_cli.language.scales import Scale
 
 _PLAIN: dict[Any, str] = {str: "str", int: "int", float: "float", bool: "bool", list[str]: "list[str]"}
 _MISSING: Any = object()
@@ -139,10 +142,17 @@ def unwrap_views(value: Any) -> Any:
     return [unwrap_views(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+def document_value(value: Any) -> Any:
+    """A value of the Python API as a pipeline file writes it."""
+    if isinstance(value, Scale | Extractor):
+        return value.key()
+    if isinstance(value, ConfigModel):
+        return value.model_dump(by_alias=True, exclude_unset=True)
+    return unwrap_views(value)
+
+
 def scale_key(value: Any) -> dict[str, Any] | None:
     """The scale as a pipeline file writes it; None for what is no scale."""
-    from verdict_cli import Scale  # the Python class of scales, which nothing but the Python API needs
-
     return value.key() if isinstance(value, Scale) else None
 
 

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag
 
+from verdict_cli.config_model import Expected, displayed
+from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.registry import LazyUnion, RegisteredName, Registry, subclass_of
 
@@ -38,7 +40,19 @@ def _name_or_extractor(value: Any) -> str:
     return "<name>" if isinstance(value, str) else "<extractor>"
 
 
-_ExtractorKeys = Annotated[Extractor, LazyUnion(_extractor_tag, EXTRACTORS.choices("<{}>".format), registry=EXTRACTORS)]
+def _expected(given: Any) -> tuple[str, str]:
+    kind = given.get("type") if isinstance(given, dict) else None
+    if kind is not None:
+        return f"unknown extractor {kind!r}", nearest_spelling(str(kind), EXTRACTORS.names())
+    return (
+        f"expected an extractor, found {displayed(given)}",
+        f"a name ({', '.join(EXTRACTORS.names())}) or a mapping with `type`",
+    )
+
+
+_ExtractorKeys = Annotated[
+    Extractor, LazyUnion(_extractor_tag, EXTRACTORS.choices("<{}>".format), registry=EXTRACTORS), Expected(_expected)
+]
 
 ExtractKey = Annotated[
     Annotated[str, RegisteredName(EXTRACTORS), Tag("<name>")] | Annotated[_ExtractorKeys, Tag("<extractor>")],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
 from pydantic import Discriminator, Tag
 
-from verdict_cli.config_model import ConfigModel
+from verdict_cli.config_model import ConfigModel, Expected, displayed
 from verdict_cli.language.expressions.paths import ExpressionPath, Resolve
 from verdict_cli.language.prompts.delimit import append_data_notice, boundary, row_content, wrap_in_tags
 from verdict_cli.language.prompts.placeholders import (
@@ -48,9 +48,14 @@ def _prompt_tag(value: Any) -> str | None:
     return "<jinja>" if isinstance(value, JinjaPrompt | dict) else None
 
 
+def _expected(given: Any) -> tuple[str, str]:
+    return f"expected a prompt, found {displayed(given)}", "write a text, `{file: prompts/judge.md}` or `{jinja: …}`"
+
+
 PromptKey = Annotated[
     Annotated[str, Tag("<text>")] | Annotated[PromptFile, Tag("<file>")] | Annotated[JinjaPrompt, Tag("<jinja>")],
     Discriminator(_prompt_tag),
+    Expected(_expected),
 ]
 """A prompt in a pipeline: a text, `{file: …}` or `{jinja: …}`."""
 

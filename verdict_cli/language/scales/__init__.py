@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from verdict_cli.config_model import ConfigModel, python_constructor
+from verdict_cli.config_model import ConfigModel, Expected, displayed, python_constructor
 from verdict_cli.errors import UsageError
+from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.registry import LazyUnion, Registry, subclass_of
 
 ScaleIssue = tuple[str, str, str]
@@ -188,7 +189,15 @@ def _scale_tag(value: Any) -> str | None:
     return None if name is None else f"<{name}>"
 
 
-ScaleKeys = Annotated[Scale, LazyUnion(_scale_tag, SCALES.choices("<{}>".format), registry=SCALES)]
+def _expected(given: Any) -> tuple[str, str]:
+    kind = given.get("type") if isinstance(given, dict) else None
+    if kind is not None:
+        return f"unknown type of scale {kind!r}", nearest_spelling(str(kind), SCALES.names())
+    hint = f"write a name ({', '.join(named_scales())}) or `{{type: discrete, range: [1, 5]}}`"
+    return f"expected a scale, found {displayed(given)}", hint
+
+
+ScaleKeys = Annotated[Scale, LazyUnion(_scale_tag, SCALES.choices("<{}>".format), registry=SCALES), Expected(_expected)]
 """A scale written out as a mapping."""
 
 

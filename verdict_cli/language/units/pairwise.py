@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import Any, Literal
 
 from verdict_cli.language.extractors.bound_extractor import MASS_FIELD, SAMPLED_FIELD
 from verdict_cli.language.fields.types import TEXT, TRUTH, RecordType, ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Categories
-from verdict_cli.language.units.base import UnitBase, UnitIssue
+from verdict_cli.language.units.base import UnitIssue
 from verdict_cli.language.units.choice_base import ChoiceUnit
-
-if TYPE_CHECKING:
-    from verdict_cli.language.authoring.arguments import LLMUnitKeys
 
 TIE = "tie"
 
@@ -22,30 +19,12 @@ TIE = "tie"
 class PairwiseJudgeUnit(ChoiceUnit):
     """Chooses the better of two options, A or B."""
 
-    unit: Literal["PairwiseJudgeUnit"]
+    unit: Literal["PairwiseJudgeUnit"] = "PairwiseJudgeUnit"
     """The unit's type."""
     tie: bool = False
     """Whether `tie` may be chosen too."""
     positions: Literal["given", "both"] = "given"
     """`both` asks in both orders; where the answers disagree the choice is `tie`."""
-
-    def __init__(
-        self,
-        *,
-        options: Sequence[str] | None = None,
-        original: bool = False,
-        tie: bool = False,
-        positions: Literal["given", "both"] = "given",
-        **keys: Unpack[LLMUnitKeys],
-    ) -> None:
-        UnitBase.__init__(
-            self,
-            options=options,
-            original=original or None,
-            tie=tie or None,
-            positions=None if positions == "given" else positions,
-            **keys,
-        )
 
     def validation_error(self) -> UnitIssue | None:
         """Exactly two options; the choices are the unit's own."""
