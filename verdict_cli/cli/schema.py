@@ -53,4 +53,6 @@ def _schema(kind: SchemaKind) -> dict[str, Any]:
         from verdict_cli.language.evaluations import Published
 
         return file_schema(Published)
-    return complete_schema()
+    from verdict_cli.language.authoring.custom_units import PACKAGE_UNITS
+
+    return complete_schema(PACKAGE_UNITS.names())

@@ -15,6 +15,7 @@ from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.document.source_positions import Document, format_path
 from verdict_cli.language.pipeline_file import PipelineFile
+from verdict_cli.language.schema_check import lax_schema, schema_refuses
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 
 if TYPE_CHECKING:
@@ -63,13 +64,16 @@ def validated(
 ) -> Spec:
     """The pipeline in a document. SpecError with every problem at once.
 
-    The classes alone decide; tests hold the published JSON Schema to them, which is generated from them. It may name files
+    The classes decide, and have the words; the plan also asks the shipped JSON Schema (`schema_check`). It may name files
     of ``folder``, or those that ``fence`` allows. ``unit_types`` are those written in Python.
     """
     try:
         file = PipelineFile.model_validate(document.data)
     except ValidationError as error:
-        raise SpecError(in_order(explain_error(error, PipelineFile, document))) from None
+        problems = in_order(explain_error(error, PipelineFile, document))
+        raise SpecError(
+            problems if schema_refuses(document) else [lax_schema(problem) for problem in problems]
+        ) from None
     return Spec(file, document, folder, code or {}, PathPolicy(folder) if fence is None else fence, unit_types or {})
 
 

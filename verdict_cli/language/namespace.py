@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -20,10 +20,11 @@ from verdict_cli.language.fields.types import FieldType, ScaleType, UnknownType
 from verdict_cli.language.load import Spec, load
 from verdict_cli.language.model_presets import ModelError, Presets
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile
-from verdict_cli.language.scales import SCALES, Scale, named_scales, written_range
-from verdict_cli.language.steps import CustomStep
+from verdict_cli.language.scales import SCALES, Scale, named_scales, scale_of_type, written_range
+from verdict_cli.language.schema_check import schema_problems
+from verdict_cli.language.steps import Block, CustomStep, Layer
 from verdict_cli.language.units import TYPES
-from verdict_cli.language.units.base import UnitBase, snake
+from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
 from verdict_cli.model import Model
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError
 
@@ -58,6 +59,7 @@ class Namespace:
     def __post_init__(self) -> None:
         """Remembers itself among the files that `use: FILE#name` may reach."""
         self.code = dict(self.spec.code)
+        self.python_units: set[str] = set()
         self.presets = Presets(self.spec)
         self.files.setdefault(self._reached(Path(self.spec.document.file).name), self)
 
@@ -78,9 +80,34 @@ class Namespace:
                 self._check_type(name)
         for name in self.spec.file.models:
             self.policy(name, ("models", name))
+        for name, steps in self.spec.file.blocks.items():
+            self._check_names(steps, ("blocks", name))
+
+    def _check_names(self, steps: Sequence[Any], path: Path_) -> None:
+        """Check the types and scales that steps name. Those of a block that is not used are checked here alone."""
+        for index, step in enumerate(steps):
+            at = (*path, index)
+            if isinstance(step, Layer | Block):
+                key = "layer" if isinstance(step, Layer) else "block"
+                self._check_names(getattr(step, key), (*at, key))
+            elif isinstance(step, CustomStep):
+                try:
+                    self.merged_type(step.unit)
+                except UnknownTypeError as error:
+                    self._unknown_type(error, (*at, "unit"))
+            elif isinstance(step, LLMUnit) and isinstance(step.scale, str):
+                try:
+                    self.scale_named(step.scale)
+                except UnknownNameError as error:
+                    self.problem("unknown-scale", error.message, error.hint, (*at, "scale"))
 
     def _built_in(self, what: str, path: Path_) -> None:
         self.problem("name-used-twice", f"{what} is built in", "choose another name", path, key=True)
+
+    def schema_problems(self) -> list[Problem]:
+        """What the JSON Schema refuses in this file, and in those that it uses, although all of it makes sense here."""
+        used = [names for names in self.files.values() if names is not None]
+        return [problem for names in used for problem in schema_problems(names.spec.document, names.python_units)]
 
     def check_scale(self, scale: Scale, path: Path_) -> bool:
         """Whether a scale makes sense. Reports one that does not; a declared one only at its declaration."""
@@ -110,15 +137,11 @@ class Namespace:
         scale = self.spec.file.scales.get(name) or named_scales().get(name) or written_range(name)
         if scale is not None:
             return scale
-        kind = SCALES.get(name)
-        if kind is None:
+        if SCALES.get(name) is None:
             known = list(dict.fromkeys([*named_scales(), *self.spec.file.scales, *SCALES.names(), "1-5"]))
             raise UnknownNameError(f"unknown scale {name!r}", nearest_spelling(name, known))
-        try:
-            scale = kind.model_validate({"type": name})
-        except ValidationError:
-            scale = None
-        if scale is None or scale.validation_error() is not None:
+        scale = scale_of_type(name)
+        if scale is None:
             raise UnknownNameError(f"the scale {name!r} needs keys", f"write it out: `{{type: {name}, …}}`")
         return scale
 
@@ -140,6 +163,8 @@ class Namespace:
         except UnknownTypeError as error:
             self._unknown_type(error, (*path, "unit"))
             return None
+        if made.imported is not None:
+            self.python_units.add(step.unit)
         given = dict(step.model_extra or {})
 
         def place(inside: Path_) -> Path_:

@@ -173,7 +173,7 @@ def locate_error(root: type[BaseModel], loc: ErrorPath) -> tuple[ErrorPath, type
         else:
             path.append(part)
             here = _inside(here, part)
-        bare = _bare(here)
+        bare = _unwrapped(here)[0]
         if isinstance(bare, type) and issubclass(bare, BaseModel):
             owner = bare
     return tuple(path), owner, here
@@ -184,59 +184,49 @@ def known_keys(kind: type[BaseModel]) -> tuple[str, ...]:
     return tuple(field.alias or name for name, field in kind.model_fields.items())
 
 
-def _bare(annotation: Any) -> Any:
+def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
+    """The type itself, and its marks."""
+    marks: list[Any] = []
     while True:
         if isinstance(annotation, TypeAliasType):
             annotation = annotation.__value__
         elif get_origin(annotation) is Annotated:
-            annotation = get_args(annotation)[0]
+            marks += annotation.__metadata__
+            annotation = annotation.__origin__
         else:
-            return annotation
+            return annotation, marks
 
 
-def _members(annotation: Any) -> tuple[Any, ...]:
-    bare = _bare(annotation)
+def _members(bare: Any) -> tuple[Any, ...]:
     return get_args(bare) if get_origin(bare) in (Union, UnionType) else ()
-
-
-def _look_up(annotation: Any, tag: str | int) -> Any:
-    """What a `LazyUnion` in the annotation's marks looks up for the tag."""
-    if isinstance(annotation, TypeAliasType):
-        annotation = annotation.__value__
-    marks = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
-    members = (mark.member(tag) for mark in marks if isinstance(mark, LazyUnion))
-    return next((member for member in members if member is not None), None)
 
 
 def _expected(annotation: Any) -> Callable[[Any], tuple[str, str]] | None:
     """The words of a union, an optional one also, for a value that has none of its forms."""
-    if isinstance(annotation, TypeAliasType):
-        annotation = annotation.__value__
-    marks = [mark.words for mark in getattr(annotation, "__metadata__", ()) if isinstance(mark, Expected)]
-    inner = (annotation.__origin__,) if get_origin(annotation) is Annotated else get_args(annotation)
-    return marks[0] if marks else next(filter(None, map(_expected, inner)), None)
+    bare, marks = _unwrapped(annotation)
+    own = (mark.words for mark in marks if isinstance(mark, Expected))
+    return next(own, None) or next(filter(None, map(_expected, _members(bare))), None)
 
 
 def _member(annotation: Any, tag: str | int) -> Any:
     """The union member that the tag names, in an optional union also."""
-    if (member := _look_up(annotation, tag)) is not None:
-        return member
-    for member in _members(annotation):
-        if get_origin(member) is Annotated and any(
-            isinstance(mark, Tag) and mark.tag == tag for mark in get_args(member)[1:]
-        ):
-            return member
-        if get_origin(member) is Annotated and (inner := _member(member, tag)) is not None:
-            return inner
-    return None
+    bare, marks = _unwrapped(annotation)
+    looked_up = (mark.member(tag) for mark in marks if isinstance(mark, LazyUnion))
+    tagged = (
+        member
+        for member in _members(bare)
+        if any(isinstance(mark, Tag) and mark.tag == tag for mark in _unwrapped(member)[1])
+    )
+    inner = (_member(member, tag) for member in _members(bare))
+    return next((member for member in (*looked_up, *tagged, *inner) if member is not None), None)
 
 
 def _inside(annotation: Any, part: str | int) -> Any:
     """The annotation of a key or an item."""
-    bare = _bare(annotation)
+    bare = _unwrapped(annotation)[0]
     options = [option for option in _members(bare) if option is not NoneType] or [bare]
     for option in options:
-        kind = _bare(option)
+        kind = _unwrapped(option)[0]
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             kind.model_rebuild()
             for name, field in kind.model_fields.items():

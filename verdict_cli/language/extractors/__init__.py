@@ -6,6 +6,7 @@ from functools import cache
 from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag
+from typing_extensions import TypeAliasType
 
 from verdict_cli.config_model import Expected, displayed
 from verdict_cli.language.document.error_messages import nearest_spelling
@@ -50,14 +51,18 @@ def _expected(given: Any) -> tuple[str, str]:
     )
 
 
-_ExtractorKeys = Annotated[
+ExtractorKeys = Annotated[
     Extractor, LazyUnion(_extractor_tag, EXTRACTORS.choices("<{}>".format), registry=EXTRACTORS), Expected(_expected)
 ]
+"""An extractor written out as a mapping."""
 
-ExtractKey = Annotated[
-    Annotated[str, RegisteredName(EXTRACTORS), Tag("<name>")] | Annotated[_ExtractorKeys, Tag("<extractor>")],
-    Discriminator(_name_or_extractor),
-]
+ExtractKey = TypeAliasType(
+    "ExtractKey",
+    Annotated[
+        Annotated[str, RegisteredName(EXTRACTORS), Tag("<name>")] | Annotated[ExtractorKeys, Tag("<extractor>")],
+        Discriminator(_name_or_extractor),
+    ],
+)
 """An extractor in a pipeline: a name, or a mapping with a `type`."""
 
 

@@ -96,7 +96,8 @@ FieldKey = TypeAliasType(
 """`str`, `int`, `float`, `bool`, a scale's name, an `{enum: …}`, a scale, or `{field: type}`; as text also `list[T]`
 and `T?`."""
 
-FieldTypes = Annotated[dict[str, FieldKey], Field(min_length=1)]
+FieldTypes = TypeAliasType("FieldTypes", Annotated[dict[str, FieldKey], Field(min_length=1)])
+"""Types by the names of fields."""
 
 
 class InputDefault(ConfigModel):
@@ -122,7 +123,8 @@ InputKey = Annotated[
 ]
 """A path such as `source.messages`, a type, or `{type: …, default: …}`."""
 
-InputFields = Annotated[dict[str, InputKey], Field(min_length=1)]
+InputFields = TypeAliasType("InputFields", Annotated[dict[str, InputKey], Field(min_length=1)])
+"""Input fields by name."""
 
 _INPUT_PATH = re.compile(r"(source|previous|input|unit)[.\[]")
 

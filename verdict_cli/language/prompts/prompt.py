@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
 from pydantic import Discriminator, Tag
+from typing_extensions import TypeAliasType
 
 from verdict_cli.config_model import ConfigModel, Expected, displayed
 from verdict_cli.language.expressions.paths import ExpressionPath, Resolve
@@ -52,11 +53,14 @@ def _expected(given: Any) -> tuple[str, str]:
     return f"expected a prompt, found {displayed(given)}", "write a text, `{file: prompts/judge.md}` or `{jinja: …}`"
 
 
-PromptKey = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[PromptFile, Tag("<file>")] | Annotated[JinjaPrompt, Tag("<jinja>")],
-    Discriminator(_prompt_tag),
-    Expected(_expected),
-]
+PromptKey = TypeAliasType(
+    "PromptKey",
+    Annotated[
+        Annotated[str, Tag("<text>")] | Annotated[PromptFile, Tag("<file>")] | Annotated[JinjaPrompt, Tag("<jinja>")],
+        Discriminator(_prompt_tag),
+        Expected(_expected),
+    ],
+)
 """A prompt in a pipeline: a text, `{file: …}` or `{jinja: …}`."""
 
 
