@@ -7,7 +7,7 @@ declares them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 from pydantic.json_schema import CoreRef, GenerateJsonSchema
 
 from verdict_cli.config_model import ConfigModel, described
+from verdict_cli.language.authoring.custom_units import PACKAGE_UNITS
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.metric_registry import METRICS
 from verdict_cli.language.pipeline_file import PipelineFile
-from verdict_cli.language.registry import Registry
 from verdict_cli.language.scales import IMPLIED_TYPES, SCALES, WRITTEN_RANGE, Scale, named_without_keys
 from verdict_cli.language.steps import STEP_KINDS, CustomStep
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import UnitBase
+from verdict_cli.registry import Registry
 
 if TYPE_CHECKING:
     from pydantic_core import core_schema
@@ -138,14 +139,14 @@ def pipeline_schema() -> dict[str, Any]:
     return _pipeline_schema(tuple(tuple(registry.plugins) for registry in PLUGIN_REGISTRIES))
 
 
-def complete_schema(unit_names: Iterable[str] = ()) -> dict[str, Any]:
-    """The schema of pipeline files with every part that an installed package offers; ``unit_names`` are its unit types."""
+def complete_schema() -> dict[str, Any]:
+    """The schema of pipeline files with every part that an installed package offers."""
     for registry in PLUGIN_REGISTRIES:
         for name in registry.names():
             registry.plugin(name)
     schema = pipeline_schema()
     names = schema["$defs"]["UnitName"]
-    added = {**names, "enum": [*names["enum"], *unit_names]}
+    added = {**names, "enum": [*names["enum"], *PACKAGE_UNITS.names()]}
     return {**schema, "$defs": {**schema["$defs"], "UnitName": added}}
 
 

@@ -87,6 +87,8 @@ def _validator(
 
     schema = orjson.loads((folder("schemas") / "pipeline.schema.json").read_bytes())
     definitions = schema["$defs"]
+    scales = tuple(name for name in scales if name not in definitions["ScaleType"]["enum"])
+    extractors = tuple(name for name in extractors if name not in definitions["ExtractorName"]["enum"])
     definitions["UnitName"]["enum"] += units
     definitions["MetricKey"]["enum"] += metrics
     definitions["ExtractorName"]["enum"] += extractors

@@ -8,7 +8,7 @@ from typing import Any
 
 from verdict_cli.errors import UsageError
 from verdict_cli.language.authoring.unit_step import LLMUnitStep
-from verdict_cli.language.registry import Registry
+from verdict_cli.registry import Registry
 
 
 def _check_unit(_: str, loaded: Any) -> type[LLMUnitStep]:

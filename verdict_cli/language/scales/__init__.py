@@ -14,7 +14,8 @@ from typing_extensions import TypeAliasType
 from verdict_cli.config_model import ConfigModel, Expected, displayed, python_constructor
 from verdict_cli.errors import UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
-from verdict_cli.language.registry import LazyUnion, Registry, subclass_of
+from verdict_cli.language.registry import LazyUnion, subclass_of
+from verdict_cli.registry import Registry
 
 ScaleIssue = tuple[str, str, str]
 """(key, what is wrong, hint) of a scale that makes no sense."""

@@ -16,7 +16,7 @@ from pydantic import Field
 from verdict_cli.config_model import ConfigModel, Seq, Whole
 from verdict_cli.language.examples import Examples
 from verdict_cli.language.extractors import ExtractKey
-from verdict_cli.language.extractors.bound_extractor import EXPLANATION
+from verdict_cli.language.extractors.bound_extractor import EXPLANATION, Thoughts
 from verdict_cli.language.fields.field_keys import FieldTypes, InputFields
 from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, ScaleType
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptKey
@@ -130,6 +130,9 @@ class LLMUnit(UnitBase):
     """Fields of the response besides the unit's own, which follow them."""
     streamed: bool = Field(default=False, alias="stream")
     """Whether the reply is streamed."""
+
+    raw_thoughts: ClassVar[Thoughts] = "keep"
+    """What `raw` does with the thoughts in a reply to a unit of this type."""
 
     def default_scale(self) -> Scale | None:
         """The scale by default; None for a unit that has no field on a scale."""

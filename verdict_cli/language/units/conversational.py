@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from verdict_cli.language.extractors import ExtractKey
+from verdict_cli.language.extractors.bound_extractor import Thoughts
 from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, TranscriptType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit
@@ -24,6 +25,8 @@ class ConversationalUnit(LLMUnit):
     """Who speaks."""
     number: bool = False
     """Numbers the turns by their place in the conversation: `Proponent #1`."""
+
+    raw_thoughts: ClassVar[Thoughts] = "drop"
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
         return {"response": TEXT}
