@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from verdict_cli.python.judge import Judge as Judge
     from verdict_cli.python.judged import Judged as Judged
     from verdict_cli.python.pipeline import Pipeline as Pipeline
+    from verdict_cli.run.load_run import load_run as load_run
 
 _MODULES = {
     "errors": (
@@ -123,6 +124,7 @@ _MODULES = {
     "python.judge": ("Judge",),
     "python.judged": ("Judged",),
     "python.pipeline": ("Pipeline",),
+    "run.load_run": ("load_run",),
 }
 """The public names of each module. Units come from their registry, where packages add their own."""
 

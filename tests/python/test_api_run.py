@@ -29,6 +29,7 @@ from verdict_cli import (
     Rejected,
     ReplyError,
     UsageError,
+    load_run,
 )
 from verdict_cli.cli.app import app
 
@@ -160,6 +161,11 @@ def test_the_directory_of_a_run_is_kept_and_gone_on_with(tmp_path: Path) -> None
     with pytest.raises(JournalError, match="another dataset") as caught:
         jury().run_dataset(ROWS[:1], out=out)
     assert "--" not in caught.value.hint
+
+
+def test_a_kept_run_is_read_as_a_frame(tmp_path: Path) -> None:
+    table = jury().run_dataset(pandas.DataFrame(ROWS), out=tmp_path / "run")
+    pandas.testing.assert_frame_equal(load_run(tmp_path / "run").to_pandas(), table)
 
 
 def test_a_kept_run_has_the_report_and_the_gates_of_verdict_run(tmp_path: Path) -> None:

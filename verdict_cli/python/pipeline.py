@@ -14,6 +14,7 @@ from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike, model
 from verdict_cli.language.authoring.functions import FunctionsByPath
 from verdict_cli.language.authoring.schema import unwrap_views
 from verdict_cli.language.authoring.step import FileStep, Step, chained_steps, check_step, step_documents
+from verdict_cli.language.authoring.unit_step import check_class_names
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.overrides import replace_model
 from verdict_cli.language.document.source_positions import Document, Position, ValueNode
@@ -146,6 +147,7 @@ class Pipeline:
             data = dict(self._document.data)
             document = self._document
         else:
+            check_class_names(self.steps)
             steps = step_documents(self.steps, ("pipeline",), functions)
             data = {"verdict": 1, **self._head, "pipeline": steps}
             document = Document(f"Pipeline({self.name!r})", data, ValueNode(data, Position(0, 0)))

@@ -28,7 +28,11 @@ class View(Mapping[str, Any]):
     def __init__(self, fields: Mapping[str, Any]) -> None:
         object.__setattr__(self, "_fields", fields)
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: Any) -> Any:
+        """The value of a key; a value of a scale may be given as it is or as it is written: `distribution["4"]`."""
+        if name not in self._fields:
+            written = (key for key in self._fields if type(key) is not type(name) and _written(key) == _written(name))
+            name = next(written, name)
         return to_view(self._fields[name])
 
     def __getattribute__(self, name: str) -> Any:
@@ -61,6 +65,10 @@ class View(Mapping[str, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), {name: self._fields[name] for name in self})
+
+
+def _written(key: Any) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)
 
 
 class Schema(View):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import get_annotations
 from itertools import takewhile
@@ -24,7 +24,7 @@ from verdict_cli.language.authoring.functions import (
     source_text,
 )
 from verdict_cli.language.authoring.schema import Schema, field_type_keys
-from verdict_cli.language.authoring.step import Step
+from verdict_cli.language.authoring.step import Block, Layer, Step
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import UnitBase, snake
@@ -58,6 +58,11 @@ class UnitStep(Step):
     @classmethod
     def language_class(cls) -> type[UnitBase]:
         return TYPES[cls.unit_type]
+
+    @property
+    def node_name(self) -> str:
+        """The unit's name, or the one made from its class."""
+        return str(self.name or snake(self.unit_type))
 
     def named(self, name: str) -> Self:
         """The unit under this name."""
@@ -115,6 +120,11 @@ class LLMUnitStep(UnitStep):
     def __init__(self, scale: Any = None, **keys: Unpack[LLMUnitKeys]) -> None:
         super().__init__(scale=scale, **keys)
 
+    @property
+    def node_name(self) -> str:
+        kind = type(self)
+        return super().node_name if not written_above(kind) else str(self.name or snake(self._char or kind.__name__))
+
     def validate(self, response: Any, input: Any) -> Any:  # noqa: A002
         """Refuse a response by raising, or by returning False: the model is called again, then the row fails."""
 
@@ -152,7 +162,7 @@ class LLMUnitStep(UnitStep):
         kind = type(self)
         if not written_above(kind):
             return keys
-        data = {"unit": keys.pop("unit"), "name": self.name or snake(self._char or kind.__name__), **keys}
+        data = {"unit": keys.pop("unit"), "name": self.node_name, **keys}
         if "prompt" not in data and self._prompt is not None:
             data["prompt"] = prompt_key(self._prompt)
         for key, schema in self.schemas().items():
@@ -256,6 +266,23 @@ class UnitClass(Function):
         given = {fields[name].alias or name: getattr(unit, name) for name in fields if name in unit.model_fields_set}
         set_here = vars(self.unit)
         return given | {key: set_here[key] for key in own_keys(self.unit_class) if key in set_here}
+
+
+def check_class_names(steps: Iterable[Step], known: dict[str, type[UnitStep]] | None = None) -> None:
+    """Raise UsageError where two classes, one of which is written in Python, give their units the same name: results and
+    placeholders could not tell them from copies of one unit."""
+    known = {} if known is None else known
+    for step in steps:
+        if isinstance(step, Layer | Block):
+            check_class_names(step.items if isinstance(step, Layer) else step.steps, known)
+        elif isinstance(step, UnitStep):
+            kind, name = type(step), step.node_name
+            other = known.setdefault(name, kind)
+            if other is not kind and (written_above(other) or written_above(kind)):
+                raise UsageError(
+                    f"the classes {other.__qualname__} and {kind.__qualname__} both give units the name {name!r}",
+                    hint="give one of them another `_char`, or one of the units another `name`",
+                )
 
 
 def written_above(kind: type[UnitStep]) -> list[type[Any]]:

@@ -49,10 +49,13 @@ class PairwiseJudgeUnit(LLMUnitStep):
         original: bool = False,
         tie: bool = False,
         positions: Literal["given", "both"] = "given",
+        labels: Sequence[str] | None = None,
         **keys: Unpack[LLMUnitKeys],
     ) -> None:
         asked = None if positions == "given" else positions
-        UnitStep.__init__(self, options=options, original=original or None, tie=tie or None, positions=asked, **keys)
+        UnitStep.__init__(
+            self, options=options, original=original or None, tie=tie or None, positions=asked, labels=labels, **keys
+        )
 
 
 class BestOfKJudgeUnit(LLMUnitStep):
