@@ -247,7 +247,7 @@ def test_replies_are_shared_between_runs_where_that_is_asked_for(
 
 
 def test_run_dataset_without_pandas_says_so_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("verdict_cli.python.dataset_run.find_spec", lambda name: None)
+    monkeypatch.setattr("verdict_cli.run.load_run.find_spec", lambda name: None)
     with pytest.raises(UsageError, match="pandas is not installed") as told:
         (Pipeline("p", model="baseline/lexical") >> JudgeUnit().prompt("{source.a}")).run_dataset("gone.csv")
     assert ".[pandas]" in told.value.hint
