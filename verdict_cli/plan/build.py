@@ -132,6 +132,7 @@ class _Build:
         nodes, groups, conditions = row_steps.finish(nodes)
         nodes = judge_digest(valid, nodes)
         check_calibrations(valid, nodes)
+        self.problems += self.names.schema_problems()
         self._raise()
         self._warn_unused(nodes, instances)
         self._warn_same_prompts(nodes, valid)

@@ -132,7 +132,7 @@ class Session:
             return self._finished_result()
         job, stop = self._job(store), stop or Stop()
         if self.options.engine == "ray":
-            from verdict_cli.run.ray.ray_engine import run_on_ray
+            from verdict_cli.run.ray.ray_parts import run_on_ray
 
             return self._result(run_on_ray(job, stop, show, address=self.options.ray_address))
         return self._result(run_locally(job, stop, show))
