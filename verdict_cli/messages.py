@@ -76,7 +76,8 @@ class Usage(Struct, frozen=True):
     """Tokens that one call was charged for.
 
     Of the prompt's, ``cached_tokens`` were read from the provider's cache and ``cache_write_tokens`` written to it; of the
-    completion's, ``reasoning_tokens`` are the model's thinking.
+    completion's, ``reasoning_tokens`` are the model's thinking. ``note`` says how numbers of the server that contradict
+    each other were read.
     """
 
     prompt_tokens: int = 0
@@ -84,11 +85,12 @@ class Usage(Struct, frozen=True):
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
+    note: str = ""
 
     def plus(self, other: Usage) -> Usage:
         """The sum of two usages."""
-        pairs = zip(astuple(self), astuple(other), strict=True)
-        return Usage(*[one + two for one, two in pairs])
+        pairs = zip(astuple(self)[:-1], astuple(other)[:-1], strict=True)
+        return Usage(*[ours + theirs for ours, theirs in pairs])
 
 
 class Request(Struct, frozen=True):

@@ -12,6 +12,7 @@ from pydantic import Discriminator, Tag
 
 from verdict_cli.config_model import ConfigModel
 from verdict_cli.language.expressions.paths import ExpressionPath, Resolve
+from verdict_cli.language.extractors.answer_text import requested_tags
 from verdict_cli.language.prompts.delimit import append_data_notice, boundary, row_content, wrap_in_tags
 from verdict_cli.language.prompts.placeholders import (
     PLACEHOLDER_ROOTS,
@@ -88,6 +89,10 @@ class CompiledPrompt(Protocol):
     def bare(self) -> tuple[tuple[str, str], ...]: ...
 
     @property
+    def tags(self) -> frozenset[str]:
+        """The names of tags for thoughts that the prompt asks for."""
+
+    @property
     def tested(self) -> tuple[ExpressionPath, ...]:
         """The paths of which the prompt tests whether they are defined."""
 
@@ -112,6 +117,7 @@ class PlaceholderPrompt:
     slots: tuple[Slot, ...]
     delimited: bool = False
     bare: tuple[tuple[str, str], ...] = ()
+    tags: frozenset[str] = frozenset()
     columns: tuple[str, ...] | None = ()
     cuts: tuple[Cut, ...] = ()
     plain: tuple[_PlainSection, ...] = field(init=False, compare=False)
@@ -250,4 +256,4 @@ def compile_prompt(
         (role, parse_placeholders(body, resolve, problem, delimit, roots)) for role, body in split_sections(text)
     )
     slots = tuple(part for _, parts in sections for part in parts if isinstance(part, Slot))
-    return PlaceholderPrompt(sections, slots, delimit, bare_names(text, roots))
+    return PlaceholderPrompt(sections, slots, delimit, bare_names(text, roots), requested_tags(text))
