@@ -16,7 +16,7 @@ from verdict_cli.cli.extensions import NO_EXTRAS
 from verdict_cli.cli.gate import Undecided
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import BatchFallback, BatchFlag, Config, Detach, IntervalLevel, Sign, Yes
-from verdict_cli.errors import UsageError
+from verdict_cli.errors import UsageError, both
 
 if TYPE_CHECKING:
     from verdict_cli.report.report import Report
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from verdict_cli.run.observer import RunObserver
     from verdict_cli.run.session import Session
     from verdict_cli.stats.gates import Inconclusive
+    from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 
 
 class Engine(StrEnum):
@@ -187,16 +188,20 @@ def judged_dataset(
 
     key = None if sign is None else signing_key(sign)
     plan = how.plan(config)
-    recording = how.recording(plan)
     stop = Stop()
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
-        dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
-        limit, sample, seed = how.limit, how.sample, how.seed
-        facts = None
-        if not (how.fresh or observer):
-            directory = None if out is None else path_of(str(out))
-            facts = checked_earlier(directory, plan, dataset, limit=limit, sample=sample, seed=seed)
-        facts = facts or check_data(plan, dataset, limit=limit, sample=sample, seed=seed, traced=observer is not None)
+        directory = None if out is None else path_of(str(out))
+
+        def checked() -> tuple[Dataset, DatasetFacts]:
+            dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
+            limit, sample, seed = how.limit, how.sample, how.seed
+            facts = None
+            if not (how.fresh or observer):
+                facts = checked_earlier(directory, plan, dataset, limit=limit, sample=sample, seed=seed)
+            is_traced = observer is not None
+            return dataset, facts or check_data(plan, dataset, limit=limit, sample=sample, seed=seed, traced=is_traced)
+
+        recording, (dataset, facts) = both(partial(how.recording, plan), checked)
         options = how.run_options(
             plan,
             dataset,

@@ -1,4 +1,4 @@
-"""Circuit breaker: stop the run when a model's endpoint accepts no connection, or rejects every request alike."""
+"""Circuit breaker: stop the run when a model's endpoint accepts no connection, or fails every request for one reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from verdict_cli.messages import Ask, Reply, Request
 from verdict_cli.model import EndpointKey
 
 MAX_REJECTIONS = 20
-"""Consecutive rejections with the same message, from a model that has never replied, that stop a run."""
+"""Consecutive failures for the same reason, of a model that has never replied, that stop a run."""
 FIRST_FAILURES = 3
 """Failed connections, with none that succeeded, after which a call without attempts left stops the run."""
 LATER_FAILURES = 50
@@ -31,8 +31,8 @@ class _Health:
     """Consecutive failed connections."""
     failing_since: float = 0.0
     rejections: int = 0
-    """Consecutive rejections with the same ``message``."""
-    message: str = ""
+    """Consecutive failures for the same ``reason``, other than failed connections."""
+    reason: str = ""
 
 
 def circuit_breaker(ask: Ask, is_spared: Callable[[Request], bool], clock: Callable[[], float] = monotonic) -> Ask:
@@ -40,8 +40,8 @@ def circuit_breaker(ask: Ask, is_spared: Callable[[Request], bool], clock: Calla
 
     An endpoint that has never answered is given up when a call has used up its attempts without a connection; one that has
     answered, after ``LATER_FAILURES`` consecutive failed connections over ``LATER_S`` seconds. A model that has never replied
-    is given up at its ``MAX_REJECTIONS``-th consecutive rejection with the same message; until then its rejections are
-    ``passing``: a resumed run retries them.
+    is given up at its ``MAX_REJECTIONS``-th consecutive failure for the same reason: a rejection with the same message, a reply
+    without any text, a body that is not a reply. Until then its rejections are ``passing``: a resumed run retries them.
 
     Rejections because of a row's content (a filter, a prompt that is too long) do not count, nor do cached replies, built-in
     models, recordings, and requests that ``is_spared`` selects, whose failure costs no row.
@@ -60,19 +60,16 @@ def circuit_breaker(ask: Ask, is_spared: Callable[[Request], bool], clock: Calla
         try:
             reply = await ask(request)
         except Retryable as error:
-            if not error.unreachable:
-                health.failures, health.has_answered = 0, health.has_answered or error.status > 0
-            elif not is_spared(request):
-                _count_failure(health, request, error, clock())
+            if error.unreachable:
+                if not is_spared(request):
+                    _count_failure(health, request, error, clock())
+                raise
+            health.failures, health.has_answered = 0, health.has_answered or error.status > 0
+            _count_rejection(health, request, error, counts=not is_spared(request))
             raise
-        except Rejected as error:
+        except (Rejected, ReplyError) as error:
             health.failures, health.has_answered = 0, True
-            if error.failure == "rejected" and not health.has_replied and not is_spared(request):
-                error.passing = True
-                _count_rejection(health, request.model.name, error)
-            raise
-        except ReplyError:
-            health.failures, health.has_answered, health.has_replied = 0, True, True
+            _count_rejection(health, request, error, counts=not is_spared(request))
             raise
         health.has_replied = True
         if not reply.cached:
@@ -102,14 +99,37 @@ def _count_failure(health: _Health, request: Request, error: Retryable, now: flo
     ) from None
 
 
-def _count_rejection(health: _Health, name: str, error: Rejected) -> None:
-    health.rejections = health.rejections + 1 if health.message == error.message else 1
-    health.message = error.message
+def _reason(error: Rejected | Retryable | ReplyError) -> str:
+    """What equal failures have in common; "" for one that does not count."""
+    match error:
+        case Rejected(failure="rejected"):
+            return error.message
+        case ReplyError(failure="empty"):
+            return error.failure  # the messages differ by the length of the reasoning
+        case Retryable(failure="unavailable", status=status) if 200 <= status < 300:
+            return error.message
+    return ""
+
+
+def _count_rejection(
+    health: _Health, request: Request, error: Rejected | Retryable | ReplyError, *, counts: bool
+) -> None:
+    reason = _reason(error)
+    health.has_replied |= not reason and isinstance(error, ReplyError)
+    if not reason or health.has_replied or not counts:
+        return
+    if isinstance(error, Rejected):
+        error.passing = True
+    health.rejections = health.rejections + 1 if health.reason == reason else 1
+    health.reason = reason
     if health.rejections >= MAX_REJECTIONS:
+        what = "rejected" if isinstance(error, Rejected) else "did not answer"
+        words = "with the same message" if reason == error.message else "for the same reason"
         raise Refused(
-            f"model {name} rejected {MAX_REJECTIONS} consecutive requests with the same message and answered none: "
+            f"model {request.model.name} {what} {MAX_REJECTIONS} consecutive requests {words} and answered none: "
             f"{error.message}",
             hint=error.hint or "fix the cause; the resumed run retries these rows",
             kind="rejected",
-            status=error.status,
+            status=0 if isinstance(error, ReplyError) else error.status,
+            reply=error.reply,
         ) from None
