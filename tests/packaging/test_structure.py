@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "verdict_cli"
 
-LONGEST_FILE = 300
+LONGEST_FILE = 800
 # Ceilings that keep the package from growing unnoticed. The design aimed at 280 files and 44,000 lines, before graphs that
 # follow the row, logs of other tools, local models, signing and the compatibility layer were added.
 MOST_FILES = 580

@@ -18,10 +18,10 @@ from verdict_cli.language.package_files import named_config
 from verdict_cli.plan.load_plan import load_plan
 from verdict_cli.run.job import RunOptions
 from verdict_cli.run.preflight import dataset_for, load_recording
-from verdict_cli.run.run_directory import output_errors, replacing
 from verdict_cli.run.session import open_run
 from verdict_cli.stats.measure import Measures, measure
 from verdict_cli.storage.datasets.read import scan
+from verdict_cli.storage.paths import output_errors, replacing
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,9 @@ COMMANDS = {name: text for group in GROUPS.values() for name, text in group.item
 subcommands."""
 
 
+FEATURE_COMMANDS = {"batch": "verdict_cli.features.batches.command"}
+"""The modules of the commands that features bring."""
+
 LISTED_TOGETHER = {
     "explain": (
         ("explain", "units", "schema"),
@@ -120,7 +123,7 @@ class Commands(TyperGroup):
 
 def _command(name: str) -> Any:
     attribute = f"{name}_" if iskeyword(name) else name
-    module = import_module(f"verdict_cli.cli.{attribute}")
+    module = import_module(FEATURE_COMMANDS.get(name, f"verdict_cli.cli.{attribute}"))
     command_app = getattr(module, "app", None)
     if command_app is None:
         command_app = typer.Typer(add_completion=False, rich_markup_mode=None)

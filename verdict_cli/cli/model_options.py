@@ -7,11 +7,13 @@ parameter into separate options for typer.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
 
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.options import (
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from verdict_cli.llm.providers.recording import Recording
     from verdict_cli.plan.build import Built
     from verdict_cli.plan.node import Plan
+    from verdict_cli.run.hooks import RunHooks
     from verdict_cli.run.job import RunOptions
     from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 
@@ -159,13 +162,50 @@ class RowOptions(ModelOptions):
         )
 
 
+class HookOptions(dict[str, "RunHooks"]):
+    """The options of features that take part in a run, by the features' names. A command takes them as one parameter."""
+
+
+def _hook_parameters() -> Iterator[tuple[inspect.Parameter, str, str]]:
+    """Each option of a feature, with the feature's name and that of its field."""
+    from verdict_cli.run.hooks import hook_classes
+
+    for feature, hooks in hook_classes().items():
+        types = get_type_hints(hooks)
+        for field in fields(hooks):  # type: ignore[arg-type]  # each of them is a dataclass
+            if not field.metadata:
+                continue
+            option = typer.Option(
+                field.metadata["flag"], metavar=field.metadata["metavar"], help=field.metadata["help"]
+            )
+            parameter = inspect.Parameter(
+                f"{feature}_{field.name}",
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=Annotated[types[field.name], option],
+            )
+            yield parameter, feature, field.name
+
+
+def _chosen_hooks(values: dict[str, Any]) -> HookOptions:
+    """The hooks with the options that are taken from ``values``."""
+    from verdict_cli.run.hooks import hook_classes
+
+    chosen: dict[str, dict[str, Any]] = {}
+    for parameter, feature, name in _hook_parameters():
+        chosen.setdefault(feature, {})[name] = values.pop(parameter.name)
+    return HookOptions({feature: hook_classes()[feature](**options) for feature, options in chosen.items()})
+
+
 def flatten_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Return the command with each parameter of an options class replaced by the fields of that class, for typer."""
     hints = get_type_hints(command, include_extras=True)
     groups = {name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)}
     flattened: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
-        if name in groups:
+        if hints.get(name) is HookOptions:
+            flattened += [option for option, _, _ in _hook_parameters()]
+        elif name in groups:
             types = get_type_hints(groups[name], include_extras=True)
             flattened += [
                 inspect.Parameter(
@@ -178,10 +218,11 @@ def flatten_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def flat_command(**values: Any) -> Any:
-        options = {
+        options: dict[str, Any] = {
             name: kind(**{field.name: values.pop(field.name) for field in fields(kind)})
             for name, kind in groups.items()
         }
+        options |= {name: _chosen_hooks(values) for name, kind in hints.items() if kind is HookOptions}
         return command(**values, **options)
 
     del flat_command.__wrapped__

@@ -12,10 +12,11 @@ from verdict_cli.errors import DataError
 from verdict_cli.language.package_files import datasets, file_or_named
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.preflight import dataset_for, preflight
+from verdict_cli.run.stores import open_folder
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 from verdict_cli.storage.datasets.files import find_files
 from verdict_cli.storage.datasets.local_copy import copy_stdin, local_copy_of_url
-from verdict_cli.storage.object_store.folder import is_remote_url, path_of
+from verdict_cli.storage.paths import is_remote_url, path_of
 
 
 def open_dataset(plan: Plan, data: str, spool_to: Path, *, skip_bad_rows: bool = False) -> Dataset:
@@ -30,7 +31,7 @@ def open_dataset(plan: Plan, data: str, spool_to: Path, *, skip_bad_rows: bool =
         with Path(data).open("rb") as pipe:
             files = (copy_stdin(pipe, spool_to),)
     else:
-        files = local_copy_of_url(data, spool_to) if is_remote_url(data) else dataset_files(data)
+        files = local_copy_of_url(data, spool_to, open_folder) if is_remote_url(data) else dataset_files(data)
     return dataset_for(plan, files, skip_bad_rows=skip_bad_rows)
 
 

@@ -11,7 +11,7 @@ import typer
 
 from verdict_cli.cli.console import print_json, print_message
 from verdict_cli.language.json_schema import complete_schema, file_schema
-from verdict_cli.run.run_directory import output_errors
+from verdict_cli.storage.paths import output_errors
 
 
 class SchemaKind(StrEnum):

@@ -219,16 +219,16 @@ def _files(report: Report, context: ReportContext | None) -> Iterator[Section]:
 
 
 SECTIONS: Registry[SectionMaker] = Registry(
-    "verdict_cli.report",
+    "verdict_cli",
     {
         "": _opening,
         "Gates": _gates,
-        "Leaderboards": "leaderboard_section.leaderboard_sections",
-        "Evaluations": "evaluation_section.evaluation_sections",
+        "Leaderboards": "report.leaderboard_section.leaderboard_sections",
+        "Evaluations": "report.evaluation_section.evaluation_sections",
         "Rows": _rows,
         "Position and length": _bias_effects,
         "Cost and time": _unit_costs,
-        "Batches": "batch_section.batch_sections",
+        "Batches": "features.batches.section.batch_sections",
         "Failed rows": _failures,
         "Pipeline": _pipeline,
         "Files": _files,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from verdict_cli.errors import VerdictError
 from verdict_cli.llm.middleware.budget import HaltedError
@@ -15,7 +15,7 @@ from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Output, Row
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.batches.batch_options import BatchOptions
+from verdict_cli.run.hooks import RunHooks, hook_classes
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.result_columns import CALL_COLUMNS, declared_columns, result_columns
 from verdict_cli.run.run_directory import RunDirectory
@@ -52,9 +52,9 @@ class RunOptions:
     fresh: bool = False
     retry_failed: bool = False
     update: bool = False
-    batches: BatchOptions = field(default_factory=BatchOptions)
-    engine: Literal["local", "ray"] = "local"
-    ray_address: str | None = None
+    engine: str = "local"
+    chosen_hooks: Mapping[str, RunHooks] = field(default_factory=dict)
+    """The options of features, by the features' names. Others have their defaults."""
     part_rows: int | None = None
     spans: Spans = field(default_factory=Spans)
     preload: Callable[[], None] = lambda: None
@@ -65,6 +65,16 @@ class RunOptions:
     """What is judged in place of each row of the dataset."""
     rename_unit: Callable[[str], str] | None = None
     """The unit's name in requests. Recordings, the cache and seeded models tell samples of one question apart by it."""
+
+    @cached_property
+    def hooks(self) -> Mapping[str, RunHooks]:
+        """What each feature does in the run, by the features' names."""
+        return {name: self.chosen_hooks.get(name) or hooks() for name, hooks in hook_classes().items()}
+
+    @property
+    def deferring(self) -> RunHooks | None:
+        """The feature that has the run's calls answered later than they are made, if any."""
+        return next((hooks for hooks in self.hooks.values() if hooks.defers(self)), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +173,7 @@ class Halt:
     """Whether a run is to stop, in the running event loop: by `Stop`, or by an error."""
 
     def __init__(self, stop: Stop) -> None:
-        self._stop = stop
+        self.stop = stop
         self.event = stop.bind()
         self.is_set = self.event.is_set
         self.set = self.event.set
@@ -177,7 +187,7 @@ class Halt:
 
     def continue_after_stop(self) -> None:
         """Continue after a request to stop that has ended all waiting: what is done is still to be written."""
-        self._stop.requested = False
+        self.stop.requested = False
         self.event.clear()
 
     async def wait_for(self, tasks: set[asyncio.Task[None]]) -> bool:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from verdict_cli.run.part_mark import MARK, PartMark
-from verdict_cli.run.remote_directory import JOURNAL
-from verdict_cli.run.run_directory import RunDirectory, output_errors
+from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.storage.journal.journal import Journal
+from verdict_cli.storage.journal.journal import JOURNAL, Journal
+from verdict_cli.storage.paths import output_errors
 
 PARTS = "parts"
 PART_TABLES = ("results.parquet", "calls.parquet")

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
 from msgspec.structs import replace
 
-from verdict_cli.errors import UsageError
-from verdict_cli.llm.batches.batch_ledger import LEDGER, BatchLedger
 from verdict_cli.run.checked_data import keep_checked
 from verdict_cli.run.job import RunJob
-from verdict_cli.run.part_layout import PARTS, PartLayout, part_name
+from verdict_cli.run.part_layout import PART_TABLES, PARTS, PartLayout, part_name
 from verdict_cli.run.part_mark import PartMark, RowRange
-from verdict_cli.run.ray.partition import partition_journal, recover_partitions, wait_for_workers
 from verdict_cli.run.row import PINNED_ROW
-from verdict_cli.run.run_directory import RunDirectory, output_errors
-from verdict_cli.run.run_metadata import is_batched, start_run
+from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.run.run_metadata import start_run
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import number_duplicates
 from verdict_cli.storage.journal.journal import Journal
+from verdict_cli.storage.journal.partition import (
+    clear_partitions,
+    merge_partitions,
+    partition_journal,
+    wait_for_workers,
+)
+from verdict_cli.storage.paths import output_errors
 
 _DEALT = "parts.dealt"
 """The folder in which parts get the calls of the run's own journal, before they are complete."""
@@ -36,8 +39,8 @@ async def claim_parts(job: RunJob, root: Journal) -> dict[int, PartMark]:
     """
     layout = PartLayout(job.directory, job.start.part_rows, job.data.rows)
     earlier = None if job.fresh else job.directory.earlier_run(job.plan, job.start, update=job.update)[0]
-    if earlier is not None and (not is_batched(job) or _made_of(earlier) != _made_of(job.start)):
-        check_in_flight(job.directory, part_ledgers(job.directory))
+    if earlier is not None:
+        check_claimed(job, same=_made_of(earlier) == _made_of(job.start))
     if earlier is None or earlier.part_rows != layout.size:
         await recover_partitions(job, root, of_parts=earlier is not None and earlier.part_rows > 0)
     elif _made_of(earlier) != _made_of(job.start):
@@ -58,20 +61,18 @@ async def claim_parts(job: RunJob, root: Journal) -> dict[int, PartMark]:
     return marks
 
 
-def part_ledgers(directory: RunDirectory) -> list[BatchLedger]:
-    """The batches of each part that has sent some."""
-    directory.fetch(name for name in directory.stored(PARTS) if name.endswith(f"/{LEDGER}"))
-    return [BatchLedger.read(path.parent) for path in sorted((directory.path / PARTS).glob(f"*/{LEDGER}"))]
+async def recover_partitions(job: RunJob, journal: Journal, *, of_parts: bool = False) -> None:
+    """Merge the partitions, or the parts, that an earlier run left behind, and remove them."""
+    run = job.directory
+    if not job.fresh:
+        await merge_partitions(run.path, run.store_folder, journal, of_parts=of_parts)
+    clear_partitions(run.path, run.store_folder, PART_TABLES)
 
 
-def check_in_flight(directory: RunDirectory, ledgers: Iterable[BatchLedger]) -> None:
-    """UsageError where batches of the run are in flight: their requests would be sent a second time."""
-    flying = [batch for ledger in ledgers for batch in ledger.in_flight]
-    if flying:
-        raise UsageError(
-            f"{directory.display_name} has {len(flying):,} batch{'' if len(flying) == 1 else 'es'} in flight",
-            hint="collect them by the command that sent them; or `verdict batch cancel RUN`, then `verdict batch fetch RUN`",
-        )
+def check_claimed(job: RunJob, *, same: bool) -> None:
+    """UsageError where a feature does not let this run take over the earlier one of its directory."""
+    for hooks in job.hooks.values():
+        hooks.check_claimed(job, same=same)
 
 
 def _made_of(facts: RunFacts) -> tuple[str, str]:

@@ -7,37 +7,38 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Self
 
-from verdict_cli.llm.batches.batch_ledger import LEDGER, BatchLedger
 from verdict_cli.messages import Row
 from verdict_cli.run.event_loop import loop_factory
-from verdict_cli.run.job import Partition, RunJob, Stop
+from verdict_cli.run.job import Partition, RunJob, RunOptions, Stop
 from verdict_cli.run.local import LocalRunner, with_client
 from verdict_cli.run.model_client import ModelClient
-from verdict_cli.run.part_update import check_in_flight, claim_parts
+from verdict_cli.run.part_update import check_claimed, claim_parts, recover_partitions
 from verdict_cli.run.progress import Progress, RunStats
-from verdict_cli.run.ray.partition import recover_partitions
 from verdict_cli.run.row_writer import RunTables
-from verdict_cli.run.run_metadata import RowDigest, changed_dataset, finish_run, is_batched, start_run
+from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.run.run_metadata import RowDigest, changed_dataset, finish_run, start_run
 from verdict_cli.run.run_parts import RunParts
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import number_duplicates
 
 
-def run_locally(job: RunJob, stop: Stop, show: Callable[[Progress], None]) -> RunFacts:
-    """Run the job and return its facts; `status` is `finished` or `interrupted`.
+class LocalEngine:
+    """Judges rows in this process."""
 
-    The tables hold what is done whatever stopped the run, unless the disk refuses. Raises what stops a run: Refused,
-    BudgetError, PinnedError, OutputError, DataError, JournalError.
-    """
-    with job.spans.run(job.start.name) as ended, asyncio.Runner(loop_factory=loop_factory()) as runner:
-        facts = runner.run(with_client(job, lambda client: run_within(job, stop, show, client)))
-        ended(facts)
-        return facts
+    def check(self, options: RunOptions, directory: RunDirectory) -> None:
+        """As `Engine.check`: this engine makes any run."""
+
+    def run(self, job: RunJob, stop: Stop, show: Callable[[Progress], None]) -> RunFacts:
+        """As `Engine.run`."""
+        with job.spans.run(job.start.name) as ended, asyncio.Runner(loop_factory=loop_factory()) as runner:
+            facts = runner.run(with_client(job, lambda client: run_within(job, stop, show, client)))
+            ended(facts)
+            return facts
 
 
 async def run_within(job: RunJob, stop: Stop, show: Callable[[Progress], None], client: ModelClient) -> RunFacts:
-    """As `run_locally`, in the running event loop and with a client whose limits and budget others share."""
+    """As `LocalEngine.run`, in the running event loop and with a client whose limits and budget others share."""
     run = (PartedRun if job.start.part_rows else FullRun).of(job, stop, show, client)
     await run.go()
     if run.halt.error is not None:
@@ -66,9 +67,8 @@ class FullRun(LocalRunner):
         """Write the run's facts into its directory. JournalError when it belongs to another run."""
         directory = self.job.directory
         earlier = None if self.job.fresh else directory.facts()
-        if earlier is not None and not (self.job.recording or is_batched(self.job)):
-            directory.fetch(name for name in directory.stored(LEDGER) if name == LEDGER)
-            check_in_flight(directory, [BatchLedger.read(directory.path)])
+        if earlier is not None:
+            check_claimed(self.job, same=True)
         start_run(self.job)
         await recover_partitions(self.job, self.root, of_parts=earlier is not None and earlier.part_rows > 0)
 
@@ -76,8 +76,10 @@ class FullRun(LocalRunner):
         """Write `run.json`."""
         if self.complete and (error := changed_dataset(self.job, self.same_rows)):
             self.halt.fail(error)
-        waves = None if self.batched is None else self.batched.outcome
-        self.facts = finish_run(self.job, self.counted, complete=self.complete, waves=waves)
+        add_facts = None if self.deferred is None else self.deferred.facts
+        self.facts = finish_run(
+            self.job, self.counted, complete=self.complete, waiting=self.waiting, add_facts=add_facts
+        )
 
     def same_rows(self) -> bool:
         """Whether the dataset's rows are as they were judged."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,24 +12,24 @@ from typing import IO
 
 from verdict_cli.errors import DataError, OutputError, Problem
 from verdict_cli.storage.datasets.files import ENDINGS, format_of
-from verdict_cli.storage.object_store.folder import RemoteFolder
+from verdict_cli.storage.stores import StoreFolder
 
 
-def local_copy_of_url(url: str, directory: Path) -> tuple[Path, ...]:
+def local_copy_of_url(url: str, directory: Path, open_folder: Callable[[str], StoreFolder]) -> tuple[Path, ...]:
     """Copy what the URL names to ``directory``: a file, the files of a folder (not below it), or those whose names match a
-    pattern in the URL's last part. Files that were copied before are not copied again.
+    pattern in the URL's last part. Files that were copied before are not copied again. ``open_folder`` gives the folder at a URL.
 
     Sorted by name. Raises DataError if no file matches, OutputError if the store cannot be reached.
     """
     parent, _, last = url.rstrip("/").rpartition("/")
     if glob.has_magic(last):
-        folder, pattern = RemoteFolder.at(parent), last
+        folder, pattern = open_folder(parent), last
         available = folder.names()
     else:
-        folder, pattern = RemoteFolder.at(url), "*"
+        folder, pattern = open_folder(url), "*"
         available = folder.names()
         if not available or available == [""]:
-            folder = RemoteFolder.at(parent)
+            folder = open_folder(parent)
             available = folder.names(last)
             pattern = last
     names = [name for name in available if "/" not in name and fnmatchcase(name, pattern) and format_of(Path(name))]
@@ -41,7 +42,7 @@ def local_copy_of_url(url: str, directory: Path) -> tuple[Path, ...]:
         if not copy.exists():
             copy.parent.mkdir(parents=True, exist_ok=True)
             part = copy.with_name(f"{name}.part")
-            folder.fetch(name, part)
+            folder.get(name, part)
             part.replace(copy)
         copies.append(copy)
     return tuple(copies)
