@@ -16,7 +16,7 @@ from verdict_cli.errors import DataError
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.run.job import RunJob
-from verdict_cli.run.part_layout import PARTS
+from verdict_cli.run.parts import PARTS
 from verdict_cli.run.stores import open_folder
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
 from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps

@@ -26,6 +26,11 @@ class PartTables:
     results: ParquetTable
     calls: ParquetTable
 
+    @property
+    def both(self) -> tuple[ParquetTable, ParquetTable]:
+        """The tables."""
+        return self.results, self.calls
+
     def add_call(self, call: Call) -> None:
         """Count and write a call that belongs to no row's result."""
         self.stats.count(call)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,16 +11,14 @@ from pathlib import Path
 from verdict_cli import __version__
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.providers.recorded_calls import recorded_file
-from verdict_cli.messages import Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.job import RunJob, RunOptions
-from verdict_cli.run.part_layout import rows_a_part
+from verdict_cli.run.parts import rows_a_part
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
 from verdict_cli.storage.datasets.parquet import table_files
-from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.paths import is_remote_url, path_of
 
 AddFacts = Callable[[RunFacts], RunFacts]
@@ -56,30 +54,6 @@ def finish_run(
     job.directory.deliver(*(path.name for path in (job.directory.results, job.directory.calls) if path.is_file()))
     job.directory.write_facts(facts)
     return facts
-
-
-class RowDigest:
-    """The rows that it passes on, and a digest of their contents."""
-
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self._rows = rows
-        self._digest = hashlib.blake2b(digest_size=16)
-
-    def __iter__(self) -> Iterator[Row]:
-        for row in self._rows:
-            self._digest.update(row.key.encode())
-            yield row
-
-    def value(self) -> bytes:
-        """The digest of the rows passed on so far."""
-        return self._digest.digest()
-
-    def holds(self, job: RunJob) -> bool:
-        """Whether the rows passed on are those that the dataset has now."""
-        now = RowDigest(stream_rows(job.dataset, job.data.selection))
-        for _ in now:
-            pass
-        return now.value() == self.value()
 
 
 def changed_dataset(job: RunJob, same_rows: Callable[[], bool] | None = None) -> DataError | None:

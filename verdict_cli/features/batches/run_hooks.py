@@ -20,7 +20,7 @@ from verdict_cli.run.estimate import Line
 from verdict_cli.run.hooks import DeferredCalls, OtherEstimate, RunHooks, run_option
 from verdict_cli.run.job import Halt, RunJob, RunOptions
 from verdict_cli.run.model_client import ModelClient
-from verdict_cli.run.part_layout import PARTS, ROWS_A_PART
+from verdict_cli.run.parts import PARTS, ROWS_A_PART
 from verdict_cli.run.preflight import models_in_use, models_of
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts

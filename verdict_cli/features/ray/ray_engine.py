@@ -22,14 +22,19 @@ from verdict_cli.messages import Output, Row
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.job import GRACE_S, Partition, PartitionResult, RunJob, RunOptions, Stop, join_partitions
 from verdict_cli.run.local import TICK_S
-from verdict_cli.run.part_layout import PART_TABLES, PARTS, PartLayout, part_name
-from verdict_cli.run.part_mark import PartMark, RowRange
-from verdict_cli.run.part_tables import PartColumns, finish_part, publish_parts, widest_columns
-from verdict_cli.run.part_update import claim_parts, recover_partitions
+from verdict_cli.run.open_parts import (
+    PartColumns,
+    finish_part,
+    hold_same_rows,
+    publish_parts,
+    unfinished_parts,
+    widest_columns,
+)
+from verdict_cli.run.parts import PART_TABLES, PARTS, PartLayout, PartMark, RowRange, part_name
 from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.run_metadata import changed_dataset, finish_run, start_run
-from verdict_cli.run.run_parts import hold_same_rows, unfinished_parts
+from verdict_cli.run.whole_run import claim_parts, recover_partitions
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import number_duplicates
@@ -313,6 +318,7 @@ class RayPartsRun(RayRun):
             mark.counts.add_to(self.stats)
         self.stats.kept = self.stats.done
         self.columns: dict[int, PartColumns] = {number: mark.columns for number, mark in self.marks.items()}
+        self.digests = {number: mark.rows_digest for number, mark in self.marks.items()}
         self.unfinished: list[int] = []
         self.of_pinned: PartitionResult | None = None
 
@@ -362,7 +368,9 @@ class RayPartsRun(RayRun):
             return
         if self.job.directory.remote:
             self.layout.open_journal(number, {}).close()  # which fetches it from the store, to vouch for it
-        finish_part(self.job, self.layout, number, self.ranges.pop(number), stats, columns)
+        rows = self.ranges.pop(number)
+        self.digests[number] = rows.digest
+        finish_part(self.job, self.layout, number, rows, stats, columns)
         self.layout.remove_strays(number)
 
     def _join(self, first: Path, second: Path, columns: PartColumns) -> None:
@@ -381,7 +389,7 @@ class RayPartsRun(RayRun):
         job = self.job
         publish_parts(job, self.layout, self.columns, self.unfinished)
         if self.complete:
-            self.error = changed_dataset(job, lambda: hold_same_rows(job, self.layout))
+            self.error = changed_dataset(job, lambda: hold_same_rows(job, self.layout, self.digests))
         deferring = job.deferring
         return finish_run(
             job,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
@@ -12,17 +12,21 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, VerdictError
 from verdict_cli.messages import Call, Row
+from verdict_cli.run.digests import file_digest
 from verdict_cli.run.job import RunJob, open_tables
-from verdict_cli.run.part_layout import PART_TABLES, PartLayout
-from verdict_cli.run.part_mark import PartMark, RowRange
-from verdict_cli.run.part_tables import PartColumns, finish_part, publish_parts
+from verdict_cli.run.parts import PART_TABLES, Columns, PartCounts, PartLayout, PartMark, RowRange
 from verdict_cli.run.progress import RunStats
+from verdict_cli.run.result_columns import declared_columns
 from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.run.row_writer import PartTables
+from verdict_cli.run.run_metadata import changed_dataset
+from verdict_cli.storage.datasets.fingerprint import file_stamps
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import DigestIndex, count_sorted, sorted_keys
 from verdict_cli.storage.journal.entry import JournalEntry
-from verdict_cli.storage.journal.journal import Journal
+from verdict_cli.storage.journal.journal import Journal, sync_directory
+from verdict_cli.storage.tables.column_types import ColumnKind, wider
+from verdict_cli.storage.tables.reader import concatenate_tables
 
 
 @dataclass
@@ -31,7 +35,7 @@ class _OpenPart:
 
     number: int
     journal: Journal
-    range: RowRange
+    range: RowRange | None = None
     rows: list[str] = field(default_factory=list)
     tables: PartTables | None = None
     ending: bool = False
@@ -42,7 +46,7 @@ class RunParts:
     """The parts of a run without the finished ones (``kept``). It is the run's journal, and has its tables.
 
     ``root`` is the journal in the run's own directory: it has the calls of the pinned units, and a call that ends when its
-    part has ended.
+    part has ended. If the run has one part, it is that part's, too.
     """
 
     def __init__(self, job: RunJob, root: Journal, marks: Mapping[int, PartMark]) -> None:
@@ -55,6 +59,7 @@ class RunParts:
         self._part_of: dict[str, _OpenPart] = {}
         self._ending: asyncio.Future[PartMark] | None = None
         self._failed = False
+        self._digests = {number: mark.rows_digest for number, mark in marks.items()}
         self._columns: dict[int, PartColumns] = {number: mark.columns for number, mark in marks.items()}
         self.kept = RunStats(0)
         for mark in marks.values():
@@ -71,8 +76,9 @@ class RunParts:
             part = self._begin(number)
             part.range = found
             for row in rows:
-                self._part_of[row.key] = part
-                part.rows.append(row.key)
+                if self._layout.size:  # else the root journal has all calls: no row need be looked up
+                    self._part_of[row.key] = part
+                    part.rows.append(row.key)
                 yield place, row if transform is None else transform(row)
                 place += 1
 
@@ -80,9 +86,11 @@ class RunParts:
         """The part, which is opened unless it is open."""
         if number in self._open:
             return self._open[number]
-        journal = self._layout.open_journal(number, self._job.start.nodes)
-        self._job.warn_of_damage(journal.damaged, self._layout.journal(number))
-        part = self._open[number] = _OpenPart(number, journal, RowRange(self._job.dataset))
+        journal = self._root
+        if self._layout.size:
+            journal = self._layout.open_journal(number, self._job.start.nodes)
+            self._job.warn_of_damage(journal.damaged, self._layout.journal(number))
+        part = self._open[number] = _OpenPart(number, journal)
         return part
 
     # the journal
@@ -118,7 +126,8 @@ class RunParts:
 
     def _journals(self) -> list[Journal]:
         """The journals that are open."""
-        return [self._root, *(part.journal for part in self._open.values() if not part.ending)]
+        others = [part.journal for part in self._open.values() if not part.ending and part.journal is not self._root]
+        return [self._root, *others]
 
     # the tables
 
@@ -127,18 +136,21 @@ class RunParts:
         """The tables. Those of unfinished parts are closed at the end, and discarded after an error."""
         with ExitStack() as stack:
             stack.callback(self._discard)
+            if not self._layout.size:  # a run that stops before its first row has empty tables
+                self._begin(0)
+                self._tables(0)
             yield self
             stack.pop_all()
-        for part in self._open.values():
-            if part.tables is not None:
-                part.tables.results.close()
-                part.tables.calls.close()
+        tables = [table for part in self._open.values() if part.tables for table in part.tables.both]
+        for table in tables:
+            table.end()  # all write their last rows at the same time
+        for table in tables:
+            table.close()
 
     def _discard(self) -> None:
         for part in self._open.values():
-            if part.tables is not None:
-                part.tables.results.discard()
-                part.tables.calls.discard()
+            for table in () if part.tables is None else part.tables.both:
+                table.discard()
 
     def at(self, place: int) -> PartTables:
         """The tables of a row, by its number among those that are run."""
@@ -168,8 +180,11 @@ class RunParts:
 
     async def end_before(self, place: int) -> None:
         """Finish the parts whose rows are all before this one, and written."""
-        while not self._failed and (
-            self._ending is not None or (self._first < len(self._left) and self._ends[self._first] <= place)
+        # The only part of a run ends with the run.
+        while (
+            self._layout.size
+            and not self._failed
+            and (self._ending is not None or (self._first < len(self._left) and self._ends[self._first] <= place))
         ):
             if self._ending is None:
                 part = self._open[self._left[self._first]]
@@ -194,9 +209,11 @@ class RunParts:
         tables, part.tables = self._tables(part.number), None
         with ExitStack() as stack:
             stack.callback(part.journal.close)
-            for table in (tables.results, tables.calls):
+            for table in tables.both:
                 stack.enter_context(table)
-        columns = {name: table.columns for name, table in zip(PART_TABLES, (tables.results, tables.calls), strict=True)}
+        assert part.range is not None
+        self._digests[part.number] = part.range.digest
+        columns = {name: table.columns for name, table in zip(PART_TABLES, tables.both, strict=True)}
         return finish_part(self._job, self._layout, part.number, part.range, tables.stats, columns)
 
     # the outcome
@@ -210,14 +227,18 @@ class RunParts:
 
     def publish(self) -> None:
         """Give the parts' tables the same columns, and move them to where readers look for them."""
+        if not self._layout.size:
+            return
         written = {number: part.tables for number, part in self._open.items() if part.tables}
         for number, tables in written.items():
-            self._columns[number] = dict(zip(PART_TABLES, (tables.results.columns, tables.calls.columns), strict=True))
+            self._columns[number] = dict(zip(PART_TABLES, (table.columns for table in tables.both), strict=True))
         publish_parts(self._job, self._layout, self._columns, written)
 
     def hold_same_rows(self) -> bool:
-        """Whether the dataset's rows are those that the marks name."""
-        return hold_same_rows(self._job, self._layout)
+        """Whether the dataset's rows are those that were judged."""
+        if not self._layout.size and (only := self._open[0].range) is not None:
+            self._digests[0] = only.digest
+        return hold_same_rows(self._job, self._layout, self._digests)
 
 
 def unfinished_parts(
@@ -247,17 +268,106 @@ def unfinished_parts(
             yield number, found, numbered(number, found)
 
 
-def hold_same_rows(job: RunJob, layout: PartLayout) -> bool:
-    """Whether the dataset's rows are those that the marks of all parts name."""
+def hold_same_rows(job: RunJob, layout: PartLayout, digests: Mapping[int, str]) -> bool:
+    """Whether the dataset's rows are as they were: ``digests`` has that of the rows of each part."""
     rows = stream_rows(job.dataset, job.data.selection)
     try:
         for number in range(layout.count):
             now = RowRange(job.dataset)
             for row in islice(rows, len(layout.span(number))):
                 now.add(row)
-            mark = PartMark.read(layout.mark(number))
-            if mark is None or mark.rows_digest != now.digest:
+            if digests.get(number) != now.digest:
                 return False
     except DataError:
         return False
     return True
+
+
+PartColumns = Mapping[str, Columns]
+"""The columns of a part's tables, by the tables' names."""
+
+
+def finish_part(
+    job: RunJob, layout: PartLayout, number: int, rows: RowRange, stats: RunStats, columns: PartColumns
+) -> PartMark:
+    """Write the mark of a part, whose files are closed. DataError where the dataset was rewritten meanwhile, OutputError
+    when the disk or the store refuses."""
+    if file_stamps(job.dataset) != job.data.stamps and (error := changed_dataset(job)):
+        raise error
+    span = layout.span(number)
+    stats.rows = len(span)
+    mark = PartMark(
+        span.start,
+        PartCounts.of(stats),
+        job.start.spec_fingerprint,
+        job.start.data_fingerprint,
+        rows.digest,
+        rows.encoded_keys(),
+        {name: dict(columns[name]) for name in PART_TABLES},
+        {},
+    )
+    return seal_part(layout, number, mark)
+
+
+def seal_part(layout: PartLayout, number: int, mark: PartMark) -> PartMark:
+    """Write the mark with the digests of the part's files, once their names are on the disk, or they are in the store."""
+    files = layout.file_names(number)
+    for folder in {path.parent for path in files.values()}:
+        sync_directory(folder)
+    # A journal that is in the store only is as it was when the mark was first written.
+    digests = {name: file_digest(path) for name, path in files.items() if name not in mark.digests or path.exists()}
+    sealed = replace(mark, digests={**mark.digests, **digests})
+    layout.deliver(number)
+    layout.write_mark(number, sealed)
+    return sealed
+
+
+def publish_parts(job: RunJob, layout: PartLayout, parts: Mapping[int, PartColumns], unfinished: Iterable[int]) -> None:
+    """Give the parts' tables the same columns, and move them to where readers look for them.
+
+    ``unfinished`` are the parts whose tables have only the rows that are done.
+    """
+    for number in set(layout.existing()) - parts.keys():
+        layout.reopen(number)  # of an earlier process, which did other rows before it was stopped
+    _unify_tables(job, layout, parts)
+    for number in unfinished:
+        layout.deliver_tables(number)
+    layout.publish()
+
+
+def _unify_tables(job: RunJob, layout: PartLayout, parts: Mapping[int, PartColumns]) -> None:
+    """Rewrite the tables whose columns are narrower than those of all parts: other programs read a folder of tables by the
+    columns of one of them.
+
+    A part's mark is removed meanwhile: if this is interrupted, the part is made again from its journal.
+    """
+    declared = {PART_TABLES[0]: declared_columns(job.plan), PART_TABLES[1]: None}
+    widest = {name: widest_columns(parts[number][name] for number in sorted(parts)) for name in PART_TABLES}
+    for number in sorted(parts):
+        narrow = [name for name in PART_TABLES if _kinds(parts[number][name]) != _kinds(widest[name])]
+        if not narrow:
+            continue
+        mark = PartMark.read(layout.mark(number))
+        layout.fetch_tables(number)
+        layout.remove_mark(number)
+        for name in narrow:
+            path = layout.tables(number)[name]
+            columns: dict[str, ColumnKind] = dict(_kinds(widest[name]))
+            concatenate_tables([path], path, columns, declared[name])
+        if mark is not None:
+            seal_part(layout, number, replace(mark, columns={name: dict(widest[name]) for name in PART_TABLES}))
+
+
+def _kinds(columns: Columns) -> list[tuple[str, ColumnKind]]:
+    return [(name, kind) for name, (kind, _) in columns.items()]
+
+
+def widest_columns(tables: Iterable[Columns]) -> Columns:
+    """The columns of all tables, in the order of their first appearance."""
+    found: dict[str, tuple[ColumnKind, bool]] = {}
+    for columns in tables:
+        for name, (kind, exact) in columns.items():
+            known, known_exact = found.get(name, ("null", True))
+            both = exact and known_exact
+            found[name] = wider(known, kind, exact=both), both
+    return found
