@@ -54,7 +54,7 @@ class RunCommand:
         typer.Option("--inconclusive", help="Whether a gate passes or fails that too few rows leave undecided."),
     ] = Undecided.FAIL
     engine: Annotated[
-        str, typer.Option("--engine", metavar="[local|ray]", help="Judge in this process, or on Ray workers.")
+        str, typer.Option("--engine", metavar="local|ray", help="Judge in this process, or on Ray workers.")
     ] = "local"
     part_rows: Annotated[
         int | None,

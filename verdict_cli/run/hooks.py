@@ -165,6 +165,11 @@ def hook_classes() -> dict[str, type[RunHooks]]:
         try:
             classes[name] = RUN_HOOKS[name]
         except ModuleNotFoundError as error:
-            if error.name is None or not error.name.startswith("verdict_cli.features"):
+            if not is_absent_feature(error):
                 raise
     return classes
+
+
+def is_absent_feature(error: ModuleNotFoundError) -> bool:
+    """Whether a built-in name could not be looked up because its feature was left out."""
+    return error.name is not None and error.name.startswith("verdict_cli.features")

@@ -31,40 +31,59 @@ GRACE_S = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Everything that the caller of a run chooses. `verdict_cli.run.session.open_run` opens a run with it.
+    """Everything that the caller of a run chooses. `verdict_cli.run.session.open_run` opens a run with it."""
 
-    ``config`` and ``source`` name the pipeline and the dataset as the user gave them, for `run.json`. ``out`` is a
-    path or a URL; None is a directory in `runs/` that belongs to this pipeline and dataset. ``recording`` is the
-    content of ``replay`` and answers every call. ``part_rows`` is the number of rows in each part, None: by their number.
-    """
+    # what is judged
 
     plan: Plan
     dataset: Dataset
     data: DatasetFacts
+    """What the check of the dataset has found: its rows, its columns and its fingerprint."""
     config: str = ""
+    """The pipeline as the user named it, for `run.json`."""
     source: str = ""
+    """The dataset as the user named it, for `run.json`."""
+    transform_row: Callable[[Row], Row] | None = None
+    """What is judged in place of each row of the dataset."""
+
+    # its directory, and the run that is there already
+
     out: Path | str | None = None
+    """A path or a URL; None is a directory in `runs/` that belongs to this pipeline and dataset."""
+    fresh: bool = False
+    """Discard the run that is there."""
+    update: bool = False
+    """Resume it although the pipeline or the dataset has changed."""
+    retry_failed: bool = False
+    """Retry the failed calls of its failed rows."""
+    part_rows: int | None = None
+    """The rows in each part of a new run; None: by their number."""
+
+    # its calls
+
     seed: int = 0
     replay: Path | None = None
+    """The recording that answers every call."""
     recording: Recording | None = None
+    """The content of ``replay``."""
     concurrency: int = 64
+    """The most rows and the most calls at a time."""
     budget_usd: float | None = None
-    fresh: bool = False
-    retry_failed: bool = False
-    update: bool = False
+    rename_unit: Callable[[str], str] | None = None
+    """The unit's name in requests. Recordings, the cache and seeded models distinguish samples of one question by it."""
+
+    # how it is executed
+
     engine: str = "local"
+    """The name of an engine of `verdict_cli.run.hooks.ENGINES`."""
     chosen_hooks: Mapping[str, RunHooks] = field(default_factory=dict)
     """The options of features, by the features' names. Others have their defaults."""
-    part_rows: int | None = None
     spans: Spans = field(default_factory=Spans)
+    """Where the run is traced."""
     preload: Callable[[], None] = lambda: None
     """Runs in a thread while the first calls are in flight: imports what the end of the run needs."""
     warn: Callable[[str], None] = lambda _: None
     """Takes what the user is told while the run is executed."""
-    transform_row: Callable[[Row], Row] | None = None
-    """What is judged in place of each row of the dataset."""
-    rename_unit: Callable[[str], str] | None = None
-    """The unit's name in requests. Recordings, the cache and seeded models tell samples of one question apart by it."""
 
     @cached_property
     def hooks(self) -> Mapping[str, RunHooks]:
@@ -79,11 +98,13 @@ class RunOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RunJob(RunOptions):
-    """The options of a run that is executed, with its directory, its facts at the start, and the open reply cache."""
+    """The options of a run that is executed, and what opening it has found."""
 
     directory: RunDirectory
     start: RunFacts
+    """The facts with which it starts: fingerprints, parts, and since when it runs."""
     store: CacheStore | None = None
+    """The cache of replies, which is open."""
 
     def warn_of_damage(self, lines: int, journal: Path) -> None:
         """Warn of lines of a journal that cannot be read."""

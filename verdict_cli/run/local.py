@@ -78,6 +78,7 @@ class LocalRunner:
         self.client = client
         self.stats = RunStats(part.count)
         self.failed: FailedCalls | None = None
+        """With `--retry-failed`: which calls of a row are retried."""
         self.forget: Callable[[Request], None] = lambda _: None
         self.reader: Iterator[tuple[int, Row]] = enumerate(part.rows)
         self.pinned: dict[int, Output | None] = {}
@@ -92,6 +93,7 @@ class LocalRunner:
         self.halt = Halt(self.stop)
         job.warn_of_damage(self.journal.damaged, folder.journal)
         try:
+            # Only now: the journal's lock keeps other processes of this machine out of the folder.
             await self.claim()
             await self._answer_deferred()
             with ExitStack() as stack:
@@ -100,6 +102,7 @@ class LocalRunner:
                 self.writer = RowWriter(self.journal, ResultRows(job.plan), tables, ahead)
                 self.add_call = tables.add_call
                 await self._work(self._middleware())
+                # A stopped run leaves rows that are done behind one that is not; the table has them, too.
                 self.writer.write_rest()
                 for table in self.tables:
                     table.end()
@@ -245,7 +248,7 @@ class LocalRunner:
         )
         ticker = asyncio.create_task(self._tick(self._show_counted))
         writing = asyncio.create_task(self._write())
-        writing.add_done_callback(lambda _: self.halt.set())
+        writing.add_done_callback(lambda _: self.halt.set())  # a disk that refuses stops the rows
         preloading = asyncio.create_task(self._preload())
         try:
             if await self.halt.wait_for({asyncio.create_task(self._pinned(context))}):
@@ -256,6 +259,7 @@ class LocalRunner:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
+            # The writer was cancelled in its pause: rows that were completed since are in no table yet.
             await self.writer.flush()
             self._show_counted()
 
@@ -280,6 +284,7 @@ class LocalRunner:
             self.pinned = context.pinned = dict(self.part.pinned)
             return
         try:
+            # Pinned units run before any row, because every row reads their outputs.
             chosen = context if self.failed is None else await self.failed.context(None, context)
             context.pinned, calls = await run_pinned(self.job.plan, chosen)
             self.pinned = context.pinned

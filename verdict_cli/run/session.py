@@ -16,10 +16,11 @@ from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.providers.recorded_calls import recorded_file
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.event_loop import loop_factory
-from verdict_cli.run.hooks import ENGINES, Engine
+from verdict_cli.run.hooks import ENGINES, Engine, is_absent_feature
 from verdict_cli.run.job import RunJob, RunOptions, Stop
 from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.preflight import models_of
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.run_directory import RunDiff, RunDirectory
 from verdict_cli.run.run_metadata import first_facts, resumed_facts, run_directory
@@ -27,6 +28,8 @@ from verdict_cli.run.whole_run import run_within
 from verdict_cli.run_facts import RunFacts
 
 Show = Callable[[Progress], None]
+MODEL_KEYS = {"batch": "batches"}
+"""Keys of a model that a feature reads."""
 
 
 def open_run(options: RunOptions) -> Session:
@@ -61,7 +64,15 @@ def open_run(options: RunOptions) -> Session:
 
 def engine_of(options: RunOptions) -> Engine:
     """The engine by its name. UsageError where there is none."""
-    engine = ENGINES.get(options.engine)
+    try:
+        engine = ENGINES.get(options.engine)
+    except ModuleNotFoundError as error:
+        if not is_absent_feature(error):
+            raise
+        raise UsageError(
+            f"this verdict is without its feature `{options.engine}`, which has the engine of that name",
+            hint="run it with --engine local, or install verdict with all of its features",
+        ) from None
     if engine is None:
         raise UsageError(f"there is no engine {options.engine!r}", hint=f"engines are {', '.join(ENGINES.names())}")
     return engine()
@@ -69,6 +80,12 @@ def engine_of(options: RunOptions) -> Engine:
 
 def check_hooks(options: RunOptions) -> None:
     """UsageError for options of features with which the run cannot be made."""
+    for key, feature in MODEL_KEYS.items():
+        if feature not in options.hooks and any(getattr(model, key) is not False for model in models_of(options.plan)):
+            raise UsageError(
+                f"`{key}` of a model needs the feature `{feature}`, which this verdict is without",
+                hint=f"remove `{key}`, or install verdict with all of its features",
+            )
     for hooks in options.hooks.values():
         hooks.check(options)
 
@@ -87,17 +104,18 @@ def _check_identifiable(plan: Plan, directory: RunDirectory) -> None:
 
 @dataclass
 class Session:
-    """A run that is open. ``start`` are its facts before it is executed, ``earlier`` those of the run that it resumes.
-
-    ``difference`` is how this run differs from the earlier one, None where both are the same.
-    """
+    """A run that is open."""
 
     options: RunOptions
     directory: RunDirectory
     start: RunFacts
+    """Its facts before it is executed."""
     earlier: RunFacts | None
+    """The facts of the run that it resumes."""
     difference: RunDiff | None
+    """How this run differs from that one; None where both are the same."""
     lock: ExitStack
+    """Keeps other processes out of a directory in a store until the session is closed."""
 
     def __enter__(self) -> Session:
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from verdict_cli.errors import UsageError
 from verdict_cli.language.registry import Registry
+from verdict_cli.run.hooks import is_absent_feature
 from verdict_cli.storage.stores import Store, StoreFolder
 
 ANY = "*"
@@ -18,7 +19,7 @@ def store_of(url: str) -> Store:
     try:
         store = STORES.get(url.partition(":")[0].lower()) or STORES[ANY]
     except ModuleNotFoundError as error:
-        if error.name is None or not error.name.startswith("verdict_cli.features"):
+        if not is_absent_feature(error):
             raise
         raise UsageError(
             f"{url} is in an object store, and this verdict is without its feature `object_store`",

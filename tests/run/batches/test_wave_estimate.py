@@ -26,6 +26,11 @@ from verdict_cli.storage.datasets.read import stream_rows
             "\n- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}', escalate: {when: output.score < 4, to: gpt-4o}}\n",
             2,
         ),
+        (
+            "\n- layer: [{unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}]\n  repeat: 9\n"
+            "  until: {confidence: 0.9, first: 3, batch: 2}\n- {unit: ModePoolUnit, field: score}\n",
+            4,  # three units, then two at a time
+        ),
     ],
 )
 def test_calls_that_wait_for_one_another_are_in_further_waves(bench: BatchBench, steps: str, waves: int) -> None:
