@@ -28,8 +28,8 @@ from verdict_cli.storage.datasets.read import stream_rows
         ),
         (
             "\n- layer: [{unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}]\n  repeat: 9\n"
-            "  until: {confidence: 0.9, first: 3, batch: 2}\n- {unit: ModePoolUnit, field: score}\n",
-            4,  # three units, then two at a time
+            "  until: {confidence: 0.9, batch: 2}\n- {unit: ModePoolUnit, field: score}\n",
+            5,  # two units, then two at a time
         ),
     ],
 )
