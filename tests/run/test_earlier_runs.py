@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 from verdict_cli.errors import JournalError
-from verdict_cli.http.viewer.run_view import RunView
-from verdict_cli.http.viewer.runs import Runs
+from verdict_cli.features.viewer.run_view import RunView
+from verdict_cli.features.viewer.runs import Runs
 from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
 from verdict_cli.run.job import RunOptions

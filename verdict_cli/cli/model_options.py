@@ -7,15 +7,14 @@ parameter into separate options for typer.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
-
-import typer
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from verdict_cli.cli.console import print_error, print_message
+from verdict_cli.cli.extensions import Extension, call_extended
 from verdict_cli.cli.options import (
     AllowCode,
     AllowHost,
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from verdict_cli.llm.providers.recording import Recording
     from verdict_cli.plan.build import Built
     from verdict_cli.plan.node import Plan
-    from verdict_cli.run.hooks import RunHooks
     from verdict_cli.run.job import RunOptions
     from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 
@@ -162,70 +160,53 @@ class RowOptions(ModelOptions):
         )
 
 
-class HookOptions(dict[str, "RunHooks"]):
-    """The options of features that take part in a run, by the features' names. A command takes them as one parameter."""
+EXTRAS = "extras"
+"""The parameter by which a command takes what its extensions add; it is no option."""
 
 
-def _hook_parameters() -> Iterator[tuple[inspect.Parameter, str, str]]:
-    """Each option of a feature, with the feature's name and that of its field."""
-    from verdict_cli.run.hooks import hook_classes
+def flatten_options(
+    command: Callable[..., Any], name: str = "", added: Mapping[str, type[Extension]] | None = None
+) -> Callable[..., Any]:
+    """Return the command with each parameter of an options class replaced by the fields of that class, for typer.
 
-    for feature, hooks in hook_classes().items():
-        types = get_type_hints(hooks)
-        for field in fields(hooks):  # type: ignore[arg-type]  # each of them is a dataclass
-            if not field.metadata:
-                continue
-            option = typer.Option(
-                field.metadata["flag"], metavar=field.metadata["metavar"], help=field.metadata["help"]
-            )
-            parameter = inspect.Parameter(
-                f"{feature}_{field.name}",
-                inspect.Parameter.KEYWORD_ONLY,
-                default=field.default,
-                annotation=Annotated[types[field.name], option],
-            )
-            yield parameter, feature, field.name
-
-
-def _chosen_hooks(values: dict[str, Any]) -> HookOptions:
-    """The hooks with the options that are taken from ``values``."""
-    from verdict_cli.run.hooks import hook_classes
-
-    chosen: dict[str, dict[str, Any]] = {}
-    for parameter, feature, name in _hook_parameters():
-        chosen.setdefault(feature, {})[name] = values.pop(parameter.name)
-    return HookOptions({feature: hook_classes()[feature](**options) for feature, options in chosen.items()})
-
-
-def flatten_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the command with each parameter of an options class replaced by the fields of that class, for typer."""
+    The options of the classes ``added`` follow; the command runs inside of what they do.
+    """
     hints = get_type_hints(command, include_extras=True)
     groups = {name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)}
+    extensions: dict[str, Any] = dict(added or {})
     flattened: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(command).parameters.items():
-        if hints.get(name) is HookOptions:
-            flattened += [option for option, _, _ in _hook_parameters()]
-        elif name in groups:
-            types = get_type_hints(groups[name], include_extras=True)
-            flattened += [
-                inspect.Parameter(
-                    field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name]
-                )
-                for field in fields(groups[name])
-            ]
-        else:
-            flattened.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints.get(name, Any)))
+    for parameter in inspect.signature(command).parameters.values():
+        if parameter.name in groups:
+            flattened += _options(groups[parameter.name])
+        elif parameter.name != EXTRAS:
+            annotation = hints.get(parameter.name, Any)
+            flattened.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=annotation))
+    for extension in extensions.values():
+        flattened += _options(extension)
 
     @wraps(command)
     def flat_command(**values: Any) -> Any:
-        options: dict[str, Any] = {
-            name: kind(**{field.name: values.pop(field.name) for field in fields(kind)})
-            for name, kind in groups.items()
-        }
-        options |= {name: _chosen_hooks(values) for name, kind in hints.items() if kind is HookOptions}
-        return command(**values, **options)
+        options = dict(values)
+
+        def filled(kind: Any) -> Any:
+            return kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+
+        opened = [filled(kind) for kind in extensions.values()]
+        parameters = {group: filled(kind) for group, kind in groups.items()}
+        return call_extended(name, command, {**values, **parameters}, options, opened)
 
     del flat_command.__wrapped__
     flat_command.__signature__ = inspect.Signature(flattened)  # type: ignore[attr-defined]
     flat_command.__annotations__ = {parameter.name: parameter.annotation for parameter in flattened}
     return flat_command
+
+
+def _options(kind: Any) -> list[inspect.Parameter]:
+    """The fields of an options class as parameters."""
+    types = get_type_hints(kind, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name]
+        )
+        for field in fields(kind)
+    ]

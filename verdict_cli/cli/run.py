@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from verdict_cli.cli.console import print_message
 from verdict_cli.cli.gate import Undecided
-from verdict_cli.cli.model_options import HookOptions, RowOptions
-from verdict_cli.cli.options import Config, IntervalLevel, Sign, TraceContent, TraceOption, Untrusted, Yes
+from verdict_cli.cli.model_options import RowOptions
+from verdict_cli.cli.options import Config, IntervalLevel, Sign, TraceContent, TraceOption, Yes
 from verdict_cli.errors import UsageError
+from verdict_cli.run.hooks import RunHooks
 
 if TYPE_CHECKING:
     from verdict_cli.report.report import Report
@@ -67,7 +69,6 @@ class RunCommand:
         ),
     ] = None
     yes: Yes = False
-    untrusted: Untrusted = False
     sign: Sign = None
     level: IntervalLevel = None
 
@@ -92,7 +93,7 @@ def run(
     *,
     how: RowOptions,
     command: RunCommand,
-    hooks: HookOptions,
+    extras: Mapping[str, Any],
 ) -> None:
     """Judge every row of a dataset and report the metrics.
 
@@ -101,8 +102,7 @@ def run(
 
     Example: verdict run xstest xstest_sample --model baseline/lexical
     """
-    if command.untrusted:
-        _confine(config, data, how, out, command)
+    hooks = {name: added for name, added in extras.items() if isinstance(added, RunHooks)}
     report = judged_dataset(config, data, how.with_level(command.level), command, hooks, out=out)
     from verdict_cli.cli.show_report import exit_code, show_report
 
@@ -110,38 +110,12 @@ def run(
     raise typer.Exit(exit_code(report))
 
 
-def _confine(config: Path, data: str, how: RowOptions, out: str | None, command: RunCommand) -> None:
-    """Run the command in a confined process, unless this is that process. Raises UsageError."""
-    from verdict_cli.cli.untrusted import confine
-    from verdict_cli.storage.paths import is_remote_url
-
-    if how.budget is None and how.replay is None:
-        raise UsageError(
-            "--untrusted needs --budget, because the pipeline decides how many calls it makes",
-            hint="give --budget USD, or --replay RECORDING to make no call",
-        )
-    confine(
-        filter(None, (config, data, how.replay)),
-        out=out or "runs",
-        model=how.model,
-        allow_host=how.allow_host,
-        forbidden={
-            "--allow-code": how.allow_code,
-            "--allow-outside": how.allow_outside,
-            f"--engine {command.engine}": command.engine != "local",
-            "--trace": command.trace,
-            "--sign": command.sign,
-            "a URL": is_remote_url(data) or (out is not None and is_remote_url(out)),
-        },
-    )
-
-
 def judged_dataset(
     config: Path,
     data: str,
     how: RowOptions,
     command: RunCommand | None = None,
-    hooks: HookOptions | None = None,
+    hooks: Mapping[str, RunHooks] | None = None,
     *,
     out: Path | str | None = None,
 ) -> Report:

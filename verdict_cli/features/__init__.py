@@ -1,1 +1,1 @@
-"""Features: each folder is one, whole, and enters the core by doors only. The core imports nothing of them."""
+"""Features: each folder is one, whole, and can be deleted. They enter by the doors of `verdict_cli.registry`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from verdict_cli.errors import Problem
+from verdict_cli.errors import Problem, RowError
 from verdict_cli.language.calibrations import Fitted
 from verdict_cli.language.citations import Citations
 from verdict_cli.language.evaluations import Evaluation, Published
@@ -131,6 +131,13 @@ class PoolNode:
     fields: tuple[tuple[str, tuple[Callable[[Any], Any], ...]], ...]
     weights: tuple[float, ...] | None
     rubric: RubricPooling | None = None
+
+
+def pooled_field(output: Mapping[str, Any], name: str) -> Any:
+    """A field to pool. RowError where it is missing: only a row shows the fields of some Python functions."""
+    if name not in output:
+        raise RowError(f"there is no {name!r} to pool, only {', '.join(output) or 'nothing'}", kind="missing-value")
+    return output[name]
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ async def _round(
                 raise
             except Rejected as error:
                 if error.failure == "not-recorded" and last is not None:
-                    raise last from None
+                    return _default(last, spec)
                 calls.append(_failed(request, error))
                 last = error
                 break
@@ -165,7 +165,15 @@ async def _round(
                 )
                 return response, reply
     assert last is not None
-    raise last
+    return _default(last, spec)
+
+
+def _default(last: VerdictError, spec: CallSpec) -> tuple[dict[str, Any], Reply]:
+    """The response that stands in for the last attempt's reply; raises its error where there is none."""
+    if not isinstance(last, ReplyError) or last.default is None:
+        raise last from None
+    spec.accept(last.default)
+    return last.default, last.reply
 
 
 class _UnreadError(Exception):
@@ -190,6 +198,7 @@ def _read(reply: Reply, request: Request, spec: CallSpec) -> dict[str, Any]:
         response = spec.reading.read(reply, request)
         spec.accept(response)
     except ReplyError as error:
+        error.reply = reply
         # A reply that ran into the extractor's own cap was not the value alone; more tokens would not help.
         if cut and error.failure == "unreadable" and not spec.reading.token_cap:
             error = ReplyError(f"the reply was cut off: {error.message}", hint="raise `max_tokens`", kind="cut-off")

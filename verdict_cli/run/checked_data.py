@@ -16,11 +16,11 @@ from verdict_cli.errors import DataError
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.run.job import RunJob
-from verdict_cli.run.parts import PARTS
-from verdict_cli.run.stores import open_folder
+from verdict_cli.run.part_files import PARTS
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
 from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
 from verdict_cli.storage.paths import is_remote_url
+from verdict_cli.storage.stores import open_folder
 
 _FILE = f"{PARTS}/checked.json"
 

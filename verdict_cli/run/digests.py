@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.run.parts import MARK, PART_TABLES, PartMark
+from verdict_cli.run.part_files import MARK, PART_TABLES, PartMark
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.validate_run import facts_of
 from verdict_cli.run_facts import RunFacts

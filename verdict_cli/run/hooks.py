@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from verdict_cli.errors import Problem
-from verdict_cli.language.registry import Registry
 from verdict_cli.messages import Ask, Request
+from verdict_cli.registry import Registry
 from verdict_cli.run_facts import RunFacts
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from verdict_cli.run.progress import PendingCalls, Progress
     from verdict_cli.run.run_directory import RunDirectory
     from verdict_cli.storage.journal.journal import Journal
-
-T = TypeVar("T")
 
 
 class DeferredCalls(Protocol):
@@ -77,8 +74,7 @@ class OtherEstimate:
 class RunHooks:
     """What a feature does at the steps of every run: it overrides what it needs.
 
-    It is a frozen dataclass whose fields are the feature's options. Those that are made by `run_option` are options of
-    `verdict run`.
+    It is a frozen dataclass whose fields are the feature's options.
     """
 
     def check(self, options: RunOptions) -> None:
@@ -125,15 +121,7 @@ class RunHooks:
         return None
 
 
-def run_option(default: T, flag: str, text: str, metavar: str | None = None) -> T:
-    """A field of `RunHooks` that is an option of `verdict run`."""
-    value: T = field(default=default, metadata={"flag": flag, "help": text, "metavar": metavar})
-    return value
-
-
-RUN_HOOKS: Registry[type[RunHooks]] = Registry(
-    "verdict_cli.features", {"batches": "batches.run_hooks.BatchOptions", "ray": "ray.run_hooks.RayOptions"}
-)
+RUN_HOOKS: Registry[type[RunHooks]] = Registry("verdict_cli.run", {}, "verdict_cli.run_hooks")
 
 
 class Engine(Protocol):
@@ -150,26 +138,9 @@ class Engine(Protocol):
         """
 
 
-ENGINES: Registry[type[Engine]] = Registry(
-    "verdict_cli",
-    {"local": "run.whole_run.LocalEngine", "ray": "features.ray.ray_engine.RayEngine"},
-    group="verdict_cli.engines",
-)
+ENGINES: Registry[type[Engine]] = Registry("verdict_cli.run", {"local": "whole_run.LocalEngine"}, "verdict_cli.engines")
 
 
-@lru_cache(maxsize=1)
 def hook_classes() -> dict[str, type[RunHooks]]:
-    """The hooks of the features that are installed, by the features' names."""
-    classes = {}
-    for name in RUN_HOOKS:
-        try:
-            classes[name] = RUN_HOOKS[name]
-        except ModuleNotFoundError as error:
-            if not is_absent_feature(error):
-                raise
-    return classes
-
-
-def is_absent_feature(error: ModuleNotFoundError) -> bool:
-    """Whether a built-in name could not be looked up because its feature was left out."""
-    return error.name is not None and error.name.startswith("verdict_cli.features")
+    """The hooks of features and installed packages, by their names."""
+    return {name: RUN_HOOKS[name] for name in RUN_HOOKS.names()}

@@ -14,7 +14,7 @@ from verdict_cli.errors import DataError, VerdictError
 from verdict_cli.messages import Call, Row
 from verdict_cli.run.digests import file_digest
 from verdict_cli.run.job import RunJob, open_tables
-from verdict_cli.run.parts import PART_TABLES, Columns, PartCounts, PartLayout, PartMark, RowRange
+from verdict_cli.run.part_files import PART_TABLES, Columns, PartCounts, PartLayout, PartMark, RowRange
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.result_columns import declared_columns
 from verdict_cli.run.row import PINNED_ROW

@@ -12,12 +12,11 @@ import orjson
 from verdict_cli.errors import JournalError, OutputError, UsageError
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.plan.resolve import as_yaml
-from verdict_cli.run.stores import store_of
 from verdict_cli.run.validate_run import check_links, facts_of
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.journal.journal import JOURNAL, Journal
 from verdict_cli.storage.paths import output_errors, replacing, was_url
-from verdict_cli.storage.stores import RunStore, StoreFolder
+from verdict_cli.storage.stores import RunStore, StoreFolder, store_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.providers.recorded_calls import recorded_file
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.job import RunJob, RunOptions
-from verdict_cli.run.parts import rows_a_part
+from verdict_cli.run.part_files import rows_a_part
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts

@@ -16,7 +16,7 @@ from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.providers.recorded_calls import recorded_file
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.event_loop import loop_factory
-from verdict_cli.run.hooks import ENGINES, Engine, is_absent_feature
+from verdict_cli.run.hooks import ENGINES, Engine
 from verdict_cli.run.job import RunJob, RunOptions, Stop
 from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.model_client import ModelClient
@@ -64,15 +64,7 @@ def open_run(options: RunOptions) -> Session:
 
 def engine_of(options: RunOptions) -> Engine:
     """The engine by its name. UsageError where there is none."""
-    try:
-        engine = ENGINES.get(options.engine)
-    except ModuleNotFoundError as error:
-        if not is_absent_feature(error):
-            raise
-        raise UsageError(
-            f"this verdict is without its feature `{options.engine}`, which has the engine of that name",
-            hint="run it with --engine local, or install verdict with all of its features",
-        ) from None
+    engine = ENGINES.get(options.engine)
     if engine is None:
         raise UsageError(f"there is no engine {options.engine!r}", hint=f"engines are {', '.join(ENGINES.names())}")
     return engine()

@@ -13,7 +13,7 @@ import orjson
 
 from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.run.digests import changed_in_part, evidence, file_digest
-from verdict_cli.run.parts import MARK
+from verdict_cli.run.part_files import MARK
 from verdict_cli.run.run_directory import SIGNATURE, RunDirectory
 from verdict_cli.run.validate_run import facts_of
 from verdict_cli.run_facts import RunFacts

@@ -20,7 +20,7 @@ from verdict_cli.run.job import Partition, RunJob, RunOptions, Stop
 from verdict_cli.run.local import LocalRunner, with_client
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.open_parts import RunParts
-from verdict_cli.run.parts import PART_TABLES, PARTS, PartLayout, PartMark, RowRange, part_name
+from verdict_cli.run.part_files import PART_TABLES, PARTS, PartLayout, PartMark, RowRange, part_name
 from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.run.row_writer import RunTables

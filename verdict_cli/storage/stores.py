@@ -1,4 +1,4 @@
-"""What the core needs of a store: the folder at a URL, and a run's directory in it with its copy on this machine."""
+"""Stores, by the schemes of their URLs, and what the core needs of one: the folder at a URL, and a run's directory in it with its copy on this machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Protocol
+
+from verdict_cli.errors import UsageError
+from verdict_cli.registry import Registry
 
 
 class StoreFolder(Protocol):
@@ -108,3 +111,25 @@ class Store(Protocol):
 
     def run(self, url: str) -> RunStore:
         """The directory of a run at a URL. UsageError where it cannot be used."""
+
+
+ANY = "*"
+"""The store for the schemes that no other takes."""
+STORES: Registry[type[Store]] = Registry("verdict_cli.storage", {}, "verdict_cli.stores")
+"""Stores by the schemes of their URLs. The core has none."""
+
+
+def store_of(url: str) -> Store:
+    """The store of a URL. UsageError where none is installed that takes it."""
+    store = STORES.get(url.partition(":")[0].lower()) or STORES.get(ANY)
+    if store is None:
+        raise UsageError(
+            f"{url} is in an object store, and this verdict is without its feature `object_store`",
+            hint="give a path, or install verdict with all of its features",
+        )
+    return store()
+
+
+def open_folder(url: str) -> StoreFolder:
+    """The folder at a URL. UsageError where it cannot be used."""
+    return store_of(url).folder(url)

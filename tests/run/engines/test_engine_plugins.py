@@ -15,7 +15,7 @@ from verdict_cli.cli.app import app
 from verdict_cli.errors import UsageError
 from verdict_cli.features.object_store.folder import RemoteFolder
 from verdict_cli.run.hooks import ENGINES
-from verdict_cli.run.stores import STORES
+from verdict_cli.storage.stores import STORES
 
 PACKAGE = '''
 from pathlib import Path

@@ -14,7 +14,7 @@ import pytest
 from verdict_cli.errors import BudgetError, DataError, JournalError, OutputError, Rejected, Retryable, UsageError
 from verdict_cli.messages import Reply, Request
 from verdict_cli.run import open_parts
-from verdict_cli.run.parts import PartLayout, PartMark
+from verdict_cli.run.part_files import PartLayout, PartMark
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import stream_rows

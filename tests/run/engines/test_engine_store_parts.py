@@ -19,7 +19,7 @@ from verdict_cli.features.object_store.folder import RemoteFolder
 from verdict_cli.messages import Reply, Request
 from verdict_cli.run import open_parts
 from verdict_cli.run.job import RunJob
-from verdict_cli.run.parts import PartMark
+from verdict_cli.run.part_files import PartMark
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
 

@@ -23,10 +23,9 @@ from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.llm.model_families import AZURE, family
 from verdict_cli.llm.providers.chat_completions import RequestBodies
 from verdict_cli.llm.providers.endpoint import Endpoint, endpoint
-from verdict_cli.llm.providers.http_errors import error_body, error_detail, error_of
+from verdict_cli.llm.providers.http_errors import Source, response_error
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.protocols import protocol_of
-from verdict_cli.llm.providers.retry_hints import retry_hint
 from verdict_cli.llm.providers.secrets import model_secrets
 from verdict_cli.llm.providers.wire_protocol import ProtocolBodies, WireProtocol
 from verdict_cli.llm.providers.wire_values import loads
@@ -185,7 +184,6 @@ def sibling_url(url: str, tail: str, path: str) -> str:
 CALL_S = 60.0
 TRANSFER_S = 3600.0
 """The longest that a file of some hundred megabytes may take."""
-_ERROR_BYTES = 16 * 2**10
 _CHUNK = 1 << 20
 
 
@@ -276,12 +274,8 @@ class BatchHttp:
         content = b"".join(parts)
         if 200 <= response.status < 300:
             return content
-        detail, code = error_detail(content, self._secrets)
-        hint = retry_hint(ResponseHeaders(response), error_body(content))
-        body = content[:_ERROR_BYTES].decode("utf-8", "replace")
-        raise error_of(
-            response.status, detail, code, model=self._model, url=url.partition("?")[0], retry_after_s=hint, body=body
-        )
+        source = Source(url.partition("?")[0], ResponseHeaders(response), self._secrets)
+        raise response_error(response.status, content, self._model, source)
 
     async def _chunk(self, response: Response) -> bytes | None:
         part = await response.body_reader.read_chunk()

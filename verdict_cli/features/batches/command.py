@@ -10,7 +10,7 @@ import typer
 
 from verdict_cli.cli.console import print_error, print_json, print_report
 from verdict_cli.cli.help_format import HelpCommand
-from verdict_cli.cli.model_options import HookOptions, RowOptions, flatten_options
+from verdict_cli.cli.model_options import RowOptions, flatten_options
 from verdict_cli.cli.options import AsJson, Config, Data, Yes
 
 app = typer.Typer(help="Show, cancel or collect the batches of a run.", rich_markup_mode=None, add_completion=False)
@@ -104,7 +104,7 @@ def batch_export(
     from verdict_cli.cli.show_report import exit_code, show_report
     from verdict_cli.features.batches.run_hooks import BatchOptions
 
-    chosen = HookOptions(batches=BatchOptions(every_model=True, detach=True, export=file))
+    chosen = {"batches": BatchOptions(every_model=True, detach=True, export=file)}
     try:
         report = judged_dataset(config, data, how, RunCommand(yes=yes), chosen, out=out)
     except typer.Exit as ended:

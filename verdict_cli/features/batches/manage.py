@@ -19,7 +19,7 @@ from verdict_cli.features.batches.ledger import LEDGER, LOST, REQUESTS, BatchLed
 from verdict_cli.features.batches.openai_batches import FileBatches
 from verdict_cli.features.batches.submit import Submitter
 from verdict_cli.run.event_loop import loop_factory
-from verdict_cli.run.parts import PARTS
+from verdict_cli.run.part_files import PARTS
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.paths import is_remote_url, path_of
 

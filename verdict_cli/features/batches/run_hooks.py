@@ -17,10 +17,10 @@ from verdict_cli.model import Model
 from verdict_cli.plan.node import Plan
 from verdict_cli.report.formatting import money
 from verdict_cli.run.estimate import Line
-from verdict_cli.run.hooks import DeferredCalls, OtherEstimate, RunHooks, run_option
+from verdict_cli.run.hooks import DeferredCalls, OtherEstimate, RunHooks
 from verdict_cli.run.job import Halt, RunJob, RunOptions
 from verdict_cli.run.model_client import ModelClient
-from verdict_cli.run.parts import PARTS, ROWS_A_PART
+from verdict_cli.run.part_files import PARTS, ROWS_A_PART
 from verdict_cli.run.preflight import models_in_use, models_of
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
@@ -31,18 +31,12 @@ from verdict_cli.storage.journal.journal import Journal
 class BatchOptions(RunHooks):
     """Which calls are sent as batches, and how."""
 
-    every_model: bool = run_option(
-        False, "--batch", "Send all calls through the provider's batch interface, at its batch price."
-    )
-    """Otherwise the calls of models with `batch` are."""
-    fallback: bool = run_option(
-        False, "--batch-fallback", "Send what a batch did not answer as ordinary calls, at their price."
-    )
-    detach: bool = run_option(
-        False,
-        "--detach",
-        "Send the batches that are ready and exit with code 5. The same command collects them and continues.",
-    )
+    every_model: bool = False
+    """Send all calls as batches. Otherwise the calls of models with `batch` are."""
+    fallback: bool = False
+    """Call what a batch did not answer in the ordinary way."""
+    detach: bool = False
+    """Send what is ready, and do not wait."""
     export: Path | None = None
     """The file to which each batch is written in place of sending it."""
 

@@ -30,7 +30,7 @@ from verdict_cli.run.open_parts import (
     unfinished_parts,
     widest_columns,
 )
-from verdict_cli.run.parts import PART_TABLES, PARTS, PartLayout, PartMark, RowRange, part_name
+from verdict_cli.run.part_files import PART_TABLES, PARTS, PartLayout, PartMark, RowRange, part_name
 from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.run_metadata import changed_dataset, finish_run, start_run

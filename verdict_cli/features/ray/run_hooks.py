@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from verdict_cli.errors import UsageError
 from verdict_cli.llm.tracing import Spans
-from verdict_cli.run.hooks import RunHooks, run_option
+from verdict_cli.run.hooks import RunHooks
 from verdict_cli.run.job import RunOptions
 
 
@@ -14,12 +14,8 @@ from verdict_cli.run.job import RunOptions
 class RayOptions(RunHooks):
     """Where Ray is."""
 
-    address: str | None = run_option(
-        None,
-        "--ray-address",
-        "With --engine ray: the cluster, e.g. auto or ray-head:6379. [default: a local Ray]",
-        metavar="ADDRESS",
-    )
+    address: str | None = None
+    """None: one on this machine, which ends with the run."""
 
     def check(self, options: RunOptions) -> None:
         """As `RunHooks.check`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,12 +11,12 @@ from typing import IO
 
 from verdict_cli.errors import DataError, OutputError, Problem
 from verdict_cli.storage.datasets.files import ENDINGS, format_of
-from verdict_cli.storage.stores import StoreFolder
+from verdict_cli.storage.stores import open_folder
 
 
-def local_copy_of_url(url: str, directory: Path, open_folder: Callable[[str], StoreFolder]) -> tuple[Path, ...]:
+def local_copy_of_url(url: str, directory: Path) -> tuple[Path, ...]:
     """Copy what the URL names to ``directory``: a file, the files of a folder (not below it), or those whose names match a
-    pattern in the URL's last part. Files that were copied before are not copied again. ``open_folder`` gives the folder at a URL.
+    pattern in the URL's last part. Files that were copied before are not copied again.
 
     Sorted by name. Raises DataError if no file matches, OutputError if the store cannot be reached.
     """
