@@ -52,6 +52,9 @@ CALL_COLUMNS: dict[str, ColumnKind] = {
     "error": "str",
 }
 
+ADDED_CALL_COLUMNS = frozenset({"usage_note"})
+"""Those that runs of earlier versions lack."""
+
 _REQUEST_COLUMNS = (
     "row",
     "id",
