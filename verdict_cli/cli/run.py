@@ -15,12 +15,13 @@ from verdict_cli.cli.console import print_message
 from verdict_cli.cli.gate import Undecided
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import Config, IntervalLevel, Sign, TraceContent, TraceOption, Yes
-from verdict_cli.errors import UsageError
+from verdict_cli.errors import UsageError, both
 from verdict_cli.run.hooks import RunHooks
 
 if TYPE_CHECKING:
     from verdict_cli.report.report import Report
     from verdict_cli.run.session import Session
+    from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,20 +140,25 @@ def judged_dataset(
     formats = _formats(command.formats)
     key = None if command.sign is None else signing_key(command.sign)
     plan = how.plan(config)
-    recording = how.recording(plan)
     stop = Stop()
     with (
         trace_to_otel(wanted=command.trace, content=command.trace_content) as spans,
         tempfile.TemporaryDirectory(prefix="verdict-") as spool_to,
         stopping(stop),
     ):
-        dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=command.skip_bad_rows)
-        limit, sample, seed = how.limit, how.sample, how.seed
-        facts = None
-        if not (how.fresh or command.trace):
-            directory = None if out is None else path_of(str(out))
-            facts = checked_earlier(directory, plan, dataset, limit=limit, sample=sample, seed=seed)
-        facts = facts or check_data(plan, dataset, limit=limit, sample=sample, seed=seed, traced=command.trace)
+        directory = None if out is None else path_of(str(out))
+
+        def checked() -> tuple[Dataset, DatasetFacts]:
+            dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=command.skip_bad_rows)
+            limit, sample, seed = how.limit, how.sample, how.seed
+            facts = None
+            if not (how.fresh or command.trace):
+                facts = checked_earlier(directory, plan, dataset, limit=limit, sample=sample, seed=seed)
+            return dataset, facts or check_data(
+                plan, dataset, limit=limit, sample=sample, seed=seed, traced=command.trace
+            )
+
+        recording, (dataset, facts) = both(partial(how.recording, plan), checked)
         options = how.run_options(
             plan,
             dataset,
