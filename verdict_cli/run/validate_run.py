@@ -89,8 +89,9 @@ def _check(path: Path, columns: Mapping[str, ColumnKind], added: Set[str] = froz
             raise _not_a_run(path, f"the column {name!r} holds what no run writes there")
 
 
-_OTHER_KINDS = {("float", "int"), ("native", "json"), ("json", "native")}
-"""What is expected, and what fits too: lists and mappings are text where a value has another form."""
+_OTHER_KINDS = {("float", "int"), ("native", "json"), ("json", "native"), ("native", "str")}
+"""What is expected, and what fits too: lists and mappings are text where a value has another form, and so are the log
+probabilities of runs of earlier versions."""
 
 
 def _not_a_run(path: Path, message: str) -> DataError:
