@@ -141,7 +141,7 @@ def killed(folder: Path, rows: int, kills: int, bucket: Any = None) -> Outcome:
         stats = json.load(urlopen(f"{url}/stats", timeout=60))
         start([*command, "--out", "ordinary", "--concurrency", "32"], folder).wait()
     if place is not None:
-        place.fetch_all(place.names(), folder / "batch")
+        place.get_all(place.names(), folder / "batch")
     same = all(table(folder / "batch" / name) == table(folder / "ordinary" / name) for name in ("results", "calls"))
     return Outcome(rows, done, stats, seconds, peak, same, place is not None)
 
@@ -152,7 +152,7 @@ def store() -> Iterator[Any]:
     import fsspec
     from moto.server import ThreadedMotoServer
 
-    from verdict_cli.storage.object_store.folder import RemoteFolder
+    from verdict_cli.features.object_store.folder import RemoteFolder
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)

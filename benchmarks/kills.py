@@ -25,7 +25,7 @@ from time import sleep
 from typing import Any
 from urllib.request import urlopen
 
-from verdict_cli.storage.object_store.folder import RemoteFolder
+from verdict_cli.features.object_store.folder import RemoteFolder
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
@@ -119,7 +119,7 @@ def killed(
         raise SystemExit(f"the undisturbed run ended with {whole.returncode}")
     if store:
         (folder / "killed").mkdir()
-        RemoteFolder.at(f"{store}/killed").fetch("results.parquet", folder / "killed" / "results.parquet")
+        RemoteFolder.at(f"{store}/killed").get("results.parquet", folder / "killed" / "results.parquet")
     return Counts(
         kills=done,
         calls=counted["distinct_bodies"],

@@ -31,13 +31,13 @@ from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.job import RunJob, RunOptions
-from verdict_cli.run.part_update import claim_parts
+from verdict_cli.run.open_parts import RunParts
 from verdict_cli.run.preflight import dataset_for, preflight
 from verdict_cli.run.result_columns import ResultRows
 from verdict_cli.run.row import run_row
 from verdict_cli.run.row_writer import RowWriter
 from verdict_cli.run.run_metadata import first_facts, resumed_facts, run_directory
-from verdict_cli.run.run_parts import RunParts
+from verdict_cli.run.whole_run import claim_parts
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.journal.entry import JournalEntry
 

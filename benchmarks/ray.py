@@ -42,9 +42,9 @@ def timed(folder: Path, out: str, flags: Sequence[str]) -> tuple[float, float]:
 
 async def permits(bundles: int) -> float:
     """Permits a CPU second."""
+    from verdict_cli.features.ray.coordinator import CallOutcome, Coordinator, PermitRequest
     from verdict_cli.messages import Reply
     from verdict_cli.model import Model
-    from verdict_cli.run.ray.coordinator import CallOutcome, Coordinator, PermitRequest
 
     desk, model = Coordinator(64), Model(name="openai/m", api_base="http://127.0.0.1:9/v1")
     await desk.begin("worker", 0)
@@ -86,10 +86,10 @@ def reading(data: Path, count: int) -> tuple[float, float]:
 def journalling(folder: Path, count: int) -> tuple[float, float, float, float]:
     """Lines a CPU second of opening, of dealing and of gathering a journal, and the bytes of a line with one sentence."""
     from verdict_cli.messages import Reply, Row, Usage
-    from verdict_cli.run.ray.partition import merge_partitions, partition_journal
     from verdict_cli.run.run_directory import RunDirectory
     from verdict_cli.storage.journal.entry import JournalEntry
     from verdict_cli.storage.journal.journal import Journal
+    from verdict_cli.storage.journal.partition import merge_partitions, partition_journal
 
     words = '{"thinking": "The answer covers what was asked, though its second half is hard to follow.", "score": 4}'
     rows = [Row(place, place, {}, f"{place * 2654435761:032x}") for place in range(count)]
@@ -109,7 +109,7 @@ def journalling(folder: Path, count: int) -> tuple[float, float, float, float]:
         note.unlink()  # what was dealt is then what the parts have asked
     with Journal.open(folder / "gathered.jsonl", nodes) as whole:
         start = process_time()
-        asyncio.run(merge_partitions(run, whole))
+        asyncio.run(merge_partitions(run.path, None, whole))
         together = process_time() - start
     return count / opened, count / handed, count / together, run.journal.stat().st_size / count
 

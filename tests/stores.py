@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.storage.object_store.folder import RemoteFolder
+from verdict_cli.features.object_store.folder import RemoteFolder
 
 LACKING = [name for name in ("s3fs", "moto", "flask", "flask_cors") if find_spec(name) is None]
 

@@ -13,6 +13,7 @@ VerdictError                 exit
 │  ├─ Retryable              -   rate limited, timeout, unavailable: retried
 │  └─ Rejected               -   this row's request: context too long, content filter
 ├─ BudgetError               3   the spend cap is reached: nothing new is started
+├─ Pending                   -   a call that is answered later: its row is run again
 ├─ PinnedError               3   a unit that all rows share failed: no row can be judged
 ├─ WorkerError               4   a partition whose workers died at every attempt
 ├─ ReplyError                -   off scale, no answer, cut off: retried, then the row fails
@@ -231,6 +232,12 @@ class BudgetError(VerdictError):
 
     exit_code = 3
     kind = "budget"
+
+
+class Pending(VerdictError):
+    """A call that cannot be answered yet. Its row is put back, and run again when it may be answered."""
+
+    kind = "pending"
 
 
 class PinnedError(VerdictError):

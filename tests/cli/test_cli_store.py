@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from verdict_cli.storage.object_store.folder import RemoteFolder
+from verdict_cli.features.object_store.folder import RemoteFolder
 from verdict_cli.storage.tables.reader import read_table
 
 ROWS = 60
@@ -51,7 +51,7 @@ def fetched(place: RemoteFolder, folder: Path) -> Path:
     """The run's directory, copied."""
     folder.mkdir()
     for name in place.names():
-        place.fetch(name, folder / name)
+        place.get(name, folder / name)
     return folder
 
 
@@ -118,7 +118,7 @@ def test_ctrl_c_leaves_the_rows_that_are_done_in_the_store_and_the_printed_comma
     assert f"their results are in {place.url}" in said
     facts = json.loads(place.read("run.json") or b"{}")
     assert facts["status"] == "interrupted"
-    place.fetch("results.parquet", shell.folder / "partial.parquet")
+    place.get("results.parquet", shell.folder / "partial.parquet")
     assert len(rows(shell.folder / "partial.parquet")[0]["row"]) == facts["done"] > 0
     assert not place.names("lease")
     assert shell(*words(shell, url, place.url), "--quiet").code == 0
@@ -151,7 +151,7 @@ def test_fresh_discards_what_the_store_has(shell: Any, s3: Any, loopback: Any) -
 def test_a_dataset_in_a_store_is_judged(shell: Any, s3: Any) -> None:
     place = s3.bucket("data")
     for name in ("some/a.jsonl", "some/b.jsonl", "some/notes.txt"):
-        place.send(shell.rows(3), name)
+        place.put(shell.rows(3), name)
     config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
     for data, count in (("some/a.jsonl", 3), ("some", 6), ("some/*.jsonl", 6)):
         done = shell("run", config, f"{place.url}/{data}", "--fresh", "--out", "out", "--json")
@@ -185,7 +185,7 @@ def test_a_run_copied_from_a_store_is_verified(flags: tuple[str, ...], shell: An
     for _ in range(2):  # the second one writes the report again
         assert shell("run", config, data, "--out", place.url, *flags).code == 0
         run = shell.folder / "copied"
-        place.fetch_all(place.names(), run)
+        place.get_all(place.names(), run)
         verified = shell("verify", run)
         assert verified.code == 0, verified.err
         shutil.rmtree(run)
@@ -202,7 +202,7 @@ def test_a_place_that_cannot_be_is_told(url: str, told: str, shell: Any) -> None
 def test_a_writer_that_was_stopped_and_taken_over_makes_no_call_after_it_wakes(
     shell: Any, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from verdict_cli.storage.object_store import lease
+    from verdict_cli.features.object_store import lease
 
     place = RemoteFolder.at("memory://stopped/run")
 

@@ -48,7 +48,6 @@ COMMANDS: Registry[Any] = Registry(
         "units": PartSpec("units.units", "List the unit types, or the keys of one.", _CHECK),
         "schema": PartSpec("schema.schema", "Print the JSON Schema of pipeline files.", _CHECK),
         "judge": PartSpec("judge.judge", "Judge one row, or rows from standard input.", _LIVE),
-        "batch": PartSpec("batch.app", "Show, cancel or collect the batches of a run.", _MAINTENANCE),
         "report": PartSpec("report.report", "Recompute a run's metrics and rewrite its report.", _MAINTENANCE),
         "verify": PartSpec("verify.verify", "Check a run's files against its digests.", _MAINTENANCE),
         "cache": PartSpec("cache.app", "Show or clear the cache of model replies.", _MAINTENANCE),

@@ -12,7 +12,7 @@ from verdict_cli.cli.options import AsJson, IntervalLevel
 from verdict_cli.cli.show_report import to_terminal
 from verdict_cli.errors import UsageError
 from verdict_cli.run.load_run import load_run
-from verdict_cli.run.run_directory import output_errors
+from verdict_cli.storage.paths import output_errors
 
 if TYPE_CHECKING:
     from verdict_cli.report.document import ReportDocument

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -18,8 +18,8 @@ from verdict_cli.errors import UsageError
 from verdict_cli.llm.model_families import is_free
 from verdict_cli.llm.providers.price_book import price_source
 from verdict_cli.registry import Registry
-from verdict_cli.run.batches.wave_estimate import WaveEstimate, estimate_waves
 from verdict_cli.run.estimate import DryRun, Line, total
+from verdict_cli.run.hooks import hook_classes
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.model_warnings import capability_warnings, context_warnings
@@ -86,7 +86,7 @@ def estimate(
     sum_line = total(units, "total", "")
     prices = price_source()
     shared = None if found is not None else dry.sharing.part(units)
-    waves = estimate_waves(plan, units)
+    others = {name: hooks().estimate(plan, units) for name, hooks in hook_classes().items()}
     if as_json:
         print_json(
             {
@@ -96,7 +96,7 @@ def estimate(
                 "units": [{"unit": line.unit, "model": line.model, **_counts(line)} for line in units],
                 "pilot": None if found is None else _pilot_document(found),
                 "prompt_cache": None if shared is None else _cache_document(shared, dry.sharing, units),
-                "batches": None if waves is None else asdict(waves),
+                **{name: None if other is None else other.document for name, other in others.items()},
                 "prices": prices,
                 "assumptions": dry.assumptions() if found is None else (),
             }
@@ -107,8 +107,9 @@ def estimate(
         print_report(f"- {sentence}\n")
     if shared is not None and shared.cached_tokens:
         print_report(f"- {_cache_sentence(shared, sum_line.cost_usd)}\n")
-    if waves is not None:
-        print_report(f"- {_batch_sentence(waves)}\n")
+    for other in others.values():
+        if other is not None:
+            print_report(f"- {other.sentence}\n")
     if any(not is_free(name) for name in names):
         print_report(f"- {prices}\n")
 
@@ -179,17 +180,6 @@ def _cache_sentence(shared: SharedPart, cost: float | None) -> str:
     if cost is None or shared.cost_usd is None:
         return f"{told}, which the provider's prompt cache may serve"
     return f"{told}: with the provider's prompt cache, the cost is {money(shared.cost_usd)} instead of {money(cost)}"
-
-
-def _batch_sentence(waves: WaveEstimate) -> str:
-    from verdict_cli.report.formatting import money
-
-    number = f"{waves.waves} wave{'' if waves.waves == 1 else 's'}"
-    files = f"{waves.files} file{'' if waves.files == 1 else 's'}"
-    return (
-        f"as batches (--batch): {money(waves.cost_usd)}, {number} of {files} if every request is answered, "
-        f"{waves.worst_h:g} hours at worst"
-    )
 
 
 def _counts(line: Line) -> dict[str, Any]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from verdict_cli.run.job import Stop
     from verdict_cli.run.load_run import RunResult
     from verdict_cli.run.session import Session
-    from verdict_cli.run_facts import BatchFacts
 
 
 def execute_or_exit(session: Session, stop: Stop, how: RowOptions) -> RunResult:
@@ -33,12 +32,10 @@ def execute_or_exit(session: Session, stop: Stop, how: RowOptions) -> RunResult:
     with resumable(store), show_progress(quiet=how.quiet) as show:
         result = session.execute(stop, show, store=store)
     facts = result.facts
-    flying = [batch for batch in facts.batches if not batch.ended]
-    if flying:
-        tell_batches(flying, result.directory.display_name)
+    for hooks in session.options.hooks.values():
+        for notice in hooks.notices(facts, result.directory.display_name, resume_hint()):
+            print_error(notice)
     if facts.status == "waiting":
-        if any(batch.provider != "file" for batch in flying):
-            print_error(f"waiting for batches: {resume_hint()}")
         raise typer.Exit(5)
     if facts.status == "interrupted":
         print_error(
@@ -48,18 +45,6 @@ def execute_or_exit(session: Session, stop: Stop, how: RowOptions) -> RunResult:
         print_error(resume_hint())
         raise typer.Exit(130)
     return result
-
-
-def tell_batches(flying: Sequence[BatchFacts], name: str) -> None:
-    """Say that batches continue at their provider without this process."""
-    requests = sum(batch.requests for batch in flying)
-    if all(batch.provider == "file" for batch in flying):
-        print_error(f"{requests:,} requests are in {', '.join(batch.id for batch in flying)}")
-        return
-    number = f"{len(flying)} batch{'es' if len(flying) > 1 else ''}"
-    print_error(
-        f"{number} with {requests:,} requests in flight; `verdict batch cancel {shlex.quote(name)}` cancels them"
-    )
 
 
 def execute_all_or_exit(sessions: Sequence[Session], folder: Path, stop: Stop, how: RowOptions) -> list[RunResult]:

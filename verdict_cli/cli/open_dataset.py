@@ -17,7 +17,7 @@ from verdict_cli.run.preflight import dataset_for, preflight
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 from verdict_cli.storage.datasets.files import find_files
 from verdict_cli.storage.datasets.local_copy import copy_stdin, local_copy_of_url
-from verdict_cli.storage.object_store.folder import is_remote_url, path_of
+from verdict_cli.storage.paths import is_remote_url, path_of
 
 DataSource = Callable[[str, Callable[[str], None]], Path]
 """Fetches what a name such as `hf:OWNER/NAME` means, and returns its folder; the second argument prints a message."""

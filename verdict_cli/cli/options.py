@@ -119,16 +119,3 @@ PublicKey = Annotated[
         "--key", metavar="KEYFILE", help="Refuse a run that was not signed with this Ed25519 key (public, PEM)."
     ),
 ]
-BatchFlag = Annotated[
-    bool, typer.Option("--batch", help="Send all calls through the provider's batch interface, at its batch price.")
-]
-BatchFallback = Annotated[
-    bool, typer.Option("--batch-fallback", help="Send what a batch did not answer as ordinary calls, at their price.")
-]
-Detach = Annotated[
-    bool,
-    typer.Option(
-        "--detach",
-        help="Send the batches that are ready and exit with code 5. The same command collects them and continues.",
-    ),
-]

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 
 from verdict_cli.cli.console import printable
-from verdict_cli.run.progress import BatchProgress, Progress
+from verdict_cli.run.progress import PendingCalls, Progress
 
 SHOW_EVERY_S = 5.0
 """Seconds between two lines if standard error is not a terminal."""
@@ -71,8 +71,8 @@ def progress_line(progress: Progress) -> str:
     if progress.running or progress.waiting:
         calls += f" ({progress.running} running, {progress.waiting} waiting)"
     parts = [f"rows {progress.done:,}/{progress.rows:,}", f"failed {progress.failed:,}", calls]
-    if progress.batches is not None and progress.batches.batches:
-        parts.append(batch_text(progress.batches))
+    if progress.pending is not None and progress.pending.batches:
+        parts.append(pending_text(progress.pending))
     if progress.recalled:
         parts.append(f"{progress.recalled:,} from the journal")
     if progress.cached:
@@ -86,10 +86,10 @@ def progress_line(progress: Progress) -> str:
     return " · ".join(parts)
 
 
-def batch_text(batches: BatchProgress) -> str:
+def pending_text(pending: PendingCalls) -> str:
     """`wave 2: 1,200 of 6,000 requests answered in 2 batches`."""
-    number = f"{batches.batches} batch{'es' if batches.batches > 1 else ''}"
-    return f"wave {batches.wave}: {batches.answered:,} of {batches.requests:,} requests answered in {number}"
+    number = f"{pending.batches} batch{'es' if pending.batches > 1 else ''}"
+    return f"wave {pending.wave}: {pending.answered:,} of {pending.requests:,} requests answered in {number}"
 
 
 def unit_lines(progress: Progress) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,26 +12,65 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from verdict_cli.cli.console import print_message
-from verdict_cli.cli.extensions import NO_EXTRAS
 from verdict_cli.cli.gate import Undecided
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import BatchFallback, BatchFlag, Config, Detach, IntervalLevel, Sign, Yes
+from verdict_cli.cli.options import Config, IntervalLevel, Sign, Yes
 from verdict_cli.errors import UsageError, both
+from verdict_cli.run.hooks import RunHooks
 
 if TYPE_CHECKING:
     from verdict_cli.report.report import Report
-    from verdict_cli.run.batches.batch_options import BatchOptions
     from verdict_cli.run.observer import RunObserver
     from verdict_cli.run.session import Session
-    from verdict_cli.stats.gates import Inconclusive
     from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 
 
-class Engine(StrEnum):
-    """Where rows are judged (`--engine`)."""
+@dataclass(frozen=True, kw_only=True)
+class RunCommand:
+    """The options of `verdict run` beside those of all commands that judge a dataset."""
 
-    LOCAL = "local"
-    RAY = "ray"
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Retry only the failed calls of rows that failed.")
+    ] = False
+    update: Annotated[
+        bool,
+        typer.Option(
+            "--update",
+            help="With --out: resume its run although the pipeline or the dataset has changed. Units whose calls "
+            "change, and units that depend on them, are called again; so are new rows.",
+        ),
+    ] = False
+    skip_bad_rows: Annotated[
+        bool, typer.Option("--skip-bad-rows", help="Skip and count rows that cannot be read, instead of stopping.")
+    ] = False
+    formats: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="Formats of the results, separated by commas: parquet, csv, csv-inert (formulas escaped), jsonl.",
+        ),
+    ] = "parquet"
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the report.")] = False
+    inconclusive: Annotated[
+        Undecided,
+        typer.Option("--inconclusive", help="Whether a gate passes or fails that too few rows leave undecided."),
+    ] = Undecided.FAIL
+    engine: Annotated[
+        str, typer.Option("--engine", metavar="local|ray", help="Judge in this process, or on Ray workers.")
+    ] = "local"
+    part_rows: Annotated[
+        int | None,
+        typer.Option(
+            "--part-rows",
+            metavar="N",
+            min=1_000,
+            help="Keep a run of more than N rows in parts of N rows, which a resumed run does not read again. "
+            "[default: 10,000 for more than 50,000 rows]",
+        ),
+    ] = None
+    yes: Yes = False
+    sign: Sign = None
+    level: IntervalLevel = None
 
 
 def run(
@@ -53,60 +92,8 @@ def run(
     ] = None,
     *,
     how: RowOptions,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Retry only the failed calls of rows that failed.")
-    ] = False,
-    update: Annotated[
-        bool,
-        typer.Option(
-            "--update",
-            help="With --out: resume its run although the pipeline or the dataset has changed. Units whose calls "
-            "change, and units that depend on them, are called again; so are new rows.",
-        ),
-    ] = False,
-    skip_bad_rows: Annotated[
-        bool, typer.Option("--skip-bad-rows", help="Skip and count rows that cannot be read, instead of stopping.")
-    ] = False,
-    formats: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            help="Formats of the results, separated by commas: parquet, csv, csv-inert (formulas escaped), jsonl.",
-        ),
-    ] = "parquet",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the report.")] = False,
-    inconclusive: Annotated[
-        Undecided,
-        typer.Option("--inconclusive", help="Whether a gate passes or fails that too few rows leave undecided."),
-    ] = Undecided.FAIL,
-    engine: Annotated[
-        Engine, typer.Option("--engine", help="Judge in this process, or on Ray workers.")
-    ] = Engine.LOCAL,
-    ray_address: Annotated[
-        str | None,
-        typer.Option(
-            "--ray-address",
-            metavar="ADDRESS",
-            help="With --engine ray: the cluster, e.g. auto or ray-head:6379. [default: a local Ray]",
-        ),
-    ] = None,
-    batch: BatchFlag = False,
-    batch_fallback: BatchFallback = False,
-    detach: Detach = False,
-    part_rows: Annotated[
-        int | None,
-        typer.Option(
-            "--part-rows",
-            metavar="N",
-            min=1_000,
-            help="Keep a run of more than N rows in parts of N rows, which a resumed run does not read again. "
-            "[default: 10,000 for more than 50,000 rows]",
-        ),
-    ] = None,
-    yes: Yes = False,
-    sign: Sign = None,
-    level: IntervalLevel = None,
-    extras: Mapping[str, Any] = NO_EXTRAS,
+    command: RunCommand,
+    extras: Mapping[str, Any],
 ) -> None:
     """Judge every row of a dataset and report the metrics.
 
@@ -115,29 +102,13 @@ def run(
 
     Example: verdict run xstest xstest_sample --model baseline/lexical
     """
-    from verdict_cli.run.batches.batch_options import BatchOptions
-
+    hooks = {name: added for name, added in extras.items() if isinstance(added, RunHooks)}
     report = judged_dataset(
-        config,
-        data,
-        how.with_level(level),
-        out=out,
-        retry_failed=retry_failed,
-        update=update,
-        skip_bad_rows=skip_bad_rows,
-        observer=extras.get("observer"),
-        formats=_formats(formats),
-        inconclusive=inconclusive.value,
-        engine=engine,
-        ray_address=ray_address,
-        batches=BatchOptions(batch, batch_fallback, detach),
-        part_rows=part_rows,
-        yes=yes,
-        sign=sign,
+        config, data, how.with_level(command.level), command, hooks, out=out, observer=extras.get("observer")
     )
     from verdict_cli.cli.show_report import exit_code, show_report
 
-    show_report(report, as_json=as_json)
+    show_report(report, as_json=command.as_json)
     raise typer.Exit(exit_code(report))
 
 
@@ -145,60 +116,43 @@ def judged_dataset(
     config: Path,
     data: str,
     how: RowOptions,
+    command: RunCommand | None = None,
+    hooks: Mapping[str, RunHooks] | None = None,
     *,
     out: Path | str | None = None,
-    retry_failed: bool = False,
-    update: bool = False,
-    skip_bad_rows: bool = False,
     observer: RunObserver | None = None,
-    formats: Sequence[str] = (),
-    inconclusive: Inconclusive = "fail",
-    engine: Engine = Engine.LOCAL,
-    ray_address: str | None = None,
-    batches: BatchOptions | None = None,
-    part_rows: int | None = None,
-    yes: bool = False,
-    sign: Path | None = None,
 ) -> Report:
     """Run with the options of `verdict run`, and return the report. Exits where the run is stopped before its end."""
-    from verdict_cli.storage.object_store.folder import path_of
+    from verdict_cli.storage.paths import path_of
 
-    if how.fresh and retry_failed:
-        raise UsageError("--fresh leaves nothing that --retry-failed could retry", hint="give one of them")
-    if update and (how.fresh or out is None):
-        needs_out = "--update needs the directory of the run that it resumes"
-        raise UsageError(
-            "--fresh and --update cannot be combined" if how.fresh else needs_out,
-            hint="give one of them" if how.fresh else "give its --out",
-        )
-    if ray_address is not None and engine is not Engine.RAY:
-        raise UsageError("--ray-address needs --engine ray", hint="give both, or leave --ray-address out")
+    command = command or RunCommand()
+    _check_combination(how, command, out)
     from verdict_cli.cli.multi_run import execute_or_exit
     from verdict_cli.cli.open_dataset import check_data, open_dataset
     from verdict_cli.cli.show_report import finish_with_report
     from verdict_cli.cli.signals import stopping
     from verdict_cli.cli.spending import tell_cost
     from verdict_cli.report.write_report import preload_report
-    from verdict_cli.run.batches.batch_options import BatchOptions
     from verdict_cli.run.checked_data import checked_earlier
     from verdict_cli.run.job import Stop
     from verdict_cli.run.observer import RunObserver
     from verdict_cli.run.session import open_run
     from verdict_cli.run.signature import signing_key
 
-    key = None if sign is None else signing_key(sign)
+    formats = _formats(command.formats)
+    key = None if command.sign is None else signing_key(command.sign)
     plan = how.plan(config)
     stop = Stop()
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
         directory = None if out is None else path_of(str(out))
 
         def checked() -> tuple[Dataset, DatasetFacts]:
-            dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
+            dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=command.skip_bad_rows)
             limit, sample, seed = how.limit, how.sample, how.seed
             facts = None
-            if not (how.fresh or observer):
-                facts = checked_earlier(directory, plan, dataset, limit=limit, sample=sample, seed=seed)
             is_traced = observer is not None
+            if not (how.fresh or is_traced):
+                facts = checked_earlier(directory, plan, dataset, limit=limit, sample=sample, seed=seed)
             return dataset, facts or check_data(plan, dataset, limit=limit, sample=sample, seed=seed, traced=is_traced)
 
         recording, (dataset, facts) = both(partial(how.recording, plan), checked)
@@ -209,21 +163,32 @@ def judged_dataset(
             (str(config), data),
             recording,
             out=out,
-            retry_failed=retry_failed,
-            update=update,
-            engine=engine.value,
-            ray_address=ray_address,
-            batches=batches or BatchOptions(),
-            part_rows=part_rows,
+            retry_failed=command.retry_failed,
+            update=command.update,
+            engine=command.engine,
+            chosen_hooks=hooks or {},
+            part_rows=command.part_rows,
             observer=observer or RunObserver(),
             preload=partial(preload_report, plan),
         )
         with open_run(options) as session:
             if session.earlier is not None and not how.quiet:
                 print_message(f"{session.directory.display_name}: {_resume_message(session)}")
-            tell_cost(session, yes=yes, quiet=how.quiet)
+            tell_cost(session, yes=command.yes, quiet=how.quiet)
             result = execute_or_exit(session, stop, how)
-            return finish_with_report(result, formats, inconclusive=inconclusive, key=key)
+            return finish_with_report(result, formats, inconclusive=command.inconclusive.value, key=key)
+
+
+def _check_combination(how: RowOptions, command: RunCommand, out: Path | str | None) -> None:
+    """UsageError for options that exclude one another."""
+    if how.fresh and command.retry_failed:
+        raise UsageError("--fresh leaves nothing that --retry-failed could retry", hint="give one of them")
+    if command.update and (how.fresh or out is None):
+        needs_out = "--update needs the directory of the run that it resumes"
+        raise UsageError(
+            "--fresh and --update cannot be combined" if how.fresh else needs_out,
+            hint="give one of them" if how.fresh else "give its --out",
+        )
 
 
 def _resume_message(session: Session) -> str:

@@ -12,7 +12,7 @@ from verdict_cli.cli.console import print_json, print_message
 from verdict_cli.errors import UsageError
 from verdict_cli.language.json_schema import file_schema
 from verdict_cli.registry import Registry
-from verdict_cli.run.run_directory import output_errors
+from verdict_cli.storage.paths import output_errors
 
 SCHEMAS: Registry[Any] = Registry(
     "verdict_cli.language",

@@ -23,8 +23,6 @@ def tell_cost(session: Session, *, yes: bool, quiet: bool) -> None:
     """
     from verdict_cli.llm.model_families import is_free
     from verdict_cli.report.formatting import money
-    from verdict_cli.run.batches.batch_options import sends_batches
-    from verdict_cli.run.batches.wave_estimate import estimate_waves
     from verdict_cli.run.estimate import total
     from verdict_cli.run.model_warnings import capability_warnings, context_warnings, sampled_dry_run
     from verdict_cli.run.preflight import SAMPLE, models_of
@@ -45,10 +43,9 @@ def tell_cost(session: Session, *, yes: bool, quiet: bool) -> None:
     whole = total(dry.lines(left), "", "")
     calls = f"{whole.least:,} to {whole.calls:,}" if whole.least < whole.calls else f"{whole.calls:,}"
     cost = "cost unknown" if whole.cost_usd is None else f"some {money(whole.cost_usd)}"
-    if sends_batches(options.plan, options.batches):
-        waves = estimate_waves(options.plan, dry.lines(left))
-        if waves is not None:
-            cost = f"some {money(waves.cost_usd)} as batches in {waves.waves} wave{'' if waves.waves == 1 else 's'} or more"
+    if options.deferring is not None:
+        deferred = options.deferring.estimate(options.plan, dry.lines(left))
+        cost = cost if deferred is None else deferred.phrase
     basis = f", estimated from {SAMPLE} of them" if options.data.rows > SAMPLE else ""
     message = f"{left:,} rows{basis}: {calls} calls of {', '.join(dict.fromkeys(model.name for model in paid))}, {cost}"
     spends = whole.cost_usd != 0 if whole.cost_usd is not None else not all(map(_is_on_this_machine, paid))

@@ -34,7 +34,7 @@ def check_files(run: Path, key: Path | None, *, inputs_only: bool = False) -> tu
     Exits with 2 if a file has changed. ``inputs_only``: with a key, only those from which the report is written count.
     """
     from verdict_cli.run.digests import changed_files
-    from verdict_cli.run.part_layout import PART_TABLES
+    from verdict_cli.run.part_files import PART_TABLES
     from verdict_cli.run.run_directory import SIGNATURE, RunDirectory
     from verdict_cli.run.signature import check_signature
     from verdict_cli.run.validate_run import check_links

@@ -229,7 +229,6 @@ SECTIONS: Registry[SectionMaker] = Registry(
         "Rows": _rows,
         "Position and length": _bias_effects,
         "Cost and time": _unit_costs,
-        "Batches": "batch_section.batch_sections",
         "Failed rows": _failures,
         "Pipeline": _pipeline,
         "Files": _files,

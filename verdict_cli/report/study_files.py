@@ -12,7 +12,8 @@ from verdict_cli.report.document import ReportDocument
 from verdict_cli.report.renderers.html import render_html
 from verdict_cli.report.renderers.json import render_json
 from verdict_cli.report.renderers.markdown import render_markdown
-from verdict_cli.run.run_directory import RunDirectory, replacing
+from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.storage.paths import replacing
 
 
 def write_study(directory: RunDirectory, name: str, document: ReportDocument) -> None:

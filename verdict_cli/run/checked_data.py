@@ -16,10 +16,11 @@ from verdict_cli.errors import DataError
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.run.job import RunJob
-from verdict_cli.run.part_layout import PARTS
+from verdict_cli.run.part_files import PARTS
 from verdict_cli.storage.datasets.dataset import UNDECIDED, Dataset, DatasetFacts, Selection
 from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
-from verdict_cli.storage.object_store.folder import RemoteFolder, is_remote_url
+from verdict_cli.storage.paths import is_remote_url
+from verdict_cli.storage.stores import open_folder
 
 _FILE = f"{PARTS}/checked.json"
 
@@ -87,7 +88,7 @@ def _found(out: str | None, plan: Plan) -> Iterator[_Checked]:
 
 def _contents(out: str | None, plan: Plan) -> Iterator[bytes]:
     if out is not None and is_remote_url(out):
-        yield RemoteFolder.at(out).read(_FILE) or b""
+        yield open_folder(out).read(_FILE) or b""
         return
     for path in Path("runs").glob(f"{plan.name}-*/{_FILE}") if out is None else (Path(out) / _FILE,):
         with suppress(OSError):

@@ -11,12 +11,11 @@ from pathlib import Path
 import orjson
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.run.part_layout import PART_TABLES
-from verdict_cli.run.part_mark import MARK, PartMark
-from verdict_cli.run.remote_directory import JOURNAL
+from verdict_cli.run.part_files import MARK, PART_TABLES, PartMark
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.validate_run import facts_of
 from verdict_cli.run_facts import RunFacts
+from verdict_cli.storage.journal.journal import JOURNAL
 
 _EVIDENCE = (JOURNAL, *PART_TABLES)
 """What only `verdict run` writes: a rewritten report keeps its digests, else it would vouch for damaged tables."""

@@ -13,9 +13,8 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from verdict_cli.errors import ProviderError, ReplyError, RowError, VerdictError
+from verdict_cli.errors import Pending, ProviderError, ReplyError, RowError, VerdictError
 from verdict_cli.language.expressions.turns import Turn
-from verdict_cli.llm.batches.parking import ParkedError
 from verdict_cli.messages import Call, Entry, Failure, Row, Stage
 from verdict_cli.plan.levels import EachGroup, field_lists, present
 from verdict_cli.plan.node import Node
@@ -31,11 +30,11 @@ T = TypeVar("T")
 
 async def run_entries(count: int, run: Callable[[int], Awaitable[T]], slots: EntrySlots) -> list[T]:
     """What ``run`` gives for each entry, in order. After an error that stops the run, no further entry is started; those
-    that are running are waited for, since their calls are paid for. Entries that wait for a batch hold back no other."""
+    that are running are waited for, since their calls are paid for. Entries with a pending call hold back no other."""
     found: list[Any] = [None] * count
     places: Iterator[int] = iter(range(count))
     errors: list[VerdictError] = []
-    parked: list[ParkedError] = []
+    pending: list[Pending] = []
     workers: list[asyncio.Task[None]] = []
     started = 0
 
@@ -49,8 +48,8 @@ async def run_entries(count: int, run: Callable[[int], Awaitable[T]], slots: Ent
                     workers.append(asyncio.create_task(work(holds_slot=True)))
                 try:
                     found[place] = await run(place)
-                except ParkedError as waiting:
-                    parked.append(waiting)
+                except Pending as error:
+                    pending.append(error)
                 except VerdictError as error:
                     errors.append(error)
                 if errors:
@@ -68,8 +67,8 @@ async def run_entries(count: int, run: Callable[[int], Awaitable[T]], slots: Ent
             worker.cancel()
         if workers:
             await asyncio.gather(*workers, return_exceptions=True)
-    if errors or parked:
-        raise [*errors, *parked][0]
+    if errors or pending:
+        raise [*errors, *pending][0]
     return found
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from verdict_cli.errors import VerdictError
 from verdict_cli.llm.middleware.budget import HaltedError
@@ -14,7 +14,7 @@ from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.messages import Output, Row
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.batches.batch_options import BatchOptions
+from verdict_cli.run.hooks import RunHooks, hook_classes
 from verdict_cli.run.observer import RunObserver
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.result_columns import CALL_COLUMNS, CALL_TYPES, column_types, result_columns
@@ -31,49 +31,80 @@ GRACE_S = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Everything that the caller of a run chooses. `verdict_cli.run.session.open_run` opens a run with it.
+    """Everything that the caller of a run chooses. `verdict_cli.run.session.open_run` opens a run with it."""
 
-    ``config`` and ``source`` name the pipeline and the dataset as the user gave them, for `run.json`. ``out`` is a
-    path or a URL; None is a directory in `runs/` that belongs to this pipeline and dataset. ``recording`` is the
-    content of ``replay`` and answers every call. ``part_rows`` is the number of rows in each part, None: by their number.
-    """
+    # what is judged
 
     plan: Plan
     dataset: Dataset
     data: DatasetFacts
+    """What the check of the dataset has found: its rows, its columns and its fingerprint."""
     config: str = ""
+    """The pipeline as the user named it, for `run.json`."""
     source: str = ""
+    """The dataset as the user named it, for `run.json`."""
+    transform_row: Callable[[Row], Row] | None = None
+    """What is judged in place of each row of the dataset."""
+
+    # its directory, and the run that is there already
+
     out: Path | str | None = None
+    """A path or a URL; None is a directory in `runs/` that belongs to this pipeline and dataset."""
+    fresh: bool = False
+    """Discard the run that is there."""
+    update: bool = False
+    """Resume it although the pipeline or the dataset has changed."""
+    retry_failed: bool = False
+    """Retry the failed calls of its failed rows."""
+    part_rows: int | None = None
+    """The rows in each part of a new run; None: by their number."""
+
+    # its calls
+
     seed: int = 0
     replay: Path | None = None
+    """The recording that answers every call."""
     recording: Recording | None = None
+    """The content of ``replay``."""
     concurrency: int = 64
+    """The most rows and the most calls at a time."""
     budget_usd: float | None = None
-    fresh: bool = False
-    retry_failed: bool = False
-    update: bool = False
-    batches: BatchOptions = field(default_factory=BatchOptions)
-    engine: Literal["local", "ray"] = "local"
-    ray_address: str | None = None
-    part_rows: int | None = None
+    rename_unit: Callable[[str], str] | None = None
+    """The unit's name in requests. Recordings, the cache and seeded models distinguish samples of one question by it."""
+
+    # how it is executed
+
+    engine: str = "local"
+    """The name of an engine of `verdict_cli.run.hooks.ENGINES`."""
+    chosen_hooks: Mapping[str, RunHooks] = field(default_factory=dict)
+    """The options of features, by the features' names. Others have their defaults."""
     observer: RunObserver = field(default_factory=RunObserver)
+    """What follows the run, such as a trace."""
     preload: Callable[[], None] = lambda: None
     """Runs in a thread while the first calls are in flight: imports what the end of the run needs."""
     warn: Callable[[str], None] = lambda _: None
     """Takes what the user is told while the run is executed."""
-    transform_row: Callable[[Row], Row] | None = None
-    """What is judged in place of each row of the dataset."""
-    rename_unit: Callable[[str], str] | None = None
-    """The unit's name in requests. Recordings, the cache and seeded models tell samples of one question apart by it."""
+
+    @cached_property
+    def hooks(self) -> Mapping[str, RunHooks]:
+        """What each feature does in the run, by the features' names."""
+        return {name: self.chosen_hooks.get(name) or hooks() for name, hooks in hook_classes().items()}
+
+    @property
+    def deferring(self) -> RunHooks | None:
+        """The feature that has the run's calls answered later than they are made, if any."""
+        return next((hooks for hooks in self.hooks.values() if hooks.defers(self)), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunJob(RunOptions):
-    """The options of a run that is executed, with its directory, its facts at the start, and the open reply cache."""
+    """The options of a run that is executed, and what opening it has found."""
 
     directory: RunDirectory
     start: RunFacts
+    """The facts with which it starts: fingerprints, parts, and since when it runs."""
     store: CacheStore | None = None
+    """The cache of replies, which is open."""
 
     def warn_of_damage(self, lines: int, journal: Path) -> None:
         """Warn of lines of a journal that cannot be read."""
@@ -166,7 +197,7 @@ class Halt:
     """Whether a run is to stop, in the running event loop: by `Stop`, or by an error."""
 
     def __init__(self, stop: Stop) -> None:
-        self._stop = stop
+        self.stop = stop
         self.event = stop.bind()
         self.is_set = self.event.is_set
         self.set = self.event.set
@@ -180,7 +211,7 @@ class Halt:
 
     def continue_after_stop(self) -> None:
         """Continue after a request to stop that has ended all waiting: what is done is still to be written."""
-        self._stop.requested = False
+        self.stop.requested = False
         self.event.clear()
 
     async def wait_for(self, tasks: set[asyncio.Task[None]]) -> bool:

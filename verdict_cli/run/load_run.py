@@ -14,7 +14,7 @@ from verdict_cli.plan.node import Plan
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.validate_run import check_links, check_tables
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.storage.object_store.folder import was_url
+from verdict_cli.storage.paths import was_url
 from verdict_cli.storage.tables.reader import read_table
 
 if TYPE_CHECKING:

@@ -66,8 +66,8 @@ class ModelClient:
         return build_chain(self.providers.ask, calls)
 
     @property
-    def wave_spending(self) -> Spending:
-        """The spending that batches count towards."""
+    def deferred_spending(self) -> Spending:
+        """The spending that calls count towards which are answered later."""
         return self.spending
 
     def limit(self, ask: Ask) -> Ask:

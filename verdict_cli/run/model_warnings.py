@@ -8,10 +8,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from verdict_cli.errors import Problem, Refused
-from verdict_cli.llm.batches import batch_problem
 from verdict_cli.llm.providers.model_checks import context_window, doubts, retirement_date
 from verdict_cli.model import Model
 from verdict_cli.plan.node import Plan
+from verdict_cli.run.hooks import hook_classes
 from verdict_cli.run.preflight import SAMPLE, check_plan_model, models_in_use, models_of
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 from verdict_cli.storage.datasets.read import stream_rows
@@ -50,15 +50,13 @@ def capability_warnings(plan: Plan) -> list[Problem]:
             problems.setdefault(
                 message, Problem("model-cannot-answer", message, "a run is refused until this is fixed")
             )
-        if model.batch is not False and (why := batch_problem(model)) is not None:
-            message = f"calls of model {model.name} cannot be sent as batches: {why}"
-            problems.setdefault(
-                message, Problem("model-cannot-answer", message, "remove `batch` from it; a run is refused until then")
-            )
         for doubt in doubts(model, top_logprobs):
             problems.setdefault(
                 doubt, Problem("model-capability", doubt, "see the provider's documentation, or choose another model")
             )
+    for hooks in hook_classes().values():
+        for problem in hooks().model_problems(plan):
+            problems.setdefault(problem.message, problem)
     return list(problems.values())
 
 

@@ -14,20 +14,20 @@ from verdict_cli.run_facts import RunFacts
 
 
 @dataclass(frozen=True, slots=True)
-class BatchProgress:
-    """The batches in flight: the last wave, their number, their requests, and how many of these are answered."""
+class PendingCalls:
+    """Calls that are answered together: the last wave, the batches in flight, their requests, and how many are answered."""
 
     wave: int
     batches: int
     requests: int
     answered: int
 
-    def plus(self, other: BatchProgress | None) -> BatchProgress:
-        """The batches of two parts of a run."""
+    def plus(self, other: PendingCalls | None) -> PendingCalls:
+        """The pending calls of two parts of a run."""
         if other is None:
             return self
         counts = (self.batches + other.batches, self.requests + other.requests, self.answered + other.answered)
-        return BatchProgress(max(self.wave, other.wave), *counts)
+        return PendingCalls(max(self.wave, other.wave), *counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Progress:
     left_s: float | None
     cached: int = 0
     units: Mapping[str, Flow] = field(default_factory=dict)
-    batches: BatchProgress | None = None
+    pending: PendingCalls | None = None
 
 
 _SUMS = (

@@ -69,6 +69,8 @@ CALL_COLUMNS: dict[str, ColumnKind] = {
     "error": "str",
 }
 
+ADDED_CALL_COLUMNS = frozenset({"usage_note"})
+"""Those that runs of earlier versions lack."""
 CALL_TYPES = {
     "logprobs": DeclaredType(ListType(ListType(RecordType({"token": TEXT, "logprob": NUMBER}))).json_schema())
 }

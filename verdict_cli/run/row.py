@@ -8,8 +8,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from verdict_cli.errors import PinnedError, ProviderError, ReplyError, RowError, VerdictError
-from verdict_cli.llm.batches.parking import ParkedError, fatal_error
+from verdict_cli.errors import Pending, PinnedError, ProviderError, ReplyError, RowError, VerdictError
 from verdict_cli.messages import Call, Failure, Output, Result, Row, Stage
 from verdict_cli.plan.levels import EachGroup, Level
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
@@ -20,13 +19,14 @@ from verdict_cli.run.escalation import Answered, escalate_answer, stages_of
 from verdict_cli.run.event_loop import cancel_all
 from verdict_cli.run.node_run import answer_node, calls_of, fails_row
 from verdict_cli.run.stopping_rule import EarlyStopState, is_audited, is_decided
+from verdict_cli.storage.journal.entry import PINNED
 
-PINNED_ROW = Row(-1, "pinned", {}, "pinned")
+PINNED_ROW = Row(-1, PINNED, {}, PINNED)
 """The row under which the calls of pinned units are recorded."""
 
 
 def run_row(plan: Plan, row: Row, context: Context) -> Coroutine[Any, Any, Result]:
-    """The row's result. A failure is a value of it; what is raised stops the run, but for ParkedError (it waits for a batch).
+    """The row's result. A failure is a value of it; what is raised stops the run, but for Pending.
 
     Units that do not depend on a failed one are still run, so that the order of replies does not count. The failure is
     that of the first failed unit in order of definition.
@@ -96,7 +96,7 @@ class RowRunner:
 
         A single call is awaited directly, which is cheaper than a task."""
         running: set[asyncio.Task[None]] = set()
-        parked: list[ParkedError] = []
+        pending: list[Pending] = []
         awaited = self.level.awaited
         may_skip = bool(self.plan.conditions)
         try:
@@ -115,15 +115,19 @@ class RowRunner:
                         running.add(asyncio.create_task(self._ask(index)))
                 if running:
                     done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                    if (fatal := fatal_error(done, parked)) is not None:
-                        raise fatal
+                    errors = [error for task in done if (error := task.exception()) is not None]
+                    # A pending call ends the row once nothing else of it can be run: its other calls are then known, too.
+                    pending += [error for error in errors if isinstance(error, Pending)]
+                    for error in errors:
+                        if not isinstance(error, Pending):
+                            raise error
         except VerdictError:
             await asyncio.gather(*running, return_exceptions=True)
             raise
         finally:
             await cancel_all(running)
-        if parked:
-            raise parked[0]
+        if pending:
+            raise pending[0]
         return self._result()
 
     def _is_run(self, index: int) -> bool:

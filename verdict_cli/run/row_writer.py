@@ -26,6 +26,11 @@ class PartTables:
     results: ParquetTable
     calls: ParquetTable
 
+    @property
+    def both(self) -> tuple[ParquetTable, ParquetTable]:
+        """The tables."""
+        return self.results, self.calls
+
     def add_call(self, call: Call) -> None:
         """Count and write a call that belongs to no row's result."""
         self.stats.count(call)
@@ -88,7 +93,16 @@ class RowWriter:
         self._completed.append((place, result))
         self.notify()
 
-    def skip(self, place: int) -> None:
+    def is_full(self, begun: int) -> bool:
+        """Whether as many rows were begun as may be."""
+        return begun - self.next_row >= self.ahead
+
+    async def wait_for_room(self) -> None:
+        """Return once a row was written."""
+        self.room.clear()
+        await self.room.wait()
+
+    def put_back(self, place: int) -> None:
         """Leave out a row that has no result yet."""
         self._waiting[place] = None
         self._write_in_turn()

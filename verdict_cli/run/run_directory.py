@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 
@@ -12,11 +12,11 @@ import orjson
 from verdict_cli.errors import JournalError, OutputError, UsageError
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.plan.resolve import as_yaml
-from verdict_cli.run.remote_directory import JOURNAL, RemoteRunDirectory
 from verdict_cli.run.validate_run import check_links, facts_of
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.storage.journal.journal import Journal
-from verdict_cli.storage.object_store.folder import RemoteFolder, was_url
+from verdict_cli.storage.journal.journal import JOURNAL, Journal
+from verdict_cli.storage.paths import output_errors, replacing, was_url
+from verdict_cli.storage.stores import RunStore, StoreFolder, store_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,12 @@ class RunDirectory:
     """The directory of one run. With ``remote`` it is in a store, and ``path`` is its copy on this machine."""
 
     path: Path
-    remote: RemoteRunDirectory | None = None
+    remote: RunStore | None = None
 
     @classmethod
     def open_url(cls, url: str) -> RunDirectory:
         """A directory in a store. UsageError for an unknown kind of URL."""
-        remote = RemoteRunDirectory(RemoteFolder.at(url))
+        remote = store_of(url).run(url)
         return cls(remote.copy, remote)
 
     @property
@@ -125,22 +125,27 @@ class RunDirectory:
         """Send files of the copy to the store, where the directory is in one. OutputError when the store refuses."""
         if self.remote:
             for name in names:
-                self.remote.deliver(name)
+                self.remote.put(name)
 
     def deliver_journal(self) -> None:
         """Send the copy's journal, which is closed, to the store, and remove it here. OutputError when the store refuses."""
         if self.remote:
-            self.remote.deliver_journal()
+            self.remote.put_journal()
 
     def withdraw(self, names: Iterable[str]) -> None:
         """Remove files from the store, where the directory is in one. OutputError when the store refuses."""
         if self.remote:
-            self.remote.withdraw(names)
+            self.remote.remove(names)
 
     def fetch(self, names: Iterable[str]) -> None:
         """Fetch files that the copy lacks from the store, where the directory is in one. OutputError when it refuses."""
         if self.remote:
-            self.remote.fetch(names)
+            self.remote.get(names)
+
+    @property
+    def store_folder(self) -> StoreFolder | None:
+        """The directory in its store; None on a disk."""
+        return self.remote.folder if self.remote else None
 
     def stored(self, folder: str) -> list[str]:
         """The names of the files in the store below one of the directory's; none on a disk."""
@@ -242,30 +247,3 @@ class RunDirectory:
             part.write_bytes(content.encode() if isinstance(content, str) else content)
         self.deliver(name)
         return path
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to, which replaces ``path`` when the block ends, and is removed when it fails. OutputError if the disk
-    refuses."""
-    part = path.with_name(f"{path.name}.part")
-    with output_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            yield part
-            part.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                part.unlink()
-            raise
-
-
-@contextmanager
-def output_errors(path: Path) -> Iterator[None]:
-    """Raise an OSError of the disk as an OutputError that names the path."""
-    try:
-        yield
-    except OSError as fault:
-        raise OutputError(
-            f"{path} cannot be written: {fault.strerror or fault}", hint="free space, or choose a writable --out"
-        ) from None

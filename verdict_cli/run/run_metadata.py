@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,20 +11,18 @@ from pathlib import Path
 from verdict_cli import __version__
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.providers.recorded_calls import recorded_file
-from verdict_cli.messages import Row
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.batches.batch_options import sends_batches
-from verdict_cli.run.batches.wave_halt import WaveOutcome
 from verdict_cli.run.job import RunJob, RunOptions
-from verdict_cli.run.part_layout import ROWS_A_PART, rows_a_part
+from verdict_cli.run.part_files import rows_a_part
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.dataset import UNDECIDED
 from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
 from verdict_cli.storage.datasets.parquet import table_files
-from verdict_cli.storage.datasets.read import stream_rows
-from verdict_cli.storage.object_store.folder import is_remote_url, path_of
+from verdict_cli.storage.paths import is_remote_url, path_of
+
+AddFacts = Callable[[RunFacts], RunFacts]
 
 
 def start_run(job: RunJob) -> None:
@@ -40,45 +38,23 @@ def start_run(job: RunJob) -> None:
     job.directory.write_spec(job.plan)
 
 
-def finish_run(job: RunJob, stats: RunStats, *, complete: bool, waves: WaveOutcome | None = None) -> RunFacts:
+def finish_run(
+    job: RunJob, stats: RunStats, *, complete: bool, waiting: bool = False, add_facts: AddFacts | None = None
+) -> RunFacts:
     """The facts of the run as it ended, which are then in `run.json`.
 
-    Baseline models are named in them only where they answered, not a recording. ``waves``: how those of its batches ended.
+    Baseline models are named in them only where they answered, not a recording. ``waiting``: calls of it are
+    still to be answered. ``add_facts`` adds what is known of such calls.
     """
     recorded = job.recording is not None
     floors = () if recorded else tuple(sorted(name for name in stats.models if name.startswith("baseline/")))
-    waits = waves is not None and waves.waiting
-    facts = stats.facts(job.start, "finished" if complete else "waiting" if waits else "interrupted", floors=floors)
-    if waves is not None:
-        facts = replace(facts, batches=waves.batches)
+    facts = stats.facts(job.start, "finished" if complete else "waiting" if waiting else "interrupted", floors=floors)
+    if add_facts is not None:
+        facts = add_facts(facts)
     # The tables of parts are there as soon as they are finished.
     job.directory.deliver(*(path.name for path in (job.directory.results, job.directory.calls) if path.is_file()))
     job.directory.write_facts(facts)
     return facts
-
-
-class RowDigest:
-    """The rows that it passes on, and a digest of their contents."""
-
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self._rows = rows
-        self._digest = hashlib.blake2b(digest_size=16)
-
-    def __iter__(self) -> Iterator[Row]:
-        for row in self._rows:
-            self._digest.update(row.key.encode())
-            yield row
-
-    def value(self) -> bytes:
-        """The digest of the rows passed on so far."""
-        return self._digest.digest()
-
-    def holds(self, job: RunJob) -> bool:
-        """Whether the rows passed on are those that the dataset has now."""
-        now = RowDigest(stream_rows(job.dataset, job.data.selection))
-        for _ in now:
-            pass
-        return now.value() == self.value()
 
 
 def changed_dataset(job: RunJob, same_rows: Callable[[], bool] | None = None) -> DataError | None:
@@ -164,17 +140,10 @@ def with_ids_of(options: RunOptions, facts: RunFacts, earlier: RunFacts | None) 
     return replace(options, data=data), replace(facts, id_column=earlier.id_column)
 
 
-def is_batched(options: RunOptions) -> bool:
-    """Whether the run sends batches."""
-    return options.recording is None and sends_batches(options.plan, options.batches)
-
-
 def _part_rows(options: RunOptions) -> int:
-    """The rows of each part, 0 for a run in one part, which one of batches is: it goes through its rows once a wave. On Ray,
-    each part sends its own batches."""
-    if not is_batched(options):
-        return rows_a_part(options.data.rows, options.part_rows)
-    return (options.part_rows or ROWS_A_PART) if options.engine == "ray" else 0
+    """The rows of each part, 0 for a run in one part."""
+    chosen = next((rows for hooks in options.hooks.values() if (rows := hooks.part_rows(options)) is not None), None)
+    return rows_a_part(options.data.rows, options.part_rows) if chosen is None else chosen
 
 
 def resumed_facts(facts: RunFacts, earlier: RunFacts | None) -> RunFacts:

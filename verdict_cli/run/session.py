@@ -15,19 +15,22 @@ from verdict_cli.errors import JournalError, UsageError
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.providers.recorded_calls import recorded_file
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.batches.batch_options import check_batches, sends_batches
 from verdict_cli.run.event_loop import loop_factory
+from verdict_cli.run.hooks import ENGINES, Engine
 from verdict_cli.run.job import RunJob, RunOptions, Stop
 from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.preflight import models_of
 from verdict_cli.run.process import calls_at_once, check_space
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.run_directory import RunDiff, RunDirectory
-from verdict_cli.run.run_metadata import first_facts, is_batched, resumed_facts, run_directory, with_ids_of
-from verdict_cli.run.whole_run import run_locally, run_within
+from verdict_cli.run.run_metadata import first_facts, resumed_facts, run_directory, with_ids_of
+from verdict_cli.run.whole_run import run_within
 from verdict_cli.run_facts import RunFacts
 
 Show = Callable[[Progress], None]
+MODEL_KEYS = {"batch": "batches"}
+"""Keys of a model that a feature reads."""
 
 
 def open_run(options: RunOptions) -> Session:
@@ -40,11 +43,8 @@ def open_run(options: RunOptions) -> Session:
     directory = run_directory(options.out, facts)
     if options.replay is not None and recorded_file(options.replay).resolve() == directory.calls.resolve():
         raise UsageError(f"{directory.display_name} holds the recording itself", hint="choose another --out")
-    if options.engine == "ray":
-        from verdict_cli.run.ray.ray_cluster import check_ray
-
-        check_ray(options.plan, directory)
-    check_batched_run(options)
+    check_hooks(options)
+    engine_of(options).check(options, directory)
     with ExitStack() as stack:
         stack.enter_context(directory.lock())
         earlier, difference = None, None
@@ -53,12 +53,8 @@ def open_run(options: RunOptions) -> Session:
             earlier, difference = directory.earlier_run(options.plan, facts, update=options.update)
             options, facts = with_ids_of(options, facts, earlier)
         start = resumed_facts(facts, earlier)
-        if is_batched(options) and bool(start.part_rows) != (options.engine == "ray"):
-            form = "parts, each of which sends its own batches" if start.part_rows else "one part"
-            raise UsageError(
-                f"{directory.display_name} holds a run in {form}: --batch does not resume it with --engine {options.engine}",
-                hint=f"resume it with --engine {'ray' if start.part_rows else 'local'}, or without --batch",
-            )
+        for hooks in options.hooks.values():
+            hooks.check_resumed(options, directory, start)
         if options.part_rows is not None and start.part_rows != facts.part_rows:
             parts = f"parts of {start.part_rows:,} rows" if start.part_rows else "one part"
             raise UsageError(
@@ -68,14 +64,24 @@ def open_run(options: RunOptions) -> Session:
         return Session(options, directory, start, earlier, difference, stack.pop_all())
 
 
-def check_batched_run(options: RunOptions) -> None:
-    """UsageError for a run that is to send batches and cannot."""
-    chosen = options.batches
-    if options.recording is not None and chosen.every_model:
-        raise UsageError("--batch sends calls, and --replay makes none", hint="give one of them")
-    if options.recording is not None or not sends_batches(options.plan, chosen):
-        return
-    check_batches(options.plan, chosen)
+def engine_of(options: RunOptions) -> Engine:
+    """The engine by its name. UsageError where there is none."""
+    engine = ENGINES.get(options.engine)
+    if engine is None:
+        raise UsageError(f"there is no engine {options.engine!r}", hint=f"engines are {', '.join(ENGINES.names())}")
+    return engine()
+
+
+def check_hooks(options: RunOptions) -> None:
+    """UsageError for options of features with which the run cannot be made."""
+    for key, feature in MODEL_KEYS.items():
+        if feature not in options.hooks and any(getattr(model, key) is not False for model in models_of(options.plan)):
+            raise UsageError(
+                f"`{key}` of a model needs the feature `{feature}`, which this verdict is without",
+                hint=f"remove `{key}`, or install verdict with all of its features",
+            )
+    for hooks in options.hooks.values():
+        hooks.check(options)
 
 
 def _check_identifiable(plan: Plan, directory: RunDirectory) -> None:
@@ -92,17 +98,18 @@ def _check_identifiable(plan: Plan, directory: RunDirectory) -> None:
 
 @dataclass
 class Session:
-    """A run that is open. ``start`` are its facts before it is executed, ``earlier`` those of the run that it resumes.
-
-    ``difference`` is how this run differs from the earlier one, None where both are the same.
-    """
+    """A run that is open."""
 
     options: RunOptions
     directory: RunDirectory
     start: RunFacts
+    """Its facts before it is executed."""
     earlier: RunFacts | None
+    """The facts of the run that it resumes."""
     difference: RunDiff | None
+    """How this run differs from that one; None where both are the same."""
     lock: ExitStack
+    """Keeps other processes out of a directory in a store until the session is closed."""
 
     def __enter__(self) -> Session:
         return self
@@ -131,11 +138,7 @@ class Session:
         if self.is_finished:
             return self._finished_result()
         job, stop = self._job(store), stop or Stop()
-        if self.options.engine == "ray":
-            from verdict_cli.run.ray.ray_parts import run_on_ray
-
-            return self._result(run_on_ray(job, stop, show, address=self.options.ray_address))
-        return self._result(run_locally(job, stop, show))
+        return self._result(engine_of(self.options).run(job, stop, show))
 
     async def execute_within(self, client: ModelClient, stop: Stop, show: Show) -> RunResult:
         """As `execute`, in the running event loop, with a client whose limits, budget and cache others share."""

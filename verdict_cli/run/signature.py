@@ -13,11 +13,11 @@ import orjson
 
 from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.run.digests import changed_in_part, evidence, file_digest
-from verdict_cli.run.part_mark import MARK
-from verdict_cli.run.remote_directory import JOURNAL
+from verdict_cli.run.part_files import MARK
 from verdict_cli.run.run_directory import SIGNATURE, RunDirectory
 from verdict_cli.run.validate_run import facts_of
 from verdict_cli.run_facts import RunFacts
+from verdict_cli.storage.journal.journal import JOURNAL
 from verdict_cli.storage.tables.human_labels import FILE as LABELS
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 from verdict_cli.errors import DataError, JournalError, Problem
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.result_columns import CALL_COLUMNS, result_columns
+from verdict_cli.run.result_columns import ADDED_CALL_COLUMNS, CALL_COLUMNS, result_columns
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.tables.column_types import ColumnKind
 from verdict_cli.storage.tables.reader import column_kinds, read_table
@@ -69,12 +69,12 @@ def check_tables(results: Path, calls: Path, plan: Plan) -> None:
     """DataError for a table with columns or values that no run of the plan writes."""
     _check(results, result_columns(plan, ()))
     if calls.exists():
-        _check(calls, CALL_COLUMNS)
+        _check(calls, CALL_COLUMNS, ADDED_CALL_COLUMNS)
 
 
-def _check(path: Path, columns: Mapping[str, ColumnKind]) -> None:
+def _check(path: Path, columns: Mapping[str, ColumnKind], added: Set[str] = frozenset()) -> None:
     kinds = column_kinds(path)
-    for name in columns.keys() - kinds.keys():
+    for name in columns.keys() - kinds.keys() - added:
         raise _not_a_run(path, f"there is no column {name!r}")
     for name, kind in kinds.items():
         expected = columns.get(name, "null")
@@ -89,8 +89,9 @@ def _check(path: Path, columns: Mapping[str, ColumnKind]) -> None:
             raise _not_a_run(path, f"the column {name!r} holds what no run writes there")
 
 
-_OTHER_KINDS = {("float", "int"), ("native", "json"), ("json", "native")}
-"""What is expected, and what fits too: lists and mappings are text where a value has another form."""
+_OTHER_KINDS = {("float", "int"), ("native", "json"), ("json", "native"), ("native", "str")}
+"""What is expected, and what fits too: lists and mappings are text where a value has another form, and so are the log
+probabilities of runs of earlier versions."""
 
 
 def _not_a_run(path: Path, message: str) -> DataError:

@@ -9,9 +9,9 @@ from typing import Any
 
 from batch_server import BatchServer
 
+from verdict_cli.features.batches.run_hooks import BatchOptions
 from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
-from verdict_cli.run.batches.batch_options import BatchOptions
 from verdict_cli.run.job import RunOptions
 from verdict_cli.run.session import open_run
 from verdict_cli.run_facts import RunFacts
@@ -54,10 +54,15 @@ class BatchBench:
         data = self.folder / f"{rows}.jsonl"
         data.write_text("".join(json.dumps({"text": f"text {place}"}) + "\n" for place in range(rows)))
         dataset = Dataset(files=(data,))
-        more = {"batches": BatchOptions(every_model=True), **more}
+        batches = more.pop("batches", BatchOptions(every_model=True))
         plan = build_plan(load(config)).plan
         return RunOptions(
-            plan=plan, dataset=dataset, data=scan(dataset), out=out if "://" in out else self.folder / out, **more
+            plan=plan,
+            dataset=dataset,
+            data=scan(dataset),
+            out=out if "://" in out else self.folder / out,
+            chosen_hooks={"batches": batches},
+            **more,
         )
 
     def run(self, *args: Any, **keys: Any) -> RunFacts:

@@ -9,7 +9,7 @@ import pytest
 from batch_bench import BatchBench
 from batch_server import BatchServer
 
-from verdict_cli.run.batches import flights, submit
+from verdict_cli.features.batches import flights, submit
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from typer.testing import CliRunner, Result
 
 from verdict_cli.cli.app import app
 from verdict_cli.errors import UsageError
-from verdict_cli.run.batches.batch_options import BatchOptions
-from verdict_cli.run.batches.manage import RunBatches
+from verdict_cli.features.batches.manage import RunBatches
+from verdict_cli.features.batches.run_hooks import BatchOptions
 from verdict_cli.run.run_directory import RunDirectory
 
 DETACHED = BatchOptions(every_model=True, detach=True)

@@ -14,9 +14,9 @@ import pytest
 from batch_bench import BatchBench
 
 from verdict_cli.errors import BudgetError, UsageError
-from verdict_cli.llm.batches.batch_ledger import BatchLedger
+from verdict_cli.features.batches.ledger import BatchLedger
+from verdict_cli.features.batches.run_hooks import BatchOptions
 from verdict_cli.llm.middleware.cache_store import CacheStore
-from verdict_cli.run.batches.batch_options import BatchOptions
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.session import open_run
 from verdict_cli.storage.datasets.read import scan

@@ -16,12 +16,12 @@ from batch_bench import BatchBench
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
-from verdict_cli.llm.batches.batch_ledger import BatchLedger
-from verdict_cli.run.batches.batch_options import BatchOptions
+from verdict_cli.features.batches.ledger import BatchLedger
+from verdict_cli.features.batches.run_hooks import BatchOptions
+from verdict_cli.features.object_store import run_store as segments
+from verdict_cli.features.object_store.folder import RemoteFolder
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.storage.journal import segments
-from verdict_cli.storage.object_store.folder import RemoteFolder
 
 fsspec = pytest.importorskip("fsspec")
 URL = "memory://batches/run"
@@ -42,7 +42,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteFol
 
 def fetched(bench: BatchBench, store: RemoteFolder) -> RunFacts:
     """The facts of the run in the store, whose files are then in a folder."""
-    store.fetch_all(store.names(), bench.folder / "fetched")
+    store.get_all(store.names(), bench.folder / "fetched")
     facts = RunDirectory(bench.folder / "fetched").facts()
     assert facts is not None
     return facts

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 from batch_bench import BatchBench
 
-from verdict_cli.run.batches.wave_estimate import estimate_waves
+from verdict_cli.features.batches.wave_estimate import estimate_waves
 from verdict_cli.run.estimate import DryRun
 from verdict_cli.storage.datasets.read import stream_rows
 
@@ -25,6 +25,11 @@ from verdict_cli.storage.datasets.read import stream_rows
         (
             "\n- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}', escalate: {when: output.score < 4, to: gpt-4o}}\n",
             2,
+        ),
+        (
+            "\n- layer: [{unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}]\n  repeat: 9\n"
+            "  until: {confidence: 0.9, batch: 2}\n- {unit: ModePoolUnit, field: score}\n",
+            5,  # two units, then two at a time
         ),
     ],
 )

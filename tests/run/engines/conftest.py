@@ -17,7 +17,7 @@ from verdict_cli.run.job import RunJob, Stop
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.run_metadata import node_fingerprints
-from verdict_cli.run.whole_run import run_locally
+from verdict_cli.run.whole_run import LocalEngine
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import scan
@@ -93,7 +93,7 @@ class Bench:
 
     def run(self, job: RunJob) -> RunFacts:
         self.stop = Stop()
-        return run_locally(job, self.stop, self.seen.append)
+        return LocalEngine().run(job, self.stop, self.seen.append)
 
     def calls(self) -> list[tuple[int, str, int, int]]:
         """(row, node, call, attempt) of what was asked, in order."""

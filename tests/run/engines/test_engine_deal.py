@@ -6,11 +6,15 @@ import asyncio
 from pathlib import Path
 
 from verdict_cli.messages import Reply, Row
-from verdict_cli.run.ray.partition import COPIED, clear_partitions, merge_partitions, partition_journal, partition_name
-from verdict_cli.run.remote_directory import JOURNAL
-from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.journal.entry import JournalEntry
-from verdict_cli.storage.journal.journal import Journal
+from verdict_cli.storage.journal.journal import JOURNAL, Journal
+from verdict_cli.storage.journal.partition import (
+    COPIED,
+    clear_partitions,
+    merge_partitions,
+    partition_journal,
+    partition_name,
+)
 
 ROWS = [Row(place, place, {}, f"{place:032x}") for place in range(10)]
 NODES = {"judge": "now"}
@@ -44,10 +48,10 @@ def test_only_what_a_part_has_added_is_gathered(tmp_path: Path) -> None:
         file.write(b'{"row": "torn')
     assert not (parts / partition_name(1) / COPIED).exists()
     with Journal.open(journal, NODES) as whole:
-        asyncio.run(merge_partitions(RunDirectory(tmp_path), whole))
+        asyncio.run(merge_partitions(tmp_path, None, whole))
     lines = journal.read_bytes().splitlines()
     assert len(lines) == len(set(lines)) == 8
     with Journal.open(journal, NODES) as whole:
         assert all(whole.recall(row.key, "judge") for row in ROWS[:8])
-    clear_partitions(RunDirectory(tmp_path))
+    clear_partitions(tmp_path, None, ())
     assert not parts.exists()

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import BudgetError, Retryable
-from verdict_cli.llm.batches.request_file import RequestFile
+from verdict_cli.features.batches.request_file import RequestFile
+from verdict_cli.features.batches.wave_budget import WaveBudget
+from verdict_cli.features.ray import coordinator as module
+from verdict_cli.features.ray.coordinator import CallOutcome, Coordinator, PermitGrant, PermitRequest
+from verdict_cli.features.ray.worker_client import SharedModelClient, SharedSpending
 from verdict_cli.llm.middleware.rate_limit import RateLimiters
 from verdict_cli.llm.providers import Providers
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model, RateLimit
-from verdict_cli.run.batches.wave_budget import WaveBudget
 from verdict_cli.run.progress import RunStats
-from verdict_cli.run.ray import coordinator as module
-from verdict_cli.run.ray.coordinator import CallOutcome, Coordinator, PermitGrant, PermitRequest
-from verdict_cli.run.ray.worker_client import SharedModelClient, SharedSpending
 from verdict_cli.run.row import PINNED_ROW
 
 MODEL = Model(name="openai/m")
@@ -82,6 +82,8 @@ async def test_the_budget_is_refused_to_every_worker_once_all_have_spent_it() ->
 
 @within_a_loop
 async def test_the_permits_of_a_lost_worker_go_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(module, "monotonic", lambda: now)
     one = Coordinator(1)
     await one.begin("a", 0)
     await one.begin("b", 1)
@@ -89,9 +91,8 @@ async def test_the_permits_of_a_lost_worker_go_to_others(monkeypatch: pytest.Mon
     await one.post("b", wanted(0), [], None)
     await one.permits("a")
     assert not (await one.permits("b")).tickets
-    await asyncio.sleep(0.05)
+    now = module.LOST_S + 1
     await one.permits("b")
-    monkeypatch.setattr(module, "LOST_S", 0.03)
     counted = RunStats(2).progress(RateLimiters())
     assert (await one.progress(counted)).waiting == 2
     assert list((await one.permits("b")).tickets) == [0]
@@ -143,7 +144,7 @@ async def test_a_worst_case_is_computed_where_there_is_a_budget_only(
     async def answer(_: Request) -> Reply:
         return Reply("4")
 
-    monkeypatch.setattr("verdict_cli.run.ray.worker_client.worst_case_usd", worst_case)
+    monkeypatch.setattr("verdict_cli.features.ray.worker_client.worst_case_usd", worst_case)
     desk = Coordinator(4, budget_usd)
     await desk.begin("w", 0)
     client = SharedModelClient(Providers(), coordinator=Desk(desk), shared_budget_usd=budget_usd)

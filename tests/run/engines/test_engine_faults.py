@@ -13,7 +13,7 @@ from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
 from verdict_cli.run.job import RunJob, Stop
 from verdict_cli.run.run_directory import RunDirectory
-from verdict_cli.run.whole_run import run_locally
+from verdict_cli.run.whole_run import LocalEngine
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import scan
@@ -39,7 +39,7 @@ def judged(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Run
     start = RunFacts("t", "running", "c", "d", plan.fingerprint, found.fingerprint, "0", "", rows=found.rows)
     directory = RunDirectory(folder / "out")
     job = RunJob(plan=plan, dataset=dataset, data=found, directory=directory, start=start, concurrency=64)
-    return run_locally(job, Stop(), lambda _: None), directory
+    return LocalEngine().run(job, Stop(), lambda _: None), directory
 
 
 def stats(url: str) -> dict[str, Any]:

@@ -84,14 +84,16 @@ def test_no_more_calls_than_allowed_are_in_flight(bench: Any) -> None:
 
 def test_a_row_that_hangs_does_not_let_finished_rows_pile_up(bench: Any, read: Any) -> None:
     job = bench.job(1500, concurrency=4)
+    full = asyncio.Event()
 
     async def stalled(request: Request) -> Reply:
+        if len(bench.asked) == 1000:
+            full.set()
         if request.row.index == 0:
-            before = -1
-            while before < len(bench.asked):
-                before = len(bench.asked)
-                await asyncio.sleep(0.05)
-            assert before <= 1000
+            await full.wait()
+            for _ in range(100):  # turns in which another row could begin
+                await asyncio.sleep(0)
+            assert len(bench.asked) == 1000
         return Reply('{"score": 3}')
 
     bench.rule = stalled
@@ -158,8 +160,13 @@ def test_no_call_is_started_once_the_budget_is_spent_and_a_larger_one_goes_on(be
 
 
 def test_calls_in_flight_when_the_budget_has_no_room_are_kept(bench: Any, read: Any) -> None:
+    replied = [asyncio.Event() for _ in range(10)]
+
     async def later(request: Request) -> Reply:
-        await asyncio.sleep(0.02 * request.row.index)
+        row = request.row.index
+        if row:
+            await replied[row - 1].wait()
+        replied[row].set()
         return await dollar(request)
 
     bench.rule = later
@@ -275,11 +282,16 @@ def test_a_refusal_stops_the_run_after_the_first_call(bench: Any) -> None:
 
 
 def test_a_refused_call_leaves_the_others_in_flight_alone_and_starts_none(bench: Any, read: Any) -> None:
+    asked, refused = asyncio.Event(), asyncio.Event()
+
     async def refuse_one(request: Request) -> Reply:
+        if len(bench.asked) == 4:
+            asked.set()
         if request.row.index == 2:
-            await asyncio.sleep(0.02)
+            await asked.wait()
+            refused.set()
             raise Refused("bad key")
-        await asyncio.sleep(0.05)
+        await refused.wait()
         return Reply("thought")
 
     bench.rule = refuse_one

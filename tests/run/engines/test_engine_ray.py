@@ -260,7 +260,7 @@ def test_parts_journalled_in_a_store_outlive_their_worker_and_the_command(
     ended(cluster.start(*command, to=place.url))
     assert 2 * ROWS + 1 <= stats(broken)["requests"] <= 2 * ROWS + 1 + 2 * 8
     assert not [name for name in place.names() if name.partition("/")[0] in {"parts", "journal", "lease"}]
-    place.fetch("results.parquet", tmp_path / "results.parquet")
+    place.get("results.parquet", tmp_path / "results.parquet")
     assert (tmp_path / "results.parquet").read_bytes() == (tmp_path / "whole" / "results.parquet").read_bytes()
 
 
@@ -317,7 +317,7 @@ def test_a_lost_worker_and_command_lose_unfinished_parts_only(
     assert stats(broken)["requests"] <= stats(whole)["requests"] + 2 * 8
     folder = tmp_path / "rayed"
     if bucket:
-        bucket.fetch_all(bucket.names(), folder)
+        bucket.get_all(bucket.names(), folder)
     for table in ("results.parquet", "calls.parquet"):
         assert (folder / table).is_dir()
         assert cells(folder / table) == cells(tmp_path / "whole" / table)
@@ -367,7 +367,7 @@ def test_each_part_sends_its_own_batches_and_a_killed_command_pays_once(
     assert set(batch_server.paid.values()) == {1}
     folder = tmp_path / "rayed"
     if bucket:
-        bucket.fetch_all(bucket.names(), folder)
+        bucket.get_all(bucket.names(), folder)
     for table in ("results.parquet", "calls.parquet"):
         assert cells(folder / table) == cells(tmp_path / "whole" / table)
     found = facts(tmp_path)

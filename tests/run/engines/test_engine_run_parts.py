@@ -13,9 +13,8 @@ import pytest
 
 from verdict_cli.errors import BudgetError, DataError, JournalError, OutputError, Rejected, Retryable, UsageError
 from verdict_cli.messages import Reply, Request
-from verdict_cli.run import part_tables
-from verdict_cli.run.part_layout import PartLayout
-from verdict_cli.run.part_mark import PartMark
+from verdict_cli.run import open_parts
+from verdict_cli.run.part_files import PartLayout, PartMark
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import stream_rows
@@ -126,7 +125,7 @@ def test_a_run_stopped_at_any_moment_repeats_no_call_and_opens_no_finished_part(
     whole = bench.job(rows, STEPS, out="whole")
     one = bench.run(whole)
     draw = random.Random(seed)
-    seal, write = part_tables.seal_part, PartMark.write
+    seal, write = open_parts.seal_part, PartMark.write
     moments = {"call": draw.randrange(45), "seal": draw.randrange(8), "mark": draw.randrange(8)}
     moment = draw.choice(list(moments))
     left = {name: moments[name] if name == moment else 10**6 for name in moments}
@@ -149,7 +148,7 @@ def test_a_run_stopped_at_any_moment_repeats_no_call_and_opens_no_finished_part(
         write(mark, path)
 
     bench.rule = mortal
-    monkeypatch.setattr(part_tables, "seal_part", sealed)
+    monkeypatch.setattr(open_parts, "seal_part", sealed)
     monkeypatch.setattr(PartMark, "write", written)
     job = bench.job(rows, STEPS, out="parts", part_rows=5)
     bench.asked.clear()

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from test_engine_run_parts import COUNTS, STEPS, Killed, cells, copies, spoken
 
+from verdict_cli.features.object_store import run_store as segments
+from verdict_cli.features.object_store.folder import RemoteFolder
 from verdict_cli.messages import Reply, Request
-from verdict_cli.run import part_tables
+from verdict_cli.run import open_parts
 from verdict_cli.run.job import RunJob
-from verdict_cli.run.part_mark import PartMark
+from verdict_cli.run.part_files import PartMark
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.storage.journal import segments
-from verdict_cli.storage.object_store.folder import RemoteFolder
 
 fsspec = pytest.importorskip("fsspec")
 URL = "memory://parts/run"
@@ -84,7 +84,7 @@ def test_a_run_stopped_at_any_moment_reads_the_marks_of_finished_parts_only(
     whole = bench.job(rows, STEPS, out="whole")
     one = bench.run(whole)
     draw = random.Random(seed)
-    seal, write = part_tables.seal_part, PartMark.write
+    seal, write = open_parts.seal_part, PartMark.write
     moments = {"call": draw.randrange(45), "seal": draw.randrange(8), "mark": draw.randrange(8)}
     moment = draw.choice(list(moments))
     left = {name: moments[name] if name == moment else 10**6 for name in moments}
@@ -107,7 +107,7 @@ def test_a_run_stopped_at_any_moment_reads_the_marks_of_finished_parts_only(
         write(mark, path)
 
     bench.rule = mortal
-    monkeypatch.setattr(part_tables, "seal_part", sealed)
+    monkeypatch.setattr(open_parts, "seal_part", sealed)
     monkeypatch.setattr(PartMark, "write", written)
     bench.asked.clear()
     job = bench.job(rows, STEPS, part_rows=5)
@@ -118,9 +118,9 @@ def test_a_run_stopped_at_any_moment_reads_the_marks_of_finished_parts_only(
         shutil.rmtree(bench.folder / "cache")
     finished = [name.rpartition("/")[0] for name in store.names("parts") if name.endswith("done.json")]
     read: list[str] = []
-    fetch = RemoteFolder.fetch_all
+    fetch = RemoteFolder.get_all
     monkeypatch.setattr(
-        RemoteFolder, "fetch_all", lambda self, names, to: (read.extend(names), fetch(self, names, to))[1]
+        RemoteFolder, "get_all", lambda self, names, to: (read.extend(names), fetch(self, names, to))[1]
     )
     bench.stop.release()
     facts = stored(bench, job)

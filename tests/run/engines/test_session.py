@@ -13,6 +13,7 @@ import pytest
 from verdict_cli.errors import BudgetError, JournalError, Refused, UsageError
 from verdict_cli.messages import Reply, Request
 from verdict_cli.run.job import RunJob, RunOptions, Stop
+from verdict_cli.run.row_writer import RowWriter
 from verdict_cli.run.session import execute_all, open_run
 
 
@@ -101,20 +102,29 @@ def test_several_runs_share_one_budget_which_finished_runs_have_spent(bench: Any
     assert written["status"] == "interrupted"
 
 
-def test_a_stopped_runs_table_has_the_rows_after_the_one_that_stopped_it_in_input_order(bench: Any, read: Any) -> None:
-    replied: list[asyncio.Event] = []
+def test_a_stopped_runs_table_has_the_rows_after_the_one_that_stopped_it_in_input_order(
+    bench: Any, read: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replied = [asyncio.Event() for _ in range(5)]
+    flushed = asyncio.Event()
+    flush = RowWriter.flush
+
+    async def noted_flush(writer: RowWriter) -> None:
+        await flush(writer)
+        flushed.set()
 
     async def last_first(request: Request) -> Reply:
-        replied[:] = replied or [asyncio.Event() for _ in range(5)]
         row = request.row.index
         if row < 4:
             await replied[row + 1].wait()
-            await asyncio.sleep(0.1)  # more than the pause after which completed rows are written
+            flushed.clear()
+            await flushed.wait()  # the completed rows are written, each before those that precede it
         replied[row].set()
         if row == 0:
             raise Refused("bad key")
         return Reply('{"score": 3}')
 
+    monkeypatch.setattr(RowWriter, "flush", noted_flush)
     bench.rule = last_first
     job = bench.job(5, concurrency=5)
     with pytest.raises(Refused):

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from verdict_cli.errors import JournalError, OutputError
+from verdict_cli.features.object_store import run_store as segments
+from verdict_cli.features.object_store.folder import RemoteFolder
+from verdict_cli.features.object_store.run_store import Segments
 from verdict_cli.messages import Reply
-from verdict_cli.storage.journal import segments
 from verdict_cli.storage.journal.entry import JournalEntry
 from verdict_cli.storage.journal.journal import SENT, Journal
-from verdict_cli.storage.journal.segments import Segments
-from verdict_cli.storage.object_store.folder import RemoteFolder
 
 fsspec = pytest.importorskip("fsspec")
 

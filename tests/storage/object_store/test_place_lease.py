@@ -8,9 +8,9 @@ from time import monotonic, sleep
 import pytest
 
 from verdict_cli.errors import JournalError
-from verdict_cli.storage.object_store import lease
-from verdict_cli.storage.object_store.folder import RemoteFolder
-from verdict_cli.storage.object_store.lease import Lease
+from verdict_cli.features.object_store import lease
+from verdict_cli.features.object_store.folder import RemoteFolder
+from verdict_cli.features.object_store.lease import Lease
 
 fsspec = pytest.importorskip("fsspec")
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import OutputError, UsageError
-from verdict_cli.storage.object_store.folder import RemoteFolder, is_remote_url, path_of
+from verdict_cli.features.object_store.folder import RemoteFolder
+from verdict_cli.storage.paths import is_remote_url, path_of
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -90,8 +91,8 @@ def test_whatever_a_store_raises_is_told_with_the_url(place: RemoteFolder, monke
 
 def test_files_go_there_and_come_back(place: RemoteFolder, tmp_path: Path) -> None:
     (tmp_path / "here").write_bytes(b"content")
-    place.send(tmp_path / "here", "there/it")
-    place.fetch("there/it", tmp_path / "back")
+    place.put(tmp_path / "here", "there/it")
+    place.get("there/it", tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == b"content"
     with place.opened("there/it") as stream, place.opened("none") as none:
         assert stream is not None

@@ -14,7 +14,7 @@ import typer
 from verdict_cli.cli.console import print_json, print_message
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import AsJson, Yes
-from verdict_cli.cli.run import judged_dataset
+from verdict_cli.cli.run import RunCommand, judged_dataset
 from verdict_cli.cli.show_report import exit_code, show_report, to_terminal
 from verdict_cli.errors import UsageError
 from verdict_cli.features.benchmarks.card import Card
@@ -81,8 +81,8 @@ def bench(
         named_config(card.config),
         str(located.path),
         replace(options, settings=[*card.settings, *(options.settings or ())]),
+        RunCommand(yes=yes),
         out=out,
-        yes=yes,
     )
     _show_report(report, card, sample=located.sample, markdown=markdown, as_json=as_json)
     raise typer.Exit(exit_code(report))

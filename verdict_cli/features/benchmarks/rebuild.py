@@ -26,7 +26,7 @@ from verdict_cli.config_model import ConfigModel, Seq, Whole
 from verdict_cli.errors import FetchError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.package_files import folder
-from verdict_cli.run.run_directory import replacing
+from verdict_cli.storage.paths import replacing
 
 Sources = Mapping[str, bytes]
 """The content of a repository's files by path, in the order in which the data file names them."""

@@ -16,10 +16,10 @@ from verdict_cli.plan.load_plan import load_plan
 from verdict_cli.report.study_files import write_rows
 from verdict_cli.run.job import RunOptions
 from verdict_cli.run.preflight import dataset_for, load_recording
-from verdict_cli.run.run_directory import output_errors
 from verdict_cli.run.session import open_run
 from verdict_cli.stats.measure import Measures, measure
 from verdict_cli.storage.datasets.read import scan
+from verdict_cli.storage.paths import output_errors
 
 
 @dataclass(frozen=True, slots=True)

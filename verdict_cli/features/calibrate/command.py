@@ -15,7 +15,7 @@ from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import UsageError
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.run.load_run import load_run
-from verdict_cli.run.run_directory import output_errors
+from verdict_cli.storage.paths import output_errors
 
 if TYPE_CHECKING:
     from verdict_cli.features.calibrate.fit_job import Calibrated, FitOptions

@@ -11,7 +11,7 @@ from verdict_cli.cli.console import print_json, print_message
 from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import OutputError, UsageError
 from verdict_cli.run.load_run import load_run
-from verdict_cli.run.run_directory import output_errors
+from verdict_cli.storage.paths import output_errors
 from verdict_cli.storage.tables.label_queue import QUEUE_FILE, LabelQueue, QueueDraw
 
 

@@ -32,7 +32,7 @@ from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.session import open_run
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import scan
-from verdict_cli.storage.journal.segments import lock_file
+from verdict_cli.storage.journal.journal import lock_file
 from verdict_cli.storage.tables.reader import read_table
 
 _logger = logging.getLogger(__name__)

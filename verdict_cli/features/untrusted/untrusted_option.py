@@ -11,7 +11,7 @@ import typer
 
 from verdict_cli.cli.extensions import CommandCall
 from verdict_cli.errors import UsageError
-from verdict_cli.storage.object_store.folder import is_remote_url
+from verdict_cli.storage.paths import is_remote_url
 
 
 @dataclass(frozen=True, kw_only=True)

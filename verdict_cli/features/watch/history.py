@@ -13,10 +13,11 @@ import orjson
 from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.features.watch.anchor_scores import AnchorScore
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.run_directory import RunDirectory, replacing
+from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.storage.datasets.dataset import DatasetFacts
 from verdict_cli.storage.journal.entry import decode_entry
+from verdict_cli.storage.paths import replacing
 
 HISTORY_FILE = "history.jsonl"
 

@@ -27,7 +27,7 @@ from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.detect_models import KEYS, at_hand
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.registry import Registry
-from verdict_cli.run.run_directory import output_errors
+from verdict_cli.storage.paths import output_errors
 
 _TRIED = 5
 

@@ -11,7 +11,7 @@ from typing import IO
 
 from verdict_cli.errors import DataError, OutputError, Problem
 from verdict_cli.storage.datasets.files import ENDINGS, format_of
-from verdict_cli.storage.object_store.folder import RemoteFolder
+from verdict_cli.storage.stores import open_folder
 
 
 def local_copy_of_url(url: str, directory: Path) -> tuple[Path, ...]:
@@ -22,13 +22,13 @@ def local_copy_of_url(url: str, directory: Path) -> tuple[Path, ...]:
     """
     parent, _, last = url.rstrip("/").rpartition("/")
     if glob.has_magic(last):
-        folder, pattern = RemoteFolder.at(parent), last
+        folder, pattern = open_folder(parent), last
         available = folder.names()
     else:
-        folder, pattern = RemoteFolder.at(url), "*"
+        folder, pattern = open_folder(url), "*"
         available = folder.names()
         if not available or available == [""]:
-            folder = RemoteFolder.at(parent)
+            folder = open_folder(parent)
             available = folder.names(last)
             pattern = last
     names = [name for name in available if "/" not in name and fnmatchcase(name, pattern) and format_of(Path(name))]
@@ -41,7 +41,7 @@ def local_copy_of_url(url: str, directory: Path) -> tuple[Path, ...]:
         if not copy.exists():
             copy.parent.mkdir(parents=True, exist_ok=True)
             part = copy.with_name(f"{name}.part")
-            folder.fetch(name, part)
+            folder.get(name, part)
             part.replace(copy)
         copies.append(copy)
     return tuple(copies)

@@ -16,6 +16,8 @@ from verdict_cli.messages import Alternative, Call, Reply, Usage
 CallKey = tuple[str, str, str, int, int, str]
 """The row's key, the node, its fingerprint, call, attempt, and the number of the entry inside `each`. It depends on content
 alone, not on the row's number."""
+PINNED = "pinned"
+"""The key of the row under which the calls of pinned units are recorded, and the name of the partition that makes them."""
 
 
 class JournalEntry(Struct, frozen=True):

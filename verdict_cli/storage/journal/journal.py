@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -14,8 +15,10 @@ from types import TracebackType
 from verdict_cli.errors import JournalError, OutputError, VerdictError
 from verdict_cli.storage.journal.digest_index import DigestIndex, digest_bytes
 from verdict_cli.storage.journal.entry import CallKey, JournalEntry, decode_entry, encode_entry, keys_of
-from verdict_cli.storage.journal.segments import Segments, lock_file
+from verdict_cli.storage.stores import JournalSegments
 
+JOURNAL = "journal.jsonl"
+"""The name of the file in a run's directory."""
 SENT = "journal.sent"
 """Next to a journal that is also in a store: how many of its bytes are there."""
 _SEGMENT_BYTES = 8 << 20
@@ -32,7 +35,9 @@ class Journal:
     With ``segments`` the journal is in a store, and the file is its copy on this machine.
     """
 
-    def __init__(self, path: Path, descriptor: int, nodes: Mapping[str, str], segments: Segments | None = None) -> None:
+    def __init__(
+        self, path: Path, descriptor: int, nodes: Mapping[str, str], segments: JournalSegments | None = None
+    ) -> None:
         self._path, self._descriptor, self._nodes, self._segments = path, descriptor, nodes, segments
         self._reader = path.open("rb")
         self._index = DigestIndex()
@@ -50,7 +55,7 @@ class Journal:
         nodes: Mapping[str, str] | None = None,
         *,
         fresh: bool = False,
-        segments: Segments | None = None,
+        segments: JournalSegments | None = None,
     ) -> Journal:
         """Open the journal at ``path``, which is created for its owner only; ``fresh`` empties it.
 
@@ -220,7 +225,7 @@ class Journal:
         if not os.path.samestat(os.fstat(self._descriptor), self._path.stat()):
             raise FileNotFoundError(errno.ENOENT, "another file is in its place")
 
-    def _send(self, segments: Segments, start: int, end: int) -> None:
+    def _send(self, segments: JournalSegments, start: int, end: int) -> None:
         """Put the lines between two offsets of the file into the store."""
         with self._path.open("rb") as file:
             file.seek(start)
@@ -232,7 +237,7 @@ class Journal:
                 with suppress(OSError):  # without the file they are sent twice, which is harmless
                     self._path.with_name(SENT).write_text(str(start), encoding="utf-8")
 
-    def _replace_by(self, segments: Segments, *, fresh: bool) -> None:
+    def _replace_by(self, segments: JournalSegments, *, fresh: bool) -> None:
         """Send what only the file has, then replace the file by what the store has."""
         sent = self._path.with_name(SENT)
         if fresh:
@@ -291,3 +296,29 @@ def _refused(path: Path, error: OSError) -> OutputError:
         f"{path}: the journal cannot be written: {error.strerror or error}",
         hint="free some space, check the permissions, or choose another --out; the same command resumes the run",
     )
+
+
+_LOCKED_ERRNOS = {errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK}
+
+
+def lock_file(descriptor: int) -> bool:
+    """Lock the open file until it is closed; False where another process has locked it. OSError where files have no locks."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            here = os.lseek(descriptor, 0, os.SEEK_CUR)
+            os.lseek(descriptor, 1 << 62, os.SEEK_SET)  # Windows hides locked bytes from readers
+            try:
+                msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            finally:
+                os.lseek(descriptor, here, os.SEEK_SET)
+        else:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _LOCKED_ERRNOS:
+            return False
+        raise
+    return True

@@ -1,0 +1,99 @@
+"""Runs in `earlier_runs/`, which an earlier version made, are read as before, and resumed without repeating a call.
+
+`earlier_runs/generate.py` made them. Each has 12 rows and a pinned unit; those in parts have 5 rows a part, the unfinished ones
+stopped after 7 rows.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from verdict_cli.cli.app import app
+from verdict_cli.errors import JournalError
+from verdict_cli.features.viewer.run_view import RunView
+from verdict_cli.features.viewer.runs import Runs
+from verdict_cli.language.load import load
+from verdict_cli.plan.build import build_plan
+from verdict_cli.run.job import RunOptions
+from verdict_cli.run.session import open_run
+from verdict_cli.storage.datasets.dataset import Dataset
+from verdict_cli.storage.datasets.read import scan
+from verdict_cli.storage.tables.reader import read_table
+
+EARLIER = Path(__file__).parent / "earlier_runs"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs"
+    shutil.copytree(EARLIER, folder)
+    return folder
+
+
+def verdict(*words: str) -> Any:
+    return CliRunner().invoke(app, list(words))
+
+
+def scores(run: Path) -> list[Any]:
+    """The scores of a run, row by row."""
+    return [value for batch in read_table(run / "results.parquet", ["output.score"]) for value in batch["output.score"]]
+
+
+def open_earlier(runs: Path, name: str, **options: Any) -> Any:
+    """The run in a folder, opened with the options that made it."""
+    dataset = Dataset(files=(runs / "data.jsonl",))
+    plan = build_plan(load(runs / "pipeline.yaml")).plan
+    names = {"config": "pipeline.yaml", "source": "data.jsonl", "concurrency": 1}
+    return open_run(RunOptions(plan=plan, dataset=dataset, data=scan(dataset), out=runs / name, **names, **options))
+
+
+@pytest.mark.parametrize("name", ["finished", "finished_parts"])
+def test_a_finished_run_has_its_report_and_its_gates(name: str, runs: Path) -> None:
+    reported = verdict("report", str(runs / name), "--json")
+    assert reported.exit_code == 0, reported.output
+    assert json.loads(reported.stdout)["rows"] == 12
+    assert (runs / name / "report.html").is_file()
+    gated = verdict("gate", str(runs / name))
+    assert gated.exit_code == 0, gated.output
+
+
+def test_a_finished_run_is_compared_and_is_a_baseline(runs: Path) -> None:
+    compared = verdict("compare", str(runs / "finished"), str(runs / "finished_parts"), "--json")
+    assert compared.exit_code == 0, compared.output
+    spec = runs / "finished" / "spec.yaml"
+    gate = f"[{{metric: label.accuracy, baseline: {runs / 'finished_parts'}, max_drop: 0.5}}]"
+    head, _, _ = spec.read_text().partition("gates:")
+    spec.write_text(f"{head}gates: {gate}\n")
+    gated = verdict("gate", str(runs / "finished"))
+    assert gated.exit_code == 0, gated.output
+
+
+@pytest.mark.parametrize("name", ["finished", "finished_parts"])
+def test_a_finished_run_is_shown_by_the_viewer(name: str, runs: Path) -> None:
+    view = RunView(Runs(runs / name).all()[0])
+    assert view.rows == 12
+    assert len(view.evaluate().columns["target"]) == 12
+
+
+@pytest.mark.parametrize("name", ["unfinished", "unfinished_parts"])
+def test_an_unfinished_run_is_resumed(name: str, runs: Path, scripted_model: Any) -> None:
+    scripted_model.answer = lambda _: '{"score": 4}'
+    parts = {"part_rows": 5} if name.endswith("parts") else {}
+    try:
+        session = open_earlier(runs, name, **parts)
+    except JournalError as error:  # a later version may compute other fingerprints: then the message says what to do
+        assert "--update" in str(error)
+        return
+    with session:
+        facts = session.execute().facts
+    assert (facts.status, facts.done) == ("finished", 12)
+    assert [request.row.index for request in scripted_model.requests] == list(range(7, 12))
+    before = scores(EARLIER / name.replace("unfinished", "finished"))
+    assert scores(runs / name)[:7] == before[:7]
+    assert scores(runs / name)[7:] == [4] * 5

@@ -1,0 +1,316 @@
+"""What a provider's batch interface does, whichever provider it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+from msgspec import Struct
+from pyreqwest.exceptions import PyreqwestError
+from pyreqwest.http import Url
+from pyreqwest.multipart import FormBuilder, PartBuilder
+from pyreqwest.request import RequestBuilder
+from pyreqwest.response import Response
+
+from verdict_cli.errors import Refused, Retryable
+from verdict_cli.features.batches.request_file import disk_errors
+from verdict_cli.language.model_address import parse_address
+from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
+from verdict_cli.llm.model_families import AZURE, family
+from verdict_cli.llm.providers.chat_completions import RequestBodies
+from verdict_cli.llm.providers.endpoint import Endpoint, endpoint
+from verdict_cli.llm.providers.http_errors import Source, response_error
+from verdict_cli.llm.providers.json_mode import JsonMode
+from verdict_cli.llm.providers.protocols import protocol_of
+from verdict_cli.llm.providers.secrets import model_secrets
+from verdict_cli.llm.providers.wire_protocol import ProtocolBodies, WireProtocol
+from verdict_cli.llm.providers.wire_values import loads
+from verdict_cli.messages import Request
+from verdict_cli.model import Model
+
+BATCHES_A_PAGE = 100
+"""Batches in one page of a list."""
+CLOCKS_S = 600.0
+"""How far this machine's clock may be ahead of the provider's."""
+
+
+class BatchState(Struct, frozen=True):
+    """A batch as its provider describes it.
+
+    ``ended``: nothing more will happen to it. ``answered`` counts the requests with a reply so far, ``files`` are where the
+    results are. ``problem`` is why it failed as a whole. ``tag`` is the metadata with which it was created, "" where the
+    provider keeps none; ``created`` is when, in seconds since the epoch (0: not stated).
+    """
+
+    id: str
+    status: str
+    ended: bool
+    answered: int = 0
+    requests: int = 0
+    files: tuple[str, ...] = ()
+    problem: str = ""
+    tag: str = ""
+    created: float = 0.0
+
+
+class ResultLine(Struct, frozen=True):
+    """One request's outcome: the reply's body, or an error with its HTTP status.
+
+    ``unpaid`` says why there is neither: the request expired or was cancelled.
+    """
+
+    custom_id: str
+    status: int = 200
+    body: Any = None
+    unpaid: str = ""
+
+
+class BatchApi(Protocol):
+    """A model's batch interface. Methods raise ProviderError."""
+
+    provider: str
+    max_requests: int
+    max_bytes: int
+    has_tags: bool
+    """Whether the provider keeps the metadata of a batch, by which it is found again."""
+    uploads: bool
+    """Whether the request file is uploaded before the batch is created."""
+    protocol: WireProtocol | None
+
+    def line(self, custom_id: str, request: Request, mode: JsonMode) -> tuple[bytes, str]:
+        """The request's line in the request file, and its parameters as JSON."""
+        ...
+
+    async def upload(self, file: Path) -> str:
+        """The id of the uploaded request file; "" where the file is sent with the batch."""
+        ...
+
+    async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
+        """The batch of a request file that was uploaded."""
+        ...
+
+    async def get(self, batch_id: str) -> BatchState: ...
+
+    def recent(self, since: float) -> AsyncIterator[BatchState]:
+        """The batches that were created since a time, in seconds since the epoch, the latest first."""
+        ...
+
+    async def cancel(self, batch_id: str) -> None: ...
+
+    async def results(self, state: BatchState, to: Path) -> None:
+        """Write the result lines of an ended batch to a file."""
+        ...
+
+    def read(self, line: Any) -> ResultLine:
+        """The outcome in a decoded line. Raises ValueError for a line that is not one."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class HttpBatchApi:
+    """What the adapters share: the model's address, key and bodies."""
+
+    provider = ""
+    max_requests = 50_000
+    max_bytes = 200_000_000
+    has_tags = True
+    uploads = True
+
+    def __init__(self, model: Model) -> None:
+        of = family(model)
+        if of is None:
+            raise Refused(f"model {model.name} has no batch interface")
+        self.model = model
+        self.endpoint: Endpoint = endpoint(model, of, os.environ)
+        self.protocol = protocol_of(of)
+        key = self.endpoint.key or ""
+        if self.protocol is not None:
+            headers = dict(self.protocol.headers(key))
+        elif of is AZURE:
+            headers = {"api-key": key} if key else {}
+        else:
+            headers = {"Authorization": f"Bearer {key}"} if key else {}
+        extra = model.params.get("extra_headers") or {}
+        self.http = BatchHttp(
+            model.name,
+            {**headers, **{str(name): str(value) for name, value in extra.items()}},
+            model_secrets(model, os.environ),
+        )
+        self._bodies = RequestBodies()
+        self._protocol_bodies = ProtocolBodies()
+
+    def body(self, request: Request, mode: JsonMode) -> tuple[bytes, str]:
+        """The body that an ordinary call sends, and its parameters as JSON."""
+        if self.protocol is None:
+            return self._bodies.get(request, self.endpoint.name, mode)
+        return self._protocol_bodies.get(request, self.protocol, self.endpoint.name, mode)
+
+    async def results(self, state: BatchState, to: Path) -> None:
+        """Write the files of results to one."""
+        for file in state.files:
+            await self.http.download(self.result_url(file), to)
+
+    def result_url(self, file: str) -> str:
+        """Where a file of results is."""
+        return self._url(f"/files/{file}/content")
+
+    def _url(self, path: str) -> str:
+        """The URL of a path beside that of ordinary calls."""
+        return sibling_url(self.endpoint.url, "/chat/completions", path)
+
+    async def close(self) -> None:
+        await self.http.close()
+
+
+def seconds_of(text: Any) -> float:
+    """The seconds since the epoch of a date and time, 0 for anything else."""
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def sibling_url(url: str, tail: str, path: str) -> str:
+    """The URL with ``path`` in place of what its path ends with; the query stays."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=parts.path.removesuffix(tail) + path))
+
+
+CALL_S = 60.0
+TRANSFER_S = 3600.0
+"""The longest that a file of some hundred megabytes may take."""
+_CHUNK = 1 << 20
+
+
+class BatchHttp:
+    """Calls one provider with a model's key. ``secrets`` are removed from errors."""
+
+    def __init__(self, model: str, headers: Mapping[str, str], secrets: tuple[str, ...]) -> None:
+        self._model, self._headers, self._secrets = model, headers, secrets
+        self._clients = HttpClients()
+
+    async def close(self) -> None:
+        await self._clients.close()
+
+    async def get(self, url: str) -> Any:
+        """The JSON at a URL. Raises ProviderError."""
+        return await self._json(self._request("GET", url, CALL_S), url)
+
+    async def post(self, url: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
+        """The JSON that a POST gives. Raises ProviderError."""
+        request = self._request("POST", url, CALL_S, headers)
+        return await self._json(request if body is None else request.body_json(body), url)
+
+    async def post_stream(self, url: str, parts: AsyncIterator[bytes], size: int) -> Any:
+        """As `post`, with a JSON body of that size that is sent in parts."""
+        request = self._request(
+            "POST", url, TRANSFER_S, {"Content-Type": "application/json", "Content-Length": str(size)}
+        )
+        return await self._json(request.body_stream(parts), url)
+
+    async def post_form(self, url: str, file: Path, fields: Mapping[str, str]) -> Any:
+        """As `post`, with a multipart form whose part ``file`` has the file's content."""
+        form = FormBuilder()
+        for name, value in fields.items():
+            form = form.text(name, value)
+        part = (await PartBuilder.from_file(file)).file_name(file.name).mime("application/jsonl")
+        return await self._json(self._request("POST", url, TRANSFER_S).multipart(form.part("file", part)), url)
+
+    async def upload_resumable(self, url: str, file: Path, about: Any, kind: str) -> Any:
+        """Google's resumable upload: announce the file, then send it to the address that the reply names."""
+        size = file_size(file)
+        announced = {
+            "X-Goog-Upload-Protocol": "resumable",
+            "X-Goog-Upload-Command": "start",
+            "X-Goog-Upload-Header-Content-Length": str(size),
+            "X-Goog-Upload-Header-Content-Type": kind,
+        }
+        request = self._request("POST", url, CALL_S, announced).body_json(about)
+        async with self._open(request, url) as response:
+            target = ResponseHeaders(response).get("x-goog-upload-url")
+            await self._content(response, url)
+        if not target or parse_address(target).netloc != parse_address(url).netloc:
+            raise Retryable(f"model {self._model}: the upload was not accepted", kind="unavailable")
+        sent = {"X-Goog-Upload-Offset": "0", "X-Goog-Upload-Command": "upload, finalize", "Content-Length": str(size)}
+        return await self._json(self._request("POST", target, TRANSFER_S, sent).body_stream(file_chunks(file)), url)
+
+    async def download(self, url: str, to: Path) -> None:
+        """Append what is at a URL to a file. Raises ProviderError."""
+        async with self._open(self._request("GET", url, TRANSFER_S), url) as response:
+            if not 200 <= response.status < 300:
+                await self._content(response, url)
+            with to.open("ab") as file:
+                while (part := await self._chunk(response)) is not None:
+                    with disk_errors(to):
+                        file.write(part)
+
+    def _request(
+        self, method: str, url: str, timeout_s: float, headers: Mapping[str, str] | None = None
+    ) -> RequestBuilder:
+        client = self._clients.get(Url(url))
+        request = client.request(method, url).headers({**self._headers, **(headers or {})})
+        return request.timeout(timedelta(seconds=timeout_s))
+
+    def _open(self, request: RequestBuilder, url: str) -> _Opened:
+        return _Opened(request, self._model, parse_address(url).netloc)
+
+    async def _json(self, request: RequestBuilder, url: str) -> Any:
+        async with self._open(request, url) as response:
+            content = await self._content(response, url)
+        try:
+            return loads(content)
+        except ValueError:
+            raise Retryable(f"model {self._model}: {url} replied with no JSON", kind="unavailable") from None
+
+    async def _content(self, response: Response, url: str) -> bytes:
+        parts = []
+        while (part := await self._chunk(response)) is not None:
+            parts.append(part)
+        content = b"".join(parts)
+        if 200 <= response.status < 300:
+            return content
+        source = Source(url.partition("?")[0], ResponseHeaders(response), self._secrets)
+        raise response_error(response.status, content, self._model, source)
+
+    async def _chunk(self, response: Response) -> bytes | None:
+        part = await response.body_reader.read_chunk()
+        return None if part is None else bytes(part)
+
+
+class _Opened:
+    """A request in progress, whose transport errors are Retryable."""
+
+    def __init__(self, request: RequestBuilder, model: str, host: str) -> None:
+        self._sending = request.build_streamed()
+        self._model, self._host = model, host
+
+    async def __aenter__(self) -> Response:
+        try:
+            return await self._sending.__aenter__()
+        except (PyreqwestError, OSError) as error:
+            raise self._lost(error) from None
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        await self._sending.__aexit__(kind, error, trace)
+        if isinstance(error, PyreqwestError | OSError):
+            raise self._lost(error) from None
+
+    def _lost(self, error: Exception) -> Retryable:
+        return Retryable(f"model {self._model}: no reply from {self._host}: {root_cause(error)}", kind="unavailable")
+
+
+async def file_chunks(file: Path) -> AsyncIterator[bytes]:
+    """The content of a file in parts."""
+    with file.open("rb") as opened:
+        while part := opened.read(_CHUNK):
+            yield part
+
+
+def file_size(file: Path) -> int:
+    """The size of a file in bytes."""
+    return file.stat().st_size

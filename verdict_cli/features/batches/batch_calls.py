@@ -1,0 +1,248 @@
+"""The path of a call in a run that sends batches: the journal, the cache, then the wave that is being collected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, cast
+
+import orjson
+from msgspec.structs import replace
+
+from verdict_cli.errors import Pending, Rejected
+from verdict_cli.features.batches.batch_interfaces import batch_settings
+from verdict_cli.features.batches.request_file import RequestFile, RequestKey, custom_id
+from verdict_cli.features.batches.run_hooks import BatchOptions
+from verdict_cli.llm.middleware.cache import CacheKeys, free_reply
+from verdict_cli.llm.middleware.cache_store import CacheStore
+from verdict_cli.llm.middleware.journal_replay import content_digest, replay_journal
+from verdict_cli.llm.providers.json_mode import JsonMode, chosen_mode
+from verdict_cli.messages import Ask, Reply, Request
+from verdict_cli.model import EndpointKey, Model
+from verdict_cli.storage.journal.entry import JournalEntry, encode_entry
+from verdict_cli.storage.journal.journal import Journal
+
+if TYPE_CHECKING:
+    from verdict_cli.features.batches.batch_api import BatchApi
+
+
+MOST_ATTEMPTS = 12
+"""How often a request is sent, at most, while batches do not answer it: expired, cancelled, or a temporary failure."""
+
+
+class WaveJournal:
+    """A run's journal in which a call that was made in this run is found as well: rows are run again in every wave."""
+
+    def __init__(self, journal: Journal, nodes: dict[str, str]) -> None:
+        self._journal, self._nodes = journal, nodes
+
+    def recall(
+        self, row: str, node: str, call: int = 0, attempt: int = 0, item: str = "", content: str = ""
+    ) -> JournalEntry | None:
+        return self._journal.recall(row, node, call, attempt, item, content)
+
+    def has(self, request: Request, *, opened: bool = False) -> bool:
+        """Whether it has the attempt; with ``opened``, whether it had it before this process."""
+        row = request.row
+        return self._journal.has(row.key, request.node, request.call, request.attempt, row.item, opened=opened)
+
+    def append(self, entry: JournalEntry) -> None:
+        self.include([entry])
+
+    def include(self, entries: list[JournalEntry]) -> None:
+        """Append entries that this run finds again."""
+        self._journal.include([encode_entry(entry, self._nodes.get(entry.node, "")) for entry in entries])
+
+
+class BatchCalls:
+    """Answers calls from the journal and the cache. Of the others, those of batched models are parked, and the rest are made
+    by ``ask`` in the ordinary way.
+
+    ``ask_models`` makes a call without the journal. ``parker`` collects the wave; without one no call is parked or made. With
+    ``retry_failed``, `retry` says which failed calls get another attempt.
+    """
+
+    def __init__(
+        self,
+        options: BatchOptions,
+        journal: WaveJournal,
+        ask: Ask,
+        ask_models: Ask,
+        store: CacheStore | None,
+        rename: Callable[[str], str] | None,
+        *,
+        updated: bool,
+        retry_failed: bool = False,
+    ) -> None:
+        self._options, self._journal, self._ask, self._ask_models = options, journal, ask, ask_models
+        self._store, self._rename, self._keys = store, rename, CacheKeys()
+        self._ask_batched = replay_journal(self._ask_or_park, journal, as_recorded=True, updated=updated)
+        self._ask_known = replay_journal(ask, journal, updated=updated)
+        self.parker: CallParker | None = None
+        self.retry = self._retry if retry_failed else None
+
+    async def ask(self, request: Request) -> Reply:
+        """The reply to a call. Raises Pending for one that waits for a batch."""
+        if not self._options.takes(request.model):
+            if self._entry(request, request.attempt) is None:
+                if self.parker is None:
+                    raise Pending("the run has ended")
+                return await self._ask(request)
+            reply = await self._ask_known(request)
+            return replace(reply, recalled=reply.recalled and self._journal.has(request, opened=True))
+        reply = await self._ask_batched(request)
+        # The run that sent a batch is the one that paid for it, however often it was started again.
+        return replace(reply, recalled=False) if reply.recalled else reply
+
+    def again(self, request: Request) -> bool:
+        """Whether a call whose attempts have failed has another one: it was made, or the last one was not answered by a batch, and
+        cost nothing."""
+        return self._journal.has(request) or (
+            self._options.takes(request.model)
+            and request.attempt < MOST_ATTEMPTS
+            and self._was_unanswered(request, request.attempt - 1)
+        )
+
+    def _retry(self, request: Request) -> bool:
+        """As `again`, in a row that failed: also where an earlier process made the last attempt."""
+        return self.again(request) or self._journal.has(replace(request, attempt=request.attempt - 1), opened=True)
+
+    async def _ask_or_park(self, request: Request) -> Reply:
+        if self.parker is None:
+            raise Pending("the call waits for a batch")
+        cache_key = None
+        if self._store is not None and request.model.cache:
+            cache_key = self._keys.get(self._renamed(request))
+            stored = None if cache_key is None else self._store.get(cache_key)
+            if stored is not None:
+                return free_reply(stored)
+        if self._options.fallback and request.attempt and self._was_unanswered(request, request.attempt - 1):
+            return await self._ask_models(request)
+        self.parker.park(request, cache_key)
+
+    def _renamed(self, request: Request) -> Request:
+        rename = self._rename
+        if rename is None:
+            return request
+        return replace(request, node=rename(request.node), written=request.written and rename(request.written))
+
+    def _was_unanswered(self, request: Request, attempt: int) -> bool:
+        entry = self._entry(request, attempt)
+        return entry is not None and entry.retryable and entry.reply is None
+
+    def _entry(self, request: Request, attempt: int) -> JournalEntry | None:
+        row = request.row
+        entry = self._journal.recall(row.key, request.node, request.call, attempt, row.item)
+        if entry is None and (content := content_digest(request)):
+            entry = self._journal.recall("", request.node, request.call, attempt, content=content)
+        return entry
+
+
+_CHARACTERS_A_TOKEN = 4
+_IMAGE_TOKENS = 1000
+_PREFIX = "wave-"
+"""How the names of request files begin that are not sent yet."""
+
+
+class CallParker:
+    """The calls of one wave, in request files by model, each within the provider's limits.
+
+    ``in_flight`` are the custom ids of requests in batches that have not ended: they are not written again. Equal requests
+    that may share a reply are written once.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        nodes: Mapping[str, str],
+        api_of: Callable[[Model], BatchApi],
+        modes: Mapping[str, JsonMode],
+        in_flight: set[int],
+    ) -> None:
+        self._folder, self._nodes, self._api_of, self._modes = folder, nodes, api_of, modes
+        self._in_flight = in_flight
+        self._known: set[int] = set()
+        self._files: dict[EndpointKey, list[RequestFile]] = {}
+        self._models: dict[EndpointKey, Model] = {}
+        self.count = 0
+
+    def park(self, request: Request, cache_key: bytes | None) -> NoReturn:
+        """Write the request, unless it is in flight or written. Raises Pending; Rejected for a request that cannot be
+        written as JSON, Refused for a setting that the API does not have."""
+        row = request.row
+        fingerprint = self._nodes.get(request.node, "")
+        name = custom_id((row.key, request.node, fingerprint, request.call, request.attempt, row.item))
+        number = short_id(name)
+        shared = None if cache_key is None else int.from_bytes(cache_key[:8])
+        if number in self._in_flight or number in self._known or shared in self._known:
+            raise Pending("the call waits for a batch")
+        model = request.model
+        wanted = model.top_logprobs or request.top_logprobs if request.top_logprobs else 0
+        sent_request = replace(request, stream=False, top_logprobs=wanted)
+        mode = chosen_mode(model) or self._modes.get(model.name, "schema")
+        try:
+            line, sent = self._api_of(model).line(name, sent_request, mode)
+        except TypeError as error:
+            raise Rejected(f"model {model.name}: the request cannot be written as JSON: {error}") from None
+        key = RequestKey(
+            name,
+            row.key,
+            request.node,
+            fingerprint,
+            request.call,
+            request.attempt,
+            row.item,
+            content_digest(request),
+            "" if cache_key is None else cache_key.hex(),
+            wanted,
+            mode if request.json_schema is not None else "",
+            sent,
+            prompt_size(request),
+        )
+        self._file(model, len(line)).add(line, key)
+        self._known.add(number)
+        if shared is not None:
+            self._known.add(shared)
+        self.count += 1
+        raise Pending("the call waits for a batch")
+
+    def close(self) -> Iterator[tuple[Model, RequestFile]]:
+        """The request files, on disk."""
+        for key, files in self._files.items():
+            for file in files:
+                file.close()
+                yield self._models[key], file
+
+    def discard(self) -> None:
+        """Remove what was written and not sent: the calls are parked again."""
+        for files in self._files.values():
+            for file in files:
+                if file.path.name.startswith(_PREFIX):
+                    file.discard()
+
+    def _file(self, model: Model, size: int) -> RequestFile:
+        """The file that has room for a line of this size."""
+        key = model.endpoint_key
+        files = self._files.setdefault(key, [])
+        self._models.setdefault(key, model)
+        api = self._api_of(model)
+        most = min(api.max_requests, batch_settings(model).max_requests or api.max_requests)
+        if not files or files[-1].count >= most or files[-1].size + size > api.max_bytes:
+            if files:
+                files[-1].close()
+            files.append(RequestFile(self._folder / f"{_PREFIX}{len(self._files)}-{len(files)}.jsonl"))
+        return files[-1]
+
+
+def short_id(name: str) -> int:
+    """The first 64 bits of a custom id."""
+    return int(name[:16], 16)
+
+
+def prompt_size(request: Request) -> int:
+    """About how many tokens the request's prompt has."""
+    characters = sum(len(message.content) for message in request.messages)
+    if request.json_schema is not None:
+        characters += len(orjson.dumps(cast("dict[str, object]", request.json_schema), default=str))
+    images = sum(len(message.images) for message in request.messages)
+    return characters // _CHARACTERS_A_TOKEN + _IMAGE_TOKENS * images

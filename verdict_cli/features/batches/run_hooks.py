@@ -1,0 +1,156 @@
+"""How a run sends its calls as batches, and what keeps it from doing so."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib import import_module
+from pathlib import Path
+
+from verdict_cli.errors import Problem, UsageError
+from verdict_cli.features.batches.batch_interfaces import TO_FILE, batch_problem, export_problem
+from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
+from verdict_cli.features.batches.wave_estimate import estimate_waves
+from verdict_cli.llm.model_families import is_local
+from verdict_cli.model import Model
+from verdict_cli.plan.node import Plan
+from verdict_cli.report.formatting import money
+from verdict_cli.run.estimate import Line
+from verdict_cli.run.hooks import DeferredCalls, OtherEstimate, RunHooks
+from verdict_cli.run.job import Halt, RunJob, RunOptions
+from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.part_files import PARTS, ROWS_A_PART
+from verdict_cli.run.preflight import models_in_use, models_of
+from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.run_facts import RunFacts
+from verdict_cli.storage.journal.journal import Journal
+
+
+@dataclass(frozen=True)
+class BatchOptions(RunHooks):
+    """Which calls are sent as batches, and how."""
+
+    every_model: bool = False
+    """Send all calls as batches. Otherwise the calls of models with `batch` are."""
+    fallback: bool = False
+    """Call what a batch did not answer in the ordinary way."""
+    detach: bool = False
+    """Send what is ready, and do not wait."""
+    export: Path | None = None
+    """The file to which each batch is written in place of sending it."""
+
+    def takes(self, model: Model) -> bool:
+        """Whether the model's calls are sent as batches."""
+        return (self.every_model or model.batch is not False) and not is_local(model.name)
+
+    def sends(self, plan: Plan) -> bool:
+        """Whether a run of the plan sends batches."""
+        return self.every_model or any(model.batch is not False for model in models_of(plan))
+
+    def defers(self, options: RunOptions) -> bool:
+        """As `RunHooks.defers`."""
+        return options.recording is None and self.sends(options.plan)
+
+    def check(self, options: RunOptions) -> None:
+        """As `RunHooks.check`."""
+        if options.recording is not None and self.every_model:
+            raise UsageError("--batch sends calls, and --replay makes none", hint="give one of them")
+        if not self.defers(options):
+            return
+        for node, model, _ in models_in_use(options.plan):
+            if not (self.every_model or model.batch is not False):
+                continue
+            problem = batch_problem(model) if self.export is None else export_problem(model)
+            if problem is not None:
+                hint = "set `batch: true` on the models that have one, in place of --batch" if self.every_model else ""
+                raise UsageError(
+                    f"{node.id}: calls of model {model.name} cannot be sent as batches: {problem}",
+                    hint=hint or "remove `batch` from this model",
+                )
+
+    def part_rows(self, options: RunOptions) -> int | None:
+        """One part, because the run goes through its rows once a wave. On Ray, each part sends its own batches."""
+        if not self.defers(options):
+            return None
+        return (options.part_rows or ROWS_A_PART) if options.engine == "ray" else 0
+
+    def check_resumed(self, options: RunOptions, directory: RunDirectory, start: RunFacts) -> None:
+        """As `RunHooks.check_resumed`."""
+        if self.defers(options) and bool(start.part_rows) != (options.engine == "ray"):
+            form = "parts, each of which sends its own batches" if start.part_rows else "one part"
+            raise UsageError(
+                f"{directory.display_name} holds a run in {form}: --batch does not resume it with --engine {options.engine}",
+                hint=f"resume it with --engine {'ray' if start.part_rows else 'local'}, or without --batch",
+            )
+
+    def check_claimed(self, job: RunJob, *, same: bool) -> None:
+        """UsageError where batches of the run are in flight: their requests would be sent a second time."""
+        if (self.defers(job) and same) or (job.recording is not None and not job.start.part_rows):
+            return
+        job.directory.fetch(name for name in job.directory.stored(LEDGER) if name == LEDGER)
+        ledgers = [BatchLedger.read(job.directory.path), *part_ledgers(job.directory)]
+        flying = [batch for ledger in ledgers for batch in ledger.in_flight]
+        if flying:
+            raise UsageError(
+                f"{job.directory.display_name} has {len(flying):,} batch{'' if len(flying) == 1 else 'es'} in flight",
+                hint="collect them by the command that sent them; or `verdict batch cancel RUN`, then `verdict batch fetch RUN`",
+            )
+
+    def deferred_calls(self, job: RunJob, journal: Journal, client: ModelClient, halt: Halt) -> DeferredCalls:
+        """As `RunHooks.deferred_calls`."""
+        # Its clients of the providers take a while to import, which runs of ordinary calls need not wait for.
+        waves: DeferredCalls = import_module("verdict_cli.features.batches.waves").Waves(
+            self, job, journal, client, halt
+        )
+        return waves
+
+    def awaits(self, folder: RunDirectory) -> bool:
+        """As `RunHooks.awaits`."""
+        folder.fetch(name for name in folder.stored(LEDGER) if name == LEDGER)
+        return bool(BatchLedger.read(folder.path).in_flight)
+
+    def add_facts(self, directory: RunDirectory, facts: RunFacts) -> RunFacts:
+        """As `RunHooks.add_facts`."""
+        return replace(facts, batches=tuple(each for ledger in part_ledgers(directory) for each in ledger.facts))
+
+    def model_problems(self, plan: Plan) -> Iterable[Problem]:
+        """As `RunHooks.model_problems`."""
+        for _, model, _ in models_in_use(plan):
+            if model.batch is not False and (why := batch_problem(model)) is not None:
+                message = f"calls of model {model.name} cannot be sent as batches: {why}"
+                yield Problem("model-cannot-answer", message, "remove `batch` from it; a run is refused until then")
+
+    def notices(self, facts: RunFacts, name: str, resume: str) -> Iterable[str]:
+        """Say that batches continue at their provider without this process."""
+        flying = [batch for batch in facts.batches if not batch.ended]
+        if not flying:
+            return
+        requests = sum(batch.requests for batch in flying)
+        if all(batch.provider == TO_FILE for batch in flying):
+            yield f"{requests:,} requests are in {', '.join(batch.id for batch in flying)}"
+            return
+        number = f"{len(flying)} batch{'es' if len(flying) > 1 else ''}"
+        yield f"{number} with {requests:,} requests in flight; `verdict batch cancel {shlex.quote(name)}` cancels them"
+        if facts.status == "waiting":
+            yield f"waiting for batches: {resume}"
+
+    def estimate(self, plan: Plan, lines: Sequence[Line]) -> OtherEstimate | None:
+        """As `RunHooks.estimate`."""
+        estimate = estimate_waves(plan, lines)
+        if estimate is None:
+            return None
+        cost, number = money(estimate.cost_usd), f"{estimate.waves} wave{'' if estimate.waves == 1 else 's'}"
+        files = f"{estimate.files} file{'' if estimate.files == 1 else 's'}"
+        return OtherEstimate(
+            asdict(estimate),
+            f"as batches (--batch): {cost}, {number} of {files} if every request is answered, "
+            f"{estimate.worst_h:g} hours at worst",
+            f"some {cost} as batches in {number} or more",
+        )
+
+
+def part_ledgers(directory: RunDirectory) -> list[BatchLedger]:
+    """The batches of each part that has sent some."""
+    directory.fetch(name for name in directory.stored(PARTS) if name.endswith(f"/{LEDGER}"))
+    return [BatchLedger.read(path.parent) for path in sorted((directory.path / PARTS).glob(f"*/{LEDGER}"))]

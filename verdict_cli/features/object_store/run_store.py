@@ -1,0 +1,212 @@
+"""A run's directory in a store, which is authoritative, and its copy on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from time import monotonic, sleep
+from typing import IO
+
+from verdict_cli.errors import JournalError, OutputError
+from verdict_cli.features.object_store.folder import RemoteFolder
+from verdict_cli.features.object_store.lease import Lease
+from verdict_cli.llm.middleware.cache_store import cache_directory
+from verdict_cli.storage.journal.journal import JOURNAL, SENT, lock_file
+
+LOCK, OWNER = "copy.lock", "owner"
+_KEPT = frozenset({JOURNAL, SENT, LOCK, OWNER})
+"""Files of a copy that outlive the process: the journal may have calls that were not sent."""
+_NEEDED = re.compile(r"run\.json|batches\.jsonl|batches/.*|parts/[0-9]{6,}/done\.json")
+"""Files in the store that a copy needs from the start."""
+
+
+@dataclass
+class RemoteRunDirectory:
+    """The directory in the store, and its copy in `VERDICT_CACHE_DIR`.
+
+    The copy's path depends on the URL alone, so that the next process finds what a killed one had not sent. The copy
+    is removed when everything is in the store.
+    """
+
+    folder: RemoteFolder
+    lease: Lease | None = None
+    journalled: bool = False
+    place: Path | None = None
+    """The path of the copy, where another directory's has it."""
+
+    @property
+    def copy(self) -> Path:
+        """The path of the copy."""
+        return self.place or cache_directory() / "runs" / blake2b(self.folder.url.encode(), digest_size=12).hexdigest()
+
+    def segments(self) -> Segments:
+        """The journal in the store, for the copy's journal to be opened with."""
+        self.journalled = True
+        return Segments(self.folder, self.lease.check) if self.lease else Segments(self.folder)
+
+    def below(self, name: str) -> RemoteRunDirectory:
+        """A folder in it."""
+        return RemoteRunDirectory(self.folder.below(name), self.lease, place=self.copy / name)
+
+    def put(self, name: str) -> None:
+        """Send a file of the copy to the store. Raises OutputError, and JournalError where the lease was lost."""
+        self._check()
+        self.folder.put(self.copy / name, name)
+
+    def put_journal(self) -> None:
+        """Send the copy's journal to the store as a whole, and remove it here. Raises as `put`."""
+        self.segments().put_whole(self.copy / JOURNAL)
+        for name in (SENT, JOURNAL):  # a journal without a count would be sent again
+            (self.copy / name).unlink(missing_ok=True)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files from the store. Raises as `put`."""
+        self._check()
+        self.folder.remove(names)
+
+    def get(self, names: Iterable[str]) -> None:
+        """Fetch files that the copy lacks. OutputError when the store or the disk refuses."""
+        self.folder.get_all([name for name in names if not (self.copy / name).exists()], self.copy)
+
+    def _check(self) -> None:
+        if self.lease is not None:
+            self.lease.check()
+
+    async def confirm_lease(self) -> None:
+        """Return once this process certainly has the directory. Raises JournalError where another has taken it over."""
+        if self.lease is not None and self.lease.expired:
+            await asyncio.to_thread(self.lease.check)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other processes out, with the store's files in the copy. JournalError while another process writes."""
+        try:
+            self.copy.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(self.copy / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as fault:
+            raise OutputError(
+                f"{self.copy} cannot be written: {fault.strerror}", hint="set VERDICT_CACHE_DIR to another directory"
+            ) from None
+        try:
+            if not lock_file(descriptor):
+                raise JournalError(
+                    f"another run is writing to {self.folder.url}",
+                    hint="wait until it has ended, or choose another --out",
+                )
+            self.lease = Lease.take(self.folder, self._owner())
+            try:
+                self.refresh()
+                yield
+                if self.journalled:
+                    Segments(self.folder, self.lease.check).put_whole(self.copy / JOURNAL)
+            finally:
+                self.clear()
+                with suppress(OutputError):  # the lease expires by itself
+                    self.lease.release()
+        finally:
+            os.close(descriptor)
+
+    def clear(self) -> None:
+        """Remove the copy, unless it has calls that were not sent."""
+        with suppress(OSError):
+            if all(map(_is_sent, (self.copy / JOURNAL, *self.copy.glob(f"parts/*/{JOURNAL}")))):
+                shutil.rmtree(self.copy)
+
+    def _owner(self) -> str:
+        path = self.copy / OWNER
+        if not path.exists():
+            path.write_text(os.urandom(16).hex(), encoding="utf-8")
+        return path.read_text(encoding="utf-8")
+
+    def refresh(self) -> None:
+        """Replace what a run needs from the start by what the store has. Journals stay: they may have calls that were not sent."""
+        for path in [*self.copy.iterdir(), *self.copy.glob("parts/*/*")]:
+            if path.name not in (*_KEPT, "parts"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        kept = [name for part in ("run.json", "batches.jsonl", "batches", "parts") for name in self.folder.names(part)]
+        self.get(filter(_NEEDED.fullmatch, kept))
+
+
+def _is_sent(journal: Path) -> bool:
+    """Whether all of a journal is in the store."""
+    sent = journal.with_name(SENT)
+    return not journal.exists() or (sent.exists() and sent.read_text() == str(journal.stat().st_size))
+
+
+WHOLE = "journal.jsonl"
+SEGMENT_FOLDER = "journal"
+_SEGMENT = re.compile(r"/[0-9]{8}-([0-9]{10})-[^/]*$")
+PACE_S = 0.5
+"""Seconds between two objects, at least: a store lists and bills every object, and a run may take days."""
+
+
+class Segments:
+    """The object `WHOLE`, and in `SEGMENT_FOLDER` an object for each batch of lines sent since that was written.
+
+    Objects are write-once with unique names, so a writer that was wrongly presumed dead cannot corrupt them. Their
+    names begin with the writer's fencing token and sort in the order in which they were sent: what a writer sends after
+    another took over sorts before the lines of that one. ``check`` returns the token, or raises where writing is not
+    allowed.
+    """
+
+    def __init__(self, folder: RemoteFolder, check: Callable[[], int] = lambda: 0) -> None:
+        self._folder, self._check = folder, check
+        self._number = 0
+        self._last = -PACE_S
+
+    def names(self) -> list[str]:
+        """The segments, in order."""
+        return self._folder.names(SEGMENT_FOLDER)
+
+    def copy_to(self, file: IO[bytes]) -> None:
+        """Write all lines to the file."""
+        with self._folder.opened(WHOLE) as whole:
+            if whole is not None:
+                shutil.copyfileobj(whole, file, 1 << 20)
+        for content in self._folder.read_all(self.names()):
+            file.write(content if content.endswith(b"\n") else content + b"\n")
+
+    def wait(self) -> None:
+        """Wait until the next segment may be sent."""
+        sleep(max(0.0, self._last + PACE_S - monotonic()))
+        self._last = monotonic()
+
+    def put(self, lines: bytes) -> None:
+        """Put the lines into the store as a segment."""
+        token = self._check()
+        if not self._number:
+            found = (_SEGMENT.search(name) for name in self.names())
+            self._number = max((int(match[1]) for match in found if match), default=0)
+        self._number += 1
+        self._folder.write(f"{SEGMENT_FOLDER}/{token:08}-{self._number:010}-{os.urandom(4).hex()}.jsonl", lines)
+
+    def put_whole(self, path: Path) -> None:
+        """Send the file, which has all lines, as `WHOLE`, and remove the segments that it replaces."""
+        self._check()
+        names = self.names()
+        self._folder.put(path, WHOLE)
+        self._folder.remove(names)
+
+    def clear(self) -> None:
+        """Remove all lines."""
+        self._check()
+        self._folder.remove([*self._folder.names(WHOLE), *self.names()])
+
+
+class ObjectStore:
+    """Any store that fsspec has a filesystem for."""
+
+    def folder(self, url: str) -> RemoteFolder:
+        """As `Store.folder`."""
+        return RemoteFolder.at(url)
+
+    def run(self, url: str) -> RemoteRunDirectory:
+        """As `Store.run`."""
+        return RemoteRunDirectory(RemoteFolder.at(url))

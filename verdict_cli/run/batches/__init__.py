@@ -1,1 +1,0 @@
-"""A run whose calls are sent through providers' batch interfaces, in waves."""

@@ -1,1 +1,0 @@
-"""Folders of object stores, and of anything else that has a URL."""

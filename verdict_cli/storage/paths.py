@@ -1,0 +1,58 @@
+"""Paths and URLs as people write them, and files that are written completely or not at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from verdict_cli.errors import OutputError
+
+_URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
+_COLLAPSED_URL = re.compile(r"[a-z][a-z0-9+]+:/")
+
+
+def is_remote_url(name: str) -> bool:
+    """Whether the name is a URL of something other than this machine's files."""
+    found = _URL.match(name)
+    return found is not None and found[1].lower() != "file"
+
+
+def was_url(path: Path) -> bool:
+    """Whether the path is a URL that `pathlib` collapsed, such as ``s3:/bucket``."""
+    return _COLLAPSED_URL.match(str(path)) is not None
+
+
+def path_of(name: str) -> str:
+    """The path of a ``file:`` URL; any other name unchanged."""
+    return url2pathname(urlsplit(name).path) if name[:7].lower() == "file://" else name
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path to write to, which replaces ``path`` when the block ends, and is removed when it fails. OutputError if the disk
+    refuses."""
+    part = path.with_name(f"{path.name}.part")
+    with output_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield part
+            part.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                part.unlink()
+            raise
+
+
+@contextmanager
+def output_errors(path: Path) -> Iterator[None]:
+    """Raise an OSError of the disk as an OutputError that names the path."""
+    try:
+        yield
+    except OSError as fault:
+        raise OutputError(
+            f"{path} cannot be written: {fault.strerror or fault}", hint="free space, or choose a writable --out"
+        ) from None

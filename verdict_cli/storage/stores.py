@@ -1,0 +1,135 @@
+"""Stores, by the schemes of their URLs, and what the core needs of one: the folder at a URL, and a run's directory in it with its copy on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO, Protocol
+
+from verdict_cli.errors import UsageError
+from verdict_cli.registry import Registry
+
+
+class StoreFolder(Protocol):
+    """A folder of whole objects, whose names are relative, with slashes. Every method raises OutputError if the store refuses
+    or cannot be reached."""
+
+    @property
+    def url(self) -> str: ...
+
+    def below(self, name: str) -> StoreFolder:
+        """A folder in it."""
+
+    def names(self, folder: str = "") -> list[str]:
+        """The names of all objects in a folder and below it, sorted."""
+
+    def read(self, name: str) -> bytes | None:
+        """The object's content, None if it does not exist."""
+
+    def read_all(self, names: Iterable[str]) -> Iterator[bytes]:
+        """The contents of the objects, in order, without those that have been removed."""
+
+    def put(self, path: Path, name: str) -> None:
+        """Upload the file as the object."""
+
+    def get(self, name: str, path: Path) -> None:
+        """Download the object to the file."""
+
+    def get_all(self, names: Sequence[str], folder: Path) -> None:
+        """Download the objects to files of their names below a folder."""
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove the objects that exist."""
+
+    def remove_folder(self, name: str) -> None:
+        """Remove all objects in a folder."""
+
+
+class JournalSegments(Protocol):
+    """A journal in a store: one object with its lines, and others with those that were added since."""
+
+    def copy_to(self, file: IO[bytes]) -> None:
+        """Write all lines to the file."""
+
+    def wait(self) -> None:
+        """Wait until lines may be added."""
+
+    def put(self, lines: bytes) -> None:
+        """Add lines."""
+
+    def clear(self) -> None:
+        """Remove all lines."""
+
+
+class RunStore(Protocol):
+    """A run's directory in a store, which is authoritative, and its copy on this machine."""
+
+    @property
+    def folder(self) -> StoreFolder: ...
+
+    @property
+    def copy(self) -> Path:
+        """The path of the copy."""
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Keep other processes out, with the store's files in the copy. JournalError while another process writes."""
+
+    async def confirm_lease(self) -> None:
+        """Return once this process certainly has the directory. JournalError where another has taken it over."""
+
+    def segments(self) -> JournalSegments:
+        """The journal in the store, for the copy's journal to be opened with."""
+
+    def below(self, name: str) -> RunStore:
+        """A folder in it."""
+
+    def put(self, name: str) -> None:
+        """Send a file of the copy to the store. OutputError, or JournalError where another process has taken it over."""
+
+    def put_journal(self) -> None:
+        """Send the copy's journal to the store as a whole, and remove it here. Raises as `put`."""
+
+    def get(self, names: Iterable[str]) -> None:
+        """Fetch files that the copy lacks."""
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files from the store. Raises as `put`."""
+
+    def refresh(self) -> None:
+        """Replace what a run needs from the start by what the store has."""
+
+    def clear(self) -> None:
+        """Remove the copy, unless it has calls that were not sent."""
+
+
+class Store(Protocol):
+    """A kind of store."""
+
+    def folder(self, url: str) -> StoreFolder:
+        """The folder at a URL. UsageError where it cannot be used."""
+
+    def run(self, url: str) -> RunStore:
+        """The directory of a run at a URL. UsageError where it cannot be used."""
+
+
+ANY = "*"
+"""The store for the schemes that no other takes."""
+STORES: Registry[type[Store]] = Registry("verdict_cli.storage", {}, "verdict_cli.stores")
+"""Stores by the schemes of their URLs. The core has none."""
+
+
+def store_of(url: str) -> Store:
+    """The store of a URL. UsageError where none is installed that takes it."""
+    store = STORES.get(url.partition(":")[0].lower()) or STORES.get(ANY)
+    if store is None:
+        raise UsageError(
+            f"{url} is in an object store, and this verdict is without its feature `object_store`",
+            hint="give a path, or install verdict with all of its features",
+        )
+    return store()
+
+
+def open_folder(url: str) -> StoreFolder:
+    """The folder at a URL. UsageError where it cannot be used."""
+    return store_of(url).folder(url)
