@@ -18,7 +18,7 @@ from verdict_cli.cli.console import print_error
 from verdict_cli.cli.extensions import extensions
 from verdict_cli.cli.help_format import HelpCommand
 from verdict_cli.cli.model_options import flatten_options
-from verdict_cli.errors import VerdictError
+from verdict_cli.errors import UsageError, VerdictError
 from verdict_cli.registry import PartSpec, Registry
 
 COMMAND_HEADINGS = (
@@ -119,6 +119,7 @@ def main() -> None:
     """Run the command line. Every error becomes a message and an exit code here."""
     _use_utf8()
     try:
+        refuse_signing(sys.argv[1:])
         app(prog_name="verdict")
     except SystemExit as ended:
         if ended.code == 2 and (hint := usage_hint(sys.argv[1:])):
@@ -148,6 +149,18 @@ def main() -> None:
         sys.exit(70)
     finally:
         gc.freeze()  # otherwise the interpreter collects again while it exits
+
+
+def refuse_signing(words: Sequence[str]) -> None:
+    """UsageError for an option of versions that signed runs themselves."""
+    options = {"run": "--sign", "report": "--sign", "verify": "--key", "gate": "--key"}
+    option = options.get(words[0]) if words else None
+    if option and any(word.partition("=")[0] == option for word in words):
+        raise UsageError(
+            f"{option} is no option any more: verdict does not sign runs itself",
+            hint="sign the digests: `minisign -Sm RUN/run.json`, or `cosign sign-blob --bundle run.sigstore RUN/run.json`; check "
+            "that signature, then `verdict verify RUN` checks the files against the digests",
+        )
 
 
 def usage_hint(words: Sequence[str]) -> str:

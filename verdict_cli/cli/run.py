@@ -20,7 +20,6 @@ from verdict_cli.cli.options import (
     Config,
     Detach,
     IntervalLevel,
-    Sign,
     TraceContent,
     TraceOption,
     Yes,
@@ -114,7 +113,6 @@ def run(
         ),
     ] = None,
     yes: Yes = False,
-    sign: Sign = None,
     level: IntervalLevel = None,
 ) -> None:
     """Judge every row of a dataset and report the metrics.
@@ -143,7 +141,6 @@ def run(
         batches=BatchOptions(batch, batch_fallback, detach),
         part_rows=part_rows,
         yes=yes,
-        sign=sign,
     )
     from verdict_cli.cli.show_report import exit_code, show_report
 
@@ -169,7 +166,6 @@ def judged_dataset(
     batches: BatchOptions | None = None,
     part_rows: int | None = None,
     yes: bool = False,
-    sign: Path | None = None,
 ) -> Report:
     """Run with the options of `verdict run`, and return the report. Exits where the run is stopped before its end."""
     from verdict_cli.storage.object_store.folder import path_of
@@ -197,9 +193,7 @@ def judged_dataset(
     from verdict_cli.run.checked_data import checked_earlier
     from verdict_cli.run.job import Stop
     from verdict_cli.run.session import open_run
-    from verdict_cli.run.signature import signing_key
 
-    key = None if sign is None else signing_key(sign)
     plan = how.plan(config)
     stop = Stop()
     with (
@@ -239,7 +233,7 @@ def judged_dataset(
                 print_message(f"{session.directory.display_name}: {_resume_message(session)}")
             tell_cost(session, yes=yes, quiet=how.quiet)
             result = execute_or_exit(session, stop, how)
-            return finish_with_report(result, formats, inconclusive=inconclusive, key=key)
+            return finish_with_report(result, formats, inconclusive=inconclusive)
 
 
 def _resume_message(session: Session) -> str:
