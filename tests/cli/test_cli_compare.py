@@ -58,7 +58,7 @@ def test_the_document_has_every_figure_test_and_flip(runs: Any) -> None:
     assert set(safety["by"]["source.type"]) == {"x", "y"}
     ends = f"[{accuracy['low']:.3f}, {accuracy['high']:.3f}], p < 0.001"
     assert accuracy["p_holm"] < 0.001
-    assert document["conclusion"] == f"b is better on accuracy: +0.350 {ends} (paired permutation test, Holm)"
+    assert document["conclusion"] == f"b is better on accuracy: +0.350 {ends} (paired permutation test, adjusted)"
 
 
 def test_the_terminal_shows_the_first_flips_and_says_how_many_more(runs: Any) -> None:
@@ -207,7 +207,7 @@ def test_runs_that_differ_in_the_seed_only_are_one_pipeline_with_a_noise_floor(r
     assert spread["noise_floor"] > 0
     shown = runs("compare", "s1", "s2", "s3").out
     assert "noise floor: two runs of one pipeline differ by up to" in shown
-    assert "p (Holm)" not in shown
+    assert "p (adj.)" not in shown
     assert "runs of one pipeline: their differences" in runs("compare", "s1", "s2").out
 
 

@@ -18,6 +18,8 @@ _ROLES = {
     "bing": "assistant", "bard": "assistant", "observation": "tool", "function_call": "assistant",
 }  # fmt: skip
 """Roles of other APIs and of data sets (Gemini, LangChain, ShareGPT) by those of OpenAI."""
+CHAT_ROLES = {"user", "assistant", "system", "developer", "tool"}
+"""Roles of chat APIs. Other roles are the names of speakers."""
 
 
 class ConversationError(ValueError):
@@ -77,7 +79,7 @@ def _read(message: Any) -> Iterator[MessageData]:
         message = _with_role(message)
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise ConversationError(f"{message!r:.200} is not a message with a `role` and a `content`")
-    role = _ROLES.get(message["role"], message["role"])
+    role = role_name(message["role"])
     head = {"role": role}
     if isinstance(message.get("name"), str):
         head["name"] = message["name"]
@@ -95,6 +97,12 @@ def _read(message: Any) -> Iterator[MessageData]:
     if not isinstance(content, list | tuple):
         raise ConversationError(f"its content {content!r:.80} is neither text nor a list of parts")
     yield from _parts(head, content, calls)
+
+
+def role_name(written: str) -> str:
+    """The role of a chat API that is written in any case and under any API's name; a speaker's name as it is."""
+    known = written.strip().lower()
+    return _ROLES.get(known, known if known in CHAT_ROLES else written)
 
 
 def _parts(head: MessageData, content: Sequence[Any], calls: list[MessageData]) -> Iterator[MessageData]:
