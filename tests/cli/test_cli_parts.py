@@ -142,31 +142,6 @@ def test_verify_names_the_changed_file_of_a_part(
     assert message in printed
 
 
-def test_a_signature_covers_the_files_of_parts(runs: Path, told: Any, tmp_path: Path) -> None:
-    import shutil
-
-    pytest.importorskip("cryptography")
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    key = Ed25519PrivateKey.generate()
-    secret = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    (tmp_path / "key").write_bytes(secret)
-    (tmp_path / "pub").write_bytes(public)
-    run = tmp_path / "run"
-    shutil.copytree(runs / "two", run)
-    assert told("report", str(run), "--sign", str(tmp_path / "key"))[0] == 0
-    code, printed = told("verify", str(run), "--key", str(tmp_path / "pub"))
-    assert code == 0, printed
-    (run / "parts/000000/journal.jsonl").write_bytes(b"x\n")
-    code, printed = told("verify", str(run), "--key", str(tmp_path / "pub"))
-    assert code == 2
-    assert "parts/000000/journal.jsonl" in printed
-
-
 def test_the_parts_of_a_run_cannot_be_changed_when_it_is_resumed(told: Any) -> None:
     code, printed = told("run", "p.yaml", "d.jsonl", "--out", "two", "--part-rows", "1100")
     assert code == 2

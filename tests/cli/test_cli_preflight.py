@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from verdict_cli.storage.tables.reader import read_table
+
 JUDGE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
 COMMANDS = ("validate", "run", "estimate")
 
@@ -288,3 +290,20 @@ class TestTogether:
         done = shell("run", judge(shell), "-", "--out", "out")
         assert done.code == 2
         assert "standard input: this is a page of HTML" in done.err
+
+
+def test_a_run_that_exists_keeps_the_ids_it_began_with(shell: Any) -> None:
+    rows = data(shell, {"id": "a", "text": "x"}, {"id": "b", "text": "y"})
+    words = ("run", judge(shell), rows, "--out", "out")
+    assert shell(*words).code == 0
+    path = shell.folder / "out" / "run.json"
+    facts = json.loads(path.read_text())
+    assert facts["id_column"] == "id"
+    del facts["id_column"]  # as a version wrote it that took the rows' numbers
+    path.write_text(json.dumps(facts | {"status": "interrupted"}))
+    assert shell(*words).code == 0
+    assert json.loads(path.read_text())["id_column"] is None
+    (batch,) = read_table(shell.folder / "out" / "results.parquet", ["id"])
+    assert batch["id"] == [0, 1]
+    assert shell(*words, "--fresh").code == 0
+    assert json.loads(path.read_text())["id_column"] == "id"

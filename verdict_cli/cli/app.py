@@ -19,7 +19,7 @@ from verdict_cli.cli.console import print_error
 from verdict_cli.cli.extensions import extensions
 from verdict_cli.cli.help_format import HelpCommand
 from verdict_cli.cli.model_options import flatten_options
-from verdict_cli.errors import VerdictError
+from verdict_cli.errors import UsageError, VerdictError
 from verdict_cli.registry import PartSpec, Registry
 from verdict_cli.run.process import open_standard_descriptors
 
@@ -121,6 +121,7 @@ def main() -> None:
     open_standard_descriptors()
     _use_utf8()
     try:
+        refuse_signing(sys.argv[1:])
         try:
             app(prog_name="verdict")
         finally:
@@ -150,6 +151,18 @@ def main() -> None:
         _exit_with_traceback()
     finally:
         gc.freeze()  # otherwise the interpreter collects again while it exits
+
+
+def refuse_signing(words: Sequence[str]) -> None:
+    """UsageError for an option of versions that signed runs themselves."""
+    options = {"run": "--sign", "report": "--sign", "verify": "--key", "gate": "--key"}
+    option = options.get(words[0]) if words else None
+    if option and any(word.partition("=")[0] == option for word in words):
+        raise UsageError(
+            f"{option} is no option any more: verdict does not sign runs itself",
+            hint="sign the digests: `minisign -Sm RUN/run.json`, or `cosign sign-blob --bundle run.sigstore RUN/run.json`; check "
+            "that signature, then `verdict verify RUN` checks the files against the digests",
+        )
 
 
 def _exit_with_traceback() -> NoReturn:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from verdict_cli.cli.console import print_json
-from verdict_cli.cli.options import AsJson, PublicKey
+from verdict_cli.cli.options import AsJson
 from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
 from verdict_cli.errors import UsageError
 from verdict_cli.language.gate_rules import read_gates
@@ -40,19 +40,13 @@ def gate(
         ),
     ] = False,
     as_json: AsJson = False,
-    key: PublicKey = None,
 ) -> None:
     """Re-evaluate a run's gates and regenerate the report, without calling a model.
 
-    Exits with 1 if a gate fails. Exits with 2 if there are no gates, or if --key is given and the run has changed since it was
-    signed.
+    Exits with 1 if a gate fails, and with 2 if there are no gates.
 
     Example: verdict gate runs/demo/judge --inconclusive pass
     """
-    if key is not None:
-        from verdict_cli.cli.verify import check_files
-
-        check_files(run, key, inputs_only=True)
     result = load_run(run)
     if gates is not None:
         plan = replace(result.plan, gates=read_gates(gates, result.plan.evaluations))

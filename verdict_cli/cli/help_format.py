@@ -13,7 +13,7 @@ FEW = 20
 HEADINGS = {
     "Pipeline": ("set", "level", "allow-code", "allow-outside"),
     "Rows": ("sample", "seed", "skip-bad-rows"),
-    "Run directory": ("fresh", "update", "part-rows", "format", "sign"),
+    "Run directory": ("fresh", "update", "part-rows", "format"),
     "Calls and hosts": ("no-cache", "allow-host", "engine", "ray-address"),
     "Batches": ("batch", "batch-fallback", "detach"),
     "Gates, tracing, untrusted files": ("inconclusive", "trace", "trace-content", "untrusted"),

@@ -105,17 +105,3 @@ Yes = Annotated[
     bool,
     typer.Option("--yes", "-y", help="Do not ask before money is spent. Without a terminal, nothing is asked anyway."),
 ]
-Sign = Annotated[
-    Path | None,
-    typer.Option(
-        "--sign",
-        metavar="KEYFILE",
-        help="Sign the run with this Ed25519 private key (PEM), for `verify` and `gate --key`.",
-    ),
-]
-PublicKey = Annotated[
-    Path | None,
-    typer.Option(
-        "--key", metavar="KEYFILE", help="Refuse a run that was not signed with this Ed25519 key (public, PEM)."
-    ),
-]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from verdict_cli.cli.options import AsJson, IntervalLevel, Sign
+from verdict_cli.cli.options import AsJson, IntervalLevel
 from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
 from verdict_cli.errors import UsageError
 from verdict_cli.language.evaluations import label_evaluations
@@ -28,24 +28,18 @@ def report(
         ),
     ] = False,
     level: IntervalLevel = None,
-    sign: Sign = None,
     as_json: AsJson = False,
 ) -> None:
     """Recompute a run's metrics and rewrite its report, without calling a model.
 
     Example: verdict report runs/demo/judge --level 0.9
     """
-    key = None
-    if sign is not None:
-        from verdict_cli.run.signature import signing_key
-
-        key = signing_key(sign)
     result = load_run(run)
     if labels:
         result = result._replace(plan=with_labels(result.plan, run))
     if level is not None:
         result = result._replace(plan=replace(result.plan, interval_level=level))
-    finished = finish_with_report(result, key=key)
+    finished = finish_with_report(result)
     show_report(finished, as_json=as_json)
     raise typer.Exit(exit_code(finished))
 

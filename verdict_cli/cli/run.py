@@ -14,7 +14,7 @@ import typer
 from verdict_cli.cli.console import print_message
 from verdict_cli.cli.gate import Undecided
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import Config, IntervalLevel, Sign, Yes
+from verdict_cli.cli.options import Config, IntervalLevel, Yes
 from verdict_cli.errors import UsageError, both
 from verdict_cli.run.hooks import RunHooks
 
@@ -69,7 +69,6 @@ class RunCommand:
         ),
     ] = None
     yes: Yes = False
-    sign: Sign = None
     level: IntervalLevel = None
 
 
@@ -137,10 +136,8 @@ def judged_dataset(
     from verdict_cli.run.job import Stop
     from verdict_cli.run.observer import RunObserver
     from verdict_cli.run.session import open_run
-    from verdict_cli.run.signature import signing_key
 
     formats = _formats(command.formats)
-    key = None if command.sign is None else signing_key(command.sign)
     plan = how.plan(config)
     stop = Stop()
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
@@ -176,7 +173,7 @@ def judged_dataset(
                 print_message(f"{session.directory.display_name}: {_resume_message(session)}")
             tell_cost(session, yes=command.yes, quiet=how.quiet)
             result = execute_or_exit(session, stop, how)
-            return finish_with_report(result, formats, inconclusive=command.inconclusive.value, key=key)
+            return finish_with_report(result, formats, inconclusive=command.inconclusive.value)
 
 
 def _check_combination(how: RowOptions, command: RunCommand, out: Path | str | None) -> None:

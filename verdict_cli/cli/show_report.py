@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from verdict_cli.cli.console import print_error, print_json
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from rich.console import RenderableType
 
     from verdict_cli.report.report import Report
@@ -20,22 +19,13 @@ if TYPE_CHECKING:
 
 
 def finish_with_report(
-    run: RunResult,
-    formats: Sequence[str] = (),
-    *,
-    inconclusive: Inconclusive = "fail",
-    sequential: bool = False,
-    key: Ed25519PrivateKey | None = None,
+    run: RunResult, formats: Sequence[str] = (), *, inconclusive: Inconclusive = "fail", sequential: bool = False
 ) -> Report:
-    """Write the run's report, also to the summary of a GitHub Actions step, where one runs. ``key`` signs the run."""
+    """Write the run's report, also to the summary of a GitHub Actions step, where one runs."""
     from verdict_cli.cli.step_summary import append_step_summary
     from verdict_cli.report.write_report import write_report
 
     report = write_report(run, formats, inconclusive=inconclusive, sequential=sequential, warn=print_error)
-    if key is not None:
-        from verdict_cli.run.signature import sign_run
-
-        sign_run(run.directory, key)
     append_step_summary((run.directory.path / "report.md").read_text(encoding="utf-8"))
     return report
 

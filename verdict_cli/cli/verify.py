@@ -8,35 +8,20 @@ from typing import Annotated
 import typer
 
 from verdict_cli.cli.console import print_error, print_message
-from verdict_cli.cli.options import PublicKey
 from verdict_cli.errors import UsageError
 
 
-def verify(
-    run: Annotated[Path, typer.Argument(help="The directory of a finished run.")], key: PublicKey = None
-) -> None:
-    """Check the journal, tables and report of a run against the digests in its run.json, and with --key its signature.
+def verify(run: Annotated[Path, typer.Argument(help="The directory of a finished run.")]) -> None:
+    """Check the journal, tables and report of a run against the digests in its run.json.
 
-    Exits with 0 if every file is as the run wrote it, and with 2 if not. Without --key it detects damage, but no
-    deliberate change: the digests are in the same directory.
+    Exits with 0 if every file is as the run wrote it, and with 2 if not. It detects damage, but no deliberate change: the
+    digests are in the same directory. Sign run.json with another program, such as minisign or cosign, to prove that too.
 
     Example: verdict verify runs/demo/judge
     """
-    checked, others = check_files(run, key)
-    for name in others:
-        print_message(f"{name}: not a file of the run")
-    print_message(f"{run}: {checked} files are as the run {'was signed' if key else 'wrote them'}")
-
-
-def check_files(run: Path, key: Path | None, *, inputs_only: bool = False) -> tuple[int, list[str]]:
-    """The number of files that are as the run wrote them, and the names of files that it did not write.
-
-    Exits with 2 if a file has changed. ``inputs_only``: with a key, only those from which the report is written count.
-    """
     from verdict_cli.run.digests import changed_files
     from verdict_cli.run.part_files import PART_TABLES
-    from verdict_cli.run.run_directory import SIGNATURE, RunDirectory
-    from verdict_cli.run.signature import check_signature
+    from verdict_cli.run.run_directory import RunDirectory
     from verdict_cli.run.validate_run import check_links
     from verdict_cli.storage.tables.human_labels import FILE
 
@@ -45,14 +30,12 @@ def check_files(run: Path, key: Path | None, *, inputs_only: bool = False) -> tu
     facts = directory.facts()
     if facts is None:
         raise UsageError(f"{run} is not the directory of a run", hint="give the --out of a `verdict run`")
-    changed = [] if inputs_only else changed_files(directory, facts)
-    if key is not None:
-        named = {message.partition(":")[0] for message in changed}
-        signed = check_signature(directory, facts, key, inputs_only=inputs_only)
-        changed += [message for message in signed if message.partition(":")[0] not in named]
+    changed = changed_files(directory, facts)
     for message in changed:
         print_error(message)
     if changed:
         raise typer.Exit(2)
-    known = {*(name.partition("/")[0] for name in (*facts.digests, *PART_TABLES)), SIGNATURE, FILE, "published"}
-    return len(facts.digests), sorted(path.name for path in run.iterdir() if path.name not in known)
+    known = {*(name.partition("/")[0] for name in (*facts.digests, *PART_TABLES)), FILE, "published"}
+    for name in sorted(path.name for path in run.iterdir() if path.name not in known):
+        print_message(f"{name}: not a file of the run")
+    print_message(f"{run}: {len(facts.digests)} files are as the run wrote them")

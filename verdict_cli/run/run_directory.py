@@ -66,10 +66,9 @@ def diff_runs(plan: Plan, earlier: RunFacts, now: RunFacts) -> RunDiff | None:
 
 
 _REQUIRED = {field.name for field in fields(RunFacts) if field.default is MISSING and field.default_factory is MISSING}
-SIGNATURE = "run.sig"
 _OUTCOME = (
     "results.parquet", "results.csv", "results.jsonl", "calls.parquet",
-    "report.json", "report.md", "report.html", "junit.xml", SIGNATURE,
+    "report.json", "report.md", "report.html", "junit.xml",
 )  # fmt: skip
 """Files that a run writes when it ends. A new run in the directory removes them."""
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import ndtri
 
 from verdict_cli.errors import DataError, VerdictError
 from verdict_cli.language.evaluations import Evaluation
@@ -471,7 +470,7 @@ def _rows_needed(change: MetricValue, drop: float, limit: float) -> str:
     if change.low is None or change.high is None or room <= 0 or change.high <= change.low:
         return ""
     quantile = normal(CONFIDENCE_LEVEL)
-    detectable = (change.high - change.low) / 2 / quantile * (quantile + float(ndtri(POWER)))
+    detectable = (change.high - change.low) / 2 / quantile * (quantile + normal(2 * POWER - 1))
     rows = max(change.n * (detectable / room) ** 2, change.n)
     step = 10 ** max(0, len(str(int(rows))) - 2)  # two digits, rounded up
     return f"; about {math.ceil(rows / step) * step:,} rows would decide"

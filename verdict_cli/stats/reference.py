@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import stdtr
 
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.gold_pairs import GoldPairs
@@ -81,6 +80,8 @@ class RunSpread:
         if not self.between:
             return change.warned(*self.warnings), None
         variance, freedom = self.total(change.se**2, min(rows, 1e9), times)
+        from scipy.special import stdtr
+
         p = float(2 * stdtr(freedom, -abs(change.value) / math.sqrt(variance)))
         quantile = student(change.level, freedom)
         old = student(change.level, min(rows, 1e9))

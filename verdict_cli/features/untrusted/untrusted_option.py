@@ -35,7 +35,7 @@ class UntrustedOption:
 
         options = call.options
         if call.command == "gate":
-            confine(filter(None, (options["run"], options["gates"], options["key"])), out=options["run"])
+            confine(filter(None, (options["run"], options["gates"])), out=options["run"])
         else:
             confine(
                 filter(None, (options["config"], options["data"], options.get("replay"))),
@@ -67,6 +67,5 @@ def _forbidden(options: Mapping[str, Any]) -> dict[str, object]:
         "--allow-outside": options["allow_outside"],
         "--engine ray": options.get("engine") == "ray",
         "--trace": options.get("trace"),
-        "--sign": options.get("sign"),
         "a URL": any(url is not None and is_remote_url(str(url)) for url in urls),
     }
