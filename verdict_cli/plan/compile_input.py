@@ -8,7 +8,7 @@ from typing import Any
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
-from verdict_cli.language.fields.field_keys import InputDefault, fits, is_input_path
+from verdict_cli.language.fields.field_keys import InputDefault, fits, is_input_path, plain_type
 from verdict_cli.language.fields.types import FieldType, TranscriptType, UnknownType
 from verdict_cli.language.units.base import LLMUnit
 from verdict_cli.language.units.choice_base import OPTIONS_HINT, ChoiceUnit
@@ -99,8 +99,9 @@ def _path_cast(name: str, kind: FieldType | None, text: str, scope: NodeScope) -
 def _cast(name: str, kind: FieldType, scope: NodeScope, default: Any, *, pinned: bool) -> Cast:
     """The source of one input field. ExpressionError when none or several could fill it.
 
-    A field of the same name and a fitting type comes first, then the only field of the same type. Without a unit
-    before it that gives the field, it is the row's column of that name, then the default.
+    A field of the same name and a fitting type comes first, then the only field of the same type, then the only one on
+    a scale whose values have that type. Without a unit before it that gives the field, it is the row's column of that
+    name, then the default.
     """
     if default is not _REQUIRED:
         try:
@@ -128,7 +129,9 @@ def _cast(name: str, kind: FieldType, scope: NodeScope, default: Any, *, pinned:
         if named[0].output.unknown and default is not _REQUIRED:
             return Cast(name, kind, path, optional=True, default=default)
         return Cast(name, kind, path)
-    same = [(unit, field) for unit in upstream for field, found in scope.seen(unit).fields.items() if found == kind]
+    given = [(unit, field, found) for unit in upstream for field, found in scope.seen(unit).fields.items()]
+    same = [(unit, field) for unit, field, found in given if found == kind]
+    same = same or [(unit, field) for unit, field, found in given if plain_type(found) == kind]
     if not same and default is not _REQUIRED:
         return _column(name, kind, scope, default, pinned=pinned)
     return _only(name, kind, same, scope)

@@ -18,8 +18,8 @@ from verdict_cli.language.expressions.entry_lists import ENTRY_LIST_TYPES
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolve, unresolved
 from verdict_cli.language.expressions.sandbox import LARGEST_BITS, Sandbox, sandbox_environment
 from verdict_cli.language.expressions.turns import Turns
-from verdict_cli.language.fields.field_keys import fits
-from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, FieldType, PlainType, ScaleType, UnknownType
+from verdict_cli.language.fields.field_keys import plain_type
+from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, FieldType, PlainType, UnknownType
 from verdict_cli.language.transcript import NumberedMessages
 
 
@@ -75,24 +75,17 @@ def infer_type(node: nodes.Node, type_of: Callable[[ExpressionPath], FieldType])
         return _arithmetic([infer_type(node.node, type_of)], always_float=False)
     if isinstance(node, nodes.BinExpr) and not isinstance(node, nodes.And | nodes.Or):
         sides = [infer_type(node.left, type_of), infer_type(node.right, type_of)]
-        if isinstance(node, nodes.Pow) and NUMBER not in map(_plain, sides):
+        if isinstance(node, nodes.Pow) and NUMBER not in map(plain_type, sides):
             return UnknownType()
         return _arithmetic(sides, always_float=isinstance(node, nodes.Div))
     return UnknownType()
 
 
 def _arithmetic(sides: list[FieldType], *, always_float: bool) -> FieldType:
-    kinds = [_plain(side) for side in sides]
+    kinds = [plain_type(side) for side in sides]
     if not all(isinstance(kind, PlainType) and kind.numeric() for kind in kinds):
         return UnknownType()
     return NUMBER if always_float or NUMBER in kinds else INTEGER
-
-
-def _plain(kind: FieldType) -> FieldType:
-    """The plain type of a scale's values; another type as it is."""
-    return next(
-        (plain for plain in (INTEGER, TRUTH, NUMBER, TEXT) if isinstance(kind, ScaleType) and fits(kind, plain)), kind
-    )
 
 
 def _either(one: FieldType, other: FieldType) -> FieldType:

@@ -169,6 +169,12 @@ def map_parts(kind: FieldType, change: Callable[[FieldType, tuple[str, ...]], Fi
     return mapped(kind, ())
 
 
+def plain_type(kind: FieldType) -> FieldType:
+    """The plain type of a scale's values: int, bool, float or str; another type as it is."""
+    plains = (INTEGER, TRUTH, NUMBER, TEXT)
+    return next((plain for plain in plains if isinstance(kind, ScaleType) and fits(kind, plain)), kind)
+
+
 def fits(given: FieldType, expected: FieldType) -> bool:
     """Whether every value of `given` can be used where `expected` is expected.
 
