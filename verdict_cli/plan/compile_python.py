@@ -29,17 +29,22 @@ if TYPE_CHECKING:
 _PLAIN: dict[str, Any] = {"str": "1", "int": 1, "float": 0.5, "bool": True}
 
 
-class _Row(dict[str, Any]):
-    """A mapping with a text for every column that is not declared."""
+class _Declared(dict[str, Any]):
+    """A mapping whose fields are all known: a function that asks for another one is wrong for every row."""
 
-    def __missing__(self, column: str) -> str:
+
+class _Open(dict[str, Any]):
+    """A mapping with a text for every field that is not declared."""
+
+    def __missing__(self, name: str) -> str:
         return "1"
 
 
 def sample_value(kind: FieldType) -> Any:
     """A value of the type; of a type that is not known, 1."""
     if isinstance(kind, RecordType):
-        return _Row({name: sample_value(inner) for name, inner in kind.fields.items()})
+        fields = {name: sample_value(inner) for name, inner in kind.fields.items()}
+        return _Open(fields) if kind.unknown else _Declared(fields)
     if isinstance(kind, ScaleType):
         return kind.scale.sample()
     if isinstance(kind, DistributionType):
@@ -85,7 +90,7 @@ class PythonCall:
         except (RowError, ReplyError):
             raise
         except Exception as fault:
-            raise RowError(f"{self.code.name}: {type(fault).__name__}: {fault}") from None
+            raise RowError(f"{self.code.name}: {type(fault).__name__}: {fault}") from fault
 
 
 @dataclass(frozen=True)
@@ -166,7 +171,7 @@ def _fields_of_trial(context: CompileContext, call: PythonCall, scope: NodeScope
     fixed = {root: sample_value(record) for root, record in scope.fixed.items()}
     values = {
         **fixed,
-        "source": sample_value(RecordType(scope.columns)),
+        "source": sample_value(RecordType(scope.columns, "a row may have more columns")),
         "previous": {unit.id: sample_value(unit.output) for unit in scope.upstream}
         | {
             f"{unit.id}.{name}": sample_value(kind)
@@ -182,8 +187,16 @@ def _fields_of_trial(context: CompileContext, call: PythonCall, scope: NodeScope
         return RecordType(dict.fromkeys(trial(values), UnknownType()))
     except RowError as error:
         reason = f"on made-up values, {error.message}"
+        if _asks_for_no_field(error.__cause__):
+            context.problem("unknown-field", error.message, "name a field that is given", key)
+            return RecordType({}, reason)
         context.warn(f"its fields are not known: {reason}", SAY_FIELDS, (*context.instance.path, key))
         return RecordType({}, reason)
+
+
+def _asks_for_no_field(fault: BaseException | None) -> bool:
+    """Whether a function named a field that a value with known fields does not have."""
+    return isinstance(fault, AttributeError) and isinstance(getattr(fault.obj, "_fields", None), _Declared)
 
 
 def _words(root: str, scope: NodeScope) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from verdict_cli.language.fields.types import (
     NUMBER,
     DistributionType,
     FieldType,
+    ItemsType,
     ListType,
     PlainType,
     RecordType,
@@ -243,7 +244,8 @@ class NodeScope:
             )
         self.uses.units.update(unit.index for unit in units)
         self.uses.needs.update(unit.index for unit in units)
-        return Resolved(tuple(("previous", unit.id) for unit in units), UnknownType(), many=True)
+        kind = ItemsType(tuple(self._whole(unit) for unit in units))
+        return Resolved(tuple(("previous", unit.id) for unit in units), kind, many=True)
 
     def _nearest(self, name: str) -> list[Upstream]:
         """The ancestors of that name that are fewest links away, in order of definition."""
@@ -269,14 +271,19 @@ class NodeScope:
             message = f"{unit.id} is inside `each`, and its fields are not known: {unit.output.unknown}"
             raise ExpressionError(message, SAY_FIELDS)
         if not rest or rest[0] not in unit.output.fields:
-            whole: FieldType = unit.output
-            for _ in range(depth):
-                whole = list_of(whole)
-            rest, kind = type_at_path(unit.output if rest and not isinstance(rest[0], int) else whole, rest, unit.id)
+            whole = unit.output if rest and not isinstance(rest[0], int) else self._whole(unit)
+            rest, kind = type_at_path(whole, rest, unit.id)
             return Resolved((("previous", unit.id, *rest),), kind)
         field_name = str(rest[0])
         rest, kind = type_at_path(self.seen(unit).fields[field_name], rest[1:], f"{unit.id}.{field_name}")
         return Resolved((("previous", f"{unit.id}.{field_name}", *rest),), kind)
+
+    def _whole(self, unit: Upstream) -> FieldType:
+        """The type of a unit's whole output; of a unit inside an `each`, of the list of its outputs."""
+        whole: FieldType = unit.output
+        for _ in range(self.depth(unit)):
+            whole = list_of(whole)
+        return whole
 
     def _input(self, path: ExpressionPath) -> Resolved:
         declared = self.input or {}
@@ -297,7 +304,7 @@ class NodeScope:
     def _outputs(self, path: ExpressionPath) -> Resolved:
         self.uses.units.update(self.parents)
         if len(path) == 1:
-            return Resolved((path,))
+            return Resolved((path,), ItemsType(tuple(unit.output for unit in self.parent_units())))
         index = path[1]
         if isinstance(index, int) and any(self.depth(self.upstream[parent]) for parent in self.parents):
             return Resolved((path,))  # how many outputs there are depends on the row
