@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, Un
 
 from pydantic import ConfigDict, Field
 
-from verdict_cli.config_model import Seq, checked_arguments
+from verdict_cli.config_model import Seq, Uncounted, checked_arguments
 from verdict_cli.errors import UsageError
 from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
 from verdict_cli.language.examples import Examples
@@ -45,6 +45,13 @@ _SLOT = re.compile(r"\{([a-z_.]+)\}")
 Expressions = Annotated[dict[str, str], Field(min_length=1)]
 
 
+RESOLVED = Uncounted("what it means at the unit counts: its content, without names and inherited settings")
+BY_ID = Uncounted("the id of the node counts")
+BY_TYPE = Uncounted("the types that it means count, not their names")
+PASSED_ON = Uncounted("it changes what is passed on, which a judge's digest counts with its output", ("judge",))
+NOT_ASKED = Uncounted("it changes neither what is asked nor how the reply is read", ("judge",))
+
+
 class UnitBase(Step):
     """The keys of every unit, whether it calls a model or not."""
 
@@ -53,22 +60,22 @@ class UnitBase(Step):
 
     calls_model: ClassVar[bool] = False
 
-    name: Annotated[str, Field(pattern=UNIT_NAME)] | None = None
+    name: Annotated[Annotated[str, Field(pattern=UNIT_NAME)] | None, BY_ID] = None
     """The unit's name in result columns and placeholders; its type in snake case by default."""
-    input: InputFields | None = None
+    input: Annotated[InputFields | None, BY_TYPE] = None
     """Fields that the unit takes from upstream, each with its type, `{type: str, default: ""}` or a path such as
     `source.text`; fields without a match by name are matched by type."""
-    output: FieldTypes | None = None
+    output: Annotated[FieldTypes | None, BY_TYPE] = None
     """Fields that the unit passes on; those of its response by default."""
-    propagation: Expressions | None = Field(default=None, alias="propagate")
+    propagation: Annotated[Expressions | None, PASSED_ON] = Field(default=None, alias="propagate")
     """Expressions that replace the output passed on, such as `score: output.score / 5`."""
-    rules: Seq[str] = Field(default=(), alias="validate")
+    rules: Annotated[Seq[str], PASSED_ON] = Field(default=(), alias="validate")
     """Expressions over `response`, `input` and `source` that must be true, else the unit is called again."""
-    on_failure: Literal["fail", "skip"] = "fail"
+    on_failure: Annotated[Literal["fail", "skip"], NOT_ASKED] = "fail"
     """What a failure of this unit does: `fail` fails the row, `skip` leaves the unit without an output."""
-    pinned: bool = Field(default=False, alias="pin")
+    pinned: Annotated[bool, RESOLVED] = Field(default=False, alias="pin")
     """Run once for the whole dataset and share the result."""
-    escalate: Escalate | None = None
+    escalate: Annotated[Escalate | None, RESOLVED] = None
     """What happens when the answer is not certain enough: another model is called, or the unit abstains."""
 
     _functions: ClassVar[Mapping[str, Function]] = MappingProxyType({})
@@ -153,29 +160,29 @@ class LLMUnit(UnitBase):
 
     calls_model: ClassVar[bool] = True
 
-    prompt_key: PromptKey | None = Field(default=None, alias="prompt")
+    prompt_key: Annotated[PromptKey | None, RESOLVED] = Field(default=None, alias="prompt")
     """What the model is asked."""
-    delimit: bool | None = None
+    delimit: Annotated[bool | None, RESOLVED] = None
     """Whether texts in the prompt that come from rows or models are enclosed in tags that they cannot contain; the
     pipeline's setting by default."""
-    model: ModelKey | None = None
+    model: Annotated[ModelKey | None, RESOLVED] = None
     """The model; the layer's, the block's or the pipeline's by default."""
-    scale: ScaleKey | None = None
+    scale: Annotated[ScaleKey | None, RESOLVED] = None
     """The scale that a judge's values are on."""
     scale_instructions: bool = True
     """Whether the scale's own sentence is added to the prompt."""
     explanation: bool = False
     """Asks for a text `explanation` before the judgement."""
-    extract_key: ExtractKey = Field(default="structured", alias="extract")
+    extract_key: Annotated[ExtractKey, RESOLVED] = Field(default="structured", alias="extract")
     """How the response is read from the reply."""
-    examples: Examples | None = None
+    examples: Annotated[Examples | None, RESOLVED] = None
     """Labelled rows that the prompt shows before the row to judge."""
     cites: Annotated[str, Field(min_length=1)] | None = None
     """An expression of the conversation whose turns, or of the list of texts whose entries, the explanation cites as `[3]`: a
     number that does not exist makes the reply unreadable, and the output has the numbers as `citations`."""
-    response: FieldTypes | None = None
+    response: Annotated[FieldTypes | None, BY_TYPE] = None
     """Fields of the response besides the unit's own, which follow them."""
-    streamed: bool = Field(default=False, alias="stream")
+    streamed: Annotated[bool, NOT_ASKED] = Field(default=False, alias="stream")
     """Whether the reply is streamed."""
 
     _char: ClassVar[str] = ""
