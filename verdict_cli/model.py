@@ -11,9 +11,6 @@ from verdict_cli.config_model import LATER, ConfigModel, Uncounted, Whole
 PLACEHOLDER_MODEL = "baseline/lexical"
 """The model of a file that names none, used to check and draw its graph. It is never called."""
 
-N_FOR_REPEAT = "n_for_repeat"
-"""The entry of `params` by which equal calls of a row are made by one request. It is not sent."""
-
 EndpointKey = tuple[str, str | None, str | None]
 """A model's name, its `api_base` and its `api_key_env`."""
 
@@ -57,7 +54,7 @@ class Cost(ConfigModel):
     """Dollars for a million prompt tokens read from the provider's cache; by default as `input_per_million`."""
 
 
-CONNECTION = Uncounted("it says how a model is reached, not what it is asked")
+_CONNECTION = Uncounted("it says how a model is reached, not what it is asked")
 
 
 class Model(ConfigModel):
@@ -67,34 +64,32 @@ class Model(ConfigModel):
     """The model's litellm name, such as `gpt-4o-mini` or `anthropic/claude-haiku-4-5`."""
     retries: Annotated[int, Field(ge=0), Whole] = 2
     """Extra attempts after a failed or unreadable call."""
-    timeout: Annotated[float, Field(gt=0), CONNECTION] = 60.0
+    timeout: Annotated[float, Field(gt=0), _CONNECTION] = 60.0
     """Seconds that one call may take."""
-    max_wait: Annotated[float, Field(ge=0), CONNECTION] = 900.0
+    max_wait: Annotated[float, Field(ge=0), _CONNECTION] = 900.0
     """Seconds that a call may wait because of the provider's rate limit, in all; such waits do not use up `retries`."""
-    hedge: Annotated[Literal["auto", "off"], CONNECTION] = "off"
-    """Whether a call that is slower than 95% of the model's calls gets a second request, of which the first reply counts; at most 2% more requests, all of them paid for."""
-    api_base: Annotated[str | None, CONNECTION] = None
+    api_base: Annotated[str | None, _CONNECTION] = None
     """Base URL of the endpoint; `${VAR}` is replaced from the environment where the user listed the host."""
-    api_key_env: Annotated[str | None, CONNECTION] = None
+    api_key_env: Annotated[str | None, _CONNECTION] = None
     """The name of the environment variable that holds the key (never the key itself). To an `api_base` that is neither its provider's nor this machine's it is sent only if the user listed the host: by `--allow-host`, in `VERDICT_ALLOW_HOSTS`, or as the value of a variable named `..._BASE_URL` or `..._API_BASE`."""
-    rate_limit: Annotated[RateLimit | None, CONNECTION] = None
+    rate_limit: Annotated[RateLimit | None, _CONNECTION] = None
     """What the endpoint allows."""
-    cost: Annotated[Cost | None, CONNECTION] = None
+    cost: Annotated[Cost | None, _CONNECTION] = None
     """Prices, where the model's price is not known."""
-    base_model: Annotated[Annotated[str, Field(min_length=1)] | None, CONNECTION] = None
+    base_model: Annotated[Annotated[str, Field(min_length=1)] | None, _CONNECTION] = None
     """The model whose prices and capabilities hold, where the name is a deployment's or an alias."""
     structured: Annotated[Literal["auto", "schema", "tool", "json", "words"], LATER] = "auto"
     """How a JSON reply is requested: by the provider's JSON-schema output, a forced tool call, its JSON output without a schema, or words in the prompt. `auto` tries schema, tool and words in turn, and remembers which the server takes."""
     top_logprobs: Annotated[int, Field(ge=1), Whole] | None = None
     """How many alternatives of each token a token extractor requests, 20 by default; lowered where the server takes fewer."""
-    prompt_cache: Annotated[Literal["auto", "off"], CONNECTION] = "auto"
+    prompt_cache: Annotated[Literal["auto", "off"], _CONNECTION] = "auto"
     """Whether calls are ordered for the provider's prompt cache: of calls whose prompts begin alike, the first is answered before the others are made, and prefixes are marked where the provider needs it (Anthropic)."""
-    batch: Annotated[bool | BatchSettings, CONNECTION] = False
+    batch: Annotated[bool | BatchSettings, _CONNECTION] = False
     """Whether a run sends the calls through the provider's batch interface, at its batch price; a mapping changes how. `verdict run --batch` does so for all models."""
-    cache: Annotated[bool, CONNECTION] = True
+    cache: Annotated[bool, _CONNECTION] = True
     """Whether replies to equal requests may be shared."""
     params: dict[str, Any] = Field(default_factory=dict)
-    """More arguments of a request, by their names in litellm, such as `top_k` or `tools`; what only a server knows goes in `extra_body`. `n_for_repeat: true` makes one request with `n` for the copies of a repeated unit, where the server speaks chat completions."""
+    """More arguments of a request, by their names in litellm, such as `top_k` or `tools`; what only a server knows goes in `extra_body`."""
     temperature: Annotated[float, Field(ge=0)] | None = None
     """Sampling temperature."""
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -122,9 +117,7 @@ class Model(ConfigModel):
         """The sampling arguments that were set, as litellm and the OpenAI API name them."""
         names = ("temperature", "top_p", "max_tokens", "seed", "stop", "reasoning_effort")
         given = {name: getattr(self, name) for name in names}
-        found = {name: value for name, value in given.items() if value is not None} | self.params
-        found.pop(N_FOR_REPEAT, None)
-        return found
+        return {name: value for name, value in given.items() if value is not None} | self.params
 
     def at_temperature_1(self) -> Model:
         """The model as its token probabilities have it: they are those at temperature 1, whatever temperature is set."""

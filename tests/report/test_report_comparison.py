@@ -8,6 +8,7 @@ from verdict_cli.report.comparison import ComparisonContext, comparison_document
 from verdict_cli.report.renderers.html import render_html
 from verdict_cli.report.renderers.terminal import render_terminal
 from verdict_cli.run_facts import RunFacts
+from verdict_cli.stats.columns.row_identities import RowIdentities
 from verdict_cli.stats.compare import ComparedMetric, RunComparison, Significance, Slice
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.paired import Difference
@@ -19,7 +20,7 @@ TEST = Significance("mcnemar", 9, 3, 1, 0.625, 1.0, "cohen_g", 0.25)
 WHOLE = Slice(9, {"accuracy": Difference(0.5, 0.75, MetricValue(0.25, -0.1, 0.5, 9))}, TEST)
 FLIPS = tuple(Flip(f"[b]{n}\x1b", "[red]x", True, None, 1.0) for n in range(12))
 COMPARISON = RunComparison(
-    "content",
+    RowIdentities((), "content", (), ("question",)),
     {
         "e": ComparedMetric("classification", (1, 0), WHOLE, {"source.type": {"[i]": WHOLE}}, FLIPS),
         "f": ComparedMetric("", reason="the runs have no row in common"),
@@ -35,7 +36,7 @@ def printed():
 
 def test_the_terminal_says_what_changed_and_whether_it_is_chance():
     text = printed()
-    assert "9 rows paired by content; 1 only in a, 0 only in b" in text
+    assert "9 rows paired by content: question; 1 only in a, 0 only in b" in text
     assert "mcnemar, of right and wrong rows: b better on 3 rows, worse on 1; p 0.625, by Holm 1; cohen_g 0.250" in text
     assert "not compared: the runs have no row in common" in text
     assert "2 more with --json" in text
@@ -60,7 +61,7 @@ def test_the_document_has_every_flip():
 
 def test_the_page_has_the_same_and_takes_nothing_for_markup():
     page = render_html(comparison_document(SIDES, COMPARISON))
-    assert "9 rows paired by content; 1 only in a, 0 only in b" in page
+    assert "9 rows paired by content: question; 1 only in a, 0 only in b" in page
     assert "not compared: the runs have no row in common" in page
     assert "12 rows are scored differently." in page
     assert page.count("<canvas") == 2

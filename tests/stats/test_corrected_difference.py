@@ -8,19 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verdict_cli.features.labelling.draw import inclusion_probabilities, scaled_sizes, systematic_draw
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate, gate_problems
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.gold_pairs import GoldPairs
 from verdict_cli.stats.compare import compare_runs
 from verdict_cli.stats.compare_several import compare_several
 from verdict_cli.stats.corrected_difference import corrected_difference
 from verdict_cli.stats.evaluation_results import evaluate_run
+from verdict_cli.stats.gates import GateOutcome, decide_gates
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.measure import measure
-from verdict_cli.stats.noninferiority import against_baselines
 from verdict_cli.stats.prediction_powered import corrected
 from verdict_cli.storage.tables.writer import ParquetTable
-from verdict_cli.studies.labelling.draw import inclusion_probabilities, scaled_sizes, systematic_draw
 
 GOLD = Evaluation.model_validate({"value": "output.good", "gold": {"target": "human.label"}})
 
@@ -166,9 +167,12 @@ def test_a_gate_holds_the_corrected_metric_to_its_baseline(tmp_path: Path) -> No
     worse, same = run(tmp_path / "b", 0.5, 0.4), run(tmp_path / "c", 0.7, 0.05)
     gate = Gate(metric="e.ppi", baseline="main", max_drop=0.1)
     assert not gate_problems(0, gate, {"e": GOLD})
-    (drop,) = against_baselines([gate], {"e": GOLD}, worse, root=tmp_path, missing={"e": 0})
-    assert drop.worse is not None and drop.worse > 0.12
-    (drop,) = against_baselines([gate], {"e": GOLD}, same, root=tmp_path, missing={"e": 0})
-    assert drop.worst is not None and drop.worst <= 0.1
+    facts = RunFacts("run", "finished", "", "", "", "", "", "", rows=1, done=1)
+
+    def decided(results: Path) -> GateOutcome:
+        return decide_gates([gate], {"e": GOLD}, measure({"e": GOLD}, results), facts, results, root=tmp_path)[0]
+
+    assert decided(worse).verdict == "failed" and "worse than the baseline's" in decided(worse).reason
+    assert decided(same).held.startswith("lower end -0.")
     other = Gate(metric="e.labelled", baseline="main", max_drop=0.1)
     assert "name `e.ppi`" in gate_problems(0, other, {"e": GOLD})[0][2]

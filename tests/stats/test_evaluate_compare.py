@@ -57,7 +57,7 @@ def test_rows_are_paired_by_id_in_any_order(run):
     other = questions([True] * 8)
     found = whole(run("a", rows), run("b", list(reversed(other))))
     one = found.evaluations["e"]
-    assert found.by == "id"
+    assert found.paired.by == "id"
     assert (one.whole.n, one.alone) == (8, (0, 0))
     assert one.whole.differences["accuracy"].first == 0.75
     assert one.whole.differences["accuracy"].second == 1
@@ -71,7 +71,7 @@ def test_rows_without_ids_are_paired_by_what_they_hold(run):
     first = run("a", questions([True] * 5 + [False], ids=False))
     second = run("b", list(reversed(questions([True] * 6, ids=False))))
     found = whole(first, second)
-    assert found.by == "content"
+    assert found.paired.by == "content"
     assert found.evaluations["e"].whole.differences["accuracy"].change.value == pytest.approx(1 / 6)
     assert [flip.id for flip in found.evaluations["e"].flips] == [0]
 
@@ -355,3 +355,71 @@ def test_one_differing_row_has_p_1_in_the_whole_and_in_a_slice(run):
     parts = [one.whole, *one.slices["source.type"].values()]
     assert [part.differences["mae"].p for part in parts] == [1, 1, 1]
     assert {part.test.p for part in parts} == {1}
+
+
+def changed_answers(rewritten, named=None, count=400):
+    """Rows of questions with answers, of which the second version rewrites some and is then wrong: both versions."""
+    versions = []
+    for version in (1, 2):
+        rows = []
+        for at in range(count):
+            new = version == 2 and at < rewritten
+            source = {"question": f"question {at}", "answer": f"answer {at}{' new' * new}", "label": "ab"[at % 2]}
+            if named:
+                source[named] = f"n{at}"
+            rows.append((None, source, "ba"[at % 2] if new else "ab"[at % 2]))
+        versions.append(rows)
+    return versions
+
+
+@pytest.mark.parametrize(("named", "by"), [("id", "column"), ("question_id", "column"), (None, "content")])
+def test_rows_whose_judged_text_changed_are_compared(run, named, by):
+    """Paired by their whole content, exactly the rows that changed were left out, and nothing differed."""
+    first, second = changed_answers(113, named)
+    found = whole(run("a", first), run("b", second))
+    one = found.evaluations["e"]
+    assert (found.paired.by, one.whole.n, one.alone) == (by, 400, (0, 0))
+    assert one.whole.differences["accuracy"].change.value == pytest.approx(-113 / 400)
+    assert one.whole.differences["accuracy"].open_rows is None
+
+
+def test_a_counter_of_a_runs_rows_is_no_id(run):
+    """`index` is unique in both runs, and numbers other questions in the second."""
+    first, second = changed_answers(40)
+    paths = []
+    for name, rows in (("a", first), ("b", second[::-1])):
+        paths.append(run(name, [(key, {"id": at, **source}, said) for at, (key, source, said) in enumerate(rows)]))
+    found = whole(*paths)
+    assert (found.paired.by, found.paired.columns) == ("content", ("question",))
+    assert found.evaluations["e"].whole.differences["accuracy"].change.value == pytest.approx(-0.1)
+
+
+def test_questions_that_repeat_are_paired_with_their_answers(run):
+    first, second = changed_answers(0, count=40)
+    for rows in (first, second):
+        for at, (_, source, _) in enumerate(rows):
+            source["question"] = f"question {at // 2}"
+    found = whole(run("a", first), run("b", second))
+    assert (found.paired.by, found.evaluations["e"].whole.n) == ("content", 40)
+
+
+def test_the_worst_case_of_rows_that_only_one_run_has_is_that_of_filling_them(run):
+    """Of 100 rows 90 are in both runs and right there; ten more each have one of the two."""
+    rows = questions([True] * 110)
+    found = whole(run("a", rows[:100]), run("b", rows[10:])).evaluations["e"].whole.differences["accuracy"]
+    assert found.open_rows.share == pytest.approx(0.1)
+    # Second run: 90 shared and 10 of its own right, the first one's ten wrong; first run: all of its rows and those of b right.
+    assert found.open_rows.worst.value == pytest.approx(100 / 110 - 1)
+    assert found.open_rows.worst.low < found.open_rows.worst.value < found.open_rows.worst.high
+    assert found.open_rows.best.value == pytest.approx(1 - 100 / 110)
+
+
+def test_rows_without_a_prediction_can_turn_a_result(run):
+    rows = questions([True] * 60 + [False] * 40)
+    better = [(key, source, None if at >= 98 else source["label"]) for at, (key, source, _) in enumerate(rows)]
+    found = whole(run("a", rows), run("b", better)).evaluations["e"].whole.differences["accuracy"]
+    assert found.open_rows.share == pytest.approx(0.02)
+    assert not found.open_rows.turns(found.change.value)
+    equal = [(key, source, None if at < 9 else said) for at, (key, source, said) in enumerate(rows)]
+    nothing = whole(run("c", rows), run("d", equal)).evaluations["e"].whole.differences["accuracy"]
+    assert nothing.change.value == 0 and nothing.open_rows.turns(None)

@@ -38,7 +38,8 @@ def compare(
 ) -> None:
     """Compare runs row by row: differences with intervals and tests, and the rows that flipped.
 
-    Rows are paired by id, or by content if the dataset has no ids. Differences are from the reference, A: B minus A.
+    Rows are paired by id, else by a unique column of ids, else by the content that did not change. Differences are from the
+    reference, A: B minus A.
     Three or more runs have intervals that hold together. Those of the same pipeline (with other seeds, or repeated) are
     compared by their mean, and show how much two runs of one pipeline differ.
 

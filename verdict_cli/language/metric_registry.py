@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, Any, Literal
 
-from verdict_cli.language.registry import RegisteredName, Registry
+from verdict_cli.language.registry import RegisteredName
+from verdict_cli.registry import Registry
 
 EvaluationKind = Literal["classification", "ordinal", "numeric", "pairwise", "ranking"]
 """What the predictions and targets of an evaluation are."""
@@ -103,6 +104,7 @@ class Metric:
         scale: The transformation under which that interval is symmetric.
         keys: Further keys of the evaluation that it needs.
         by_name: Whether only an evaluation whose `metrics` names it computes it.
+        worst_case: The inputs of which it is worst where every missing row is wrong, so that missing rows can be bounded.
     """
 
     name: str
@@ -116,6 +118,7 @@ class Metric:
     scale: IntervalScale = "identity"
     keys: tuple[str, ...] = ()
     by_name: bool = False
+    worst_case: tuple[MetricInput, ...] = ()
 
     def load_formula(self) -> Callable[..., float] | None:
         """The function of arrays, imported if it is a dotted name; None for a built-in statistic."""
@@ -134,55 +137,55 @@ _NUMBERS: tuple[EvaluationKind, ...] = ("ordinal", "numeric")
 # fmt: off
 BUILT_IN_METRICS = (
     Metric("accuracy", "The share of rows whose prediction is the target.",
-           ("labels", "ranking"), kinds=(*_LABELS, "ranking"), bounds=UNIT, interval="proportion"),
+           ("labels", "ranking"), kinds=(*_LABELS, "ranking"), bounds=UNIT, interval="proportion", worst_case=("labels", "ranking")),
     Metric("balanced_accuracy", "The mean recall of the labels that occur as targets.",
-           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher"),
+           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher", worst_case=("labels",)),
     Metric("precision", "The share of predictions of `positive` that are right; without it, the mean over the labels.",
-           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher"),
+           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher", worst_case=("labels",)),
     Metric("recall", "The share of targets that are `positive` which are found; without it, the mean over the labels.",
-           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher"),
+           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher", worst_case=("labels",)),
     Metric("f1", "The harmonic mean of precision and recall of `positive`; without it, the mean over the labels.",
-           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher"),
+           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher", worst_case=("labels",)),
     Metric("specificity", "The share of targets that are not `positive` which are not predicted as it; without it, over the labels.",
-           ("labels",), bounds=UNIT, interval="mean_of_proportions", scale="fisher"),
+           ("labels",), bounds=UNIT, interval="mean_of_proportions", scale="fisher", worst_case=("labels",)),
     Metric("f_beta", "F1 with recall counting `beta` times as much as precision; without `positive`, the mean over the labels.",
-           ("labels",), bounds=UNIT, interval="mean_of_proportions", scale="fisher", keys=("beta",)),
+           ("labels",), bounds=UNIT, interval="mean_of_proportions", scale="fisher", keys=("beta",), worst_case=("labels",)),
     Metric("mcc", "Matthews' correlation of labels, for many labels by Gorodkin (2004).",
-           ("labels",), bounds=SIGNED, interval="agreement", scale="fisher"),
+           ("labels",), bounds=SIGNED, interval="agreement", scale="fisher", worst_case=("labels",)),
     Metric("cohen_kappa", "Agreement beyond chance, chance by each side's own shares (Cohen, 1960).",
-           ("labels",), kinds=_NOMINAL, bounds=SIGNED, interval="agreement", scale="fisher"),
+           ("labels",), kinds=_NOMINAL, bounds=SIGNED, interval="agreement", scale="fisher", worst_case=("labels",)),
     Metric("weighted_kappa", "Agreement of numbers beyond chance, with squared weights (Cohen, 1968).",
-           ("numbers",), kinds=("ordinal",), bounds=SIGNED, scale="fisher"),
+           ("numbers",), kinds=("ordinal",), bounds=SIGNED, scale="fisher", worst_case=("numbers",)),
     Metric("linear_weighted_kappa", "Agreement of numbers beyond chance, with linear weights (Cohen, 1968).",
-           ("numbers",), bounds=SIGNED, scale="fisher"),
+           ("numbers",), bounds=SIGNED, scale="fisher", worst_case=("numbers",)),
     Metric("ordinal_alpha", "Krippendorff's alpha at the ordinal level: how many answers lie between two values.",
-           ("numbers", "panel"), bounds=SIGNED, scale="fisher", by_name=True),
+           ("numbers", "panel"), bounds=SIGNED, scale="fisher", by_name=True, worst_case=("numbers",)),
     Metric("gwet_ac1", "Agreement beyond chance, chance by the mean shares (Gwet, 2008); stable where one label is rare.",
-           ("labels",), bounds=SIGNED, interval="agreement", scale="fisher"),
+           ("labels",), bounds=SIGNED, interval="agreement", scale="fisher", worst_case=("labels",)),
     Metric("krippendorff_alpha", "Agreement beyond chance (Krippendorff, 2011): nominal for labels, interval for numbers.",
-           ("labels", "numbers", "panel"), bounds=SIGNED, interval="agreement", scale="fisher"),
+           ("labels", "numbers", "panel"), bounds=SIGNED, interval="agreement", scale="fisher", worst_case=("labels", "numbers")),
     Metric("pearson", "The linear correlation of prediction and target.",
            ("numbers",), kinds=("numeric",), bounds=SIGNED, interval="skewness", scale="fisher"),
     Metric("spearman", "The correlation of the ranks of prediction and target.",
-           ("numbers", "ranking"), kinds=(*_NUMBERS, "ranking"), bounds=SIGNED, scale="fisher"),
+           ("numbers", "ranking"), kinds=(*_NUMBERS, "ranking"), bounds=SIGNED, scale="fisher", worst_case=("ranking",)),
     Metric("kendall", "The share of pairs in the same order minus that in the other: tau-b.",
-           ("numbers", "ranking"), kinds=("ranking",), bounds=SIGNED, scale="angle"),
+           ("numbers", "ranking"), kinds=("ranking",), bounds=SIGNED, scale="angle", worst_case=("ranking",)),
     Metric("mae", "The mean distance of prediction and target; lower is better.",
-           ("numbers",), kinds=_NUMBERS, bounds=POSITIVE, lower_is_better=True, interval="skewness", scale="log"),
+           ("numbers",), kinds=_NUMBERS, bounds=POSITIVE, lower_is_better=True, interval="skewness", scale="log", worst_case=("numbers",)),
     Metric("rmse", "The root of the mean squared distance of prediction and target; lower is better.",
-           ("numbers",), bounds=POSITIVE, lower_is_better=True, interval="transformed", scale="log"),
+           ("numbers",), bounds=POSITIVE, lower_is_better=True, interval="transformed", scale="log", worst_case=("numbers",)),
     Metric("auroc", "The chance that a positive row has a higher `probability` than a negative one.",
-           ("probability",), bounds=UNIT, scale="logit"),
+           ("probability",), bounds=UNIT, scale="logit", worst_case=("probability",)),
     Metric("average_precision", "The mean precision over the positive rows in the order of `probability`.",
-           ("probability",), bounds=UNIT, scale="logit"),
+           ("probability",), bounds=UNIT, scale="logit", worst_case=("probability",)),
     Metric("brier", "The mean squared distance of `probability` and what is true; lower is better.",
-           ("probability",), bounds=UNIT, lower_is_better=True, interval="skewness", scale="log"),
+           ("probability",), bounds=UNIT, lower_is_better=True, interval="skewness", scale="log", worst_case=("probability",)),
     Metric("log_loss", "The mean surprise at what is true, in nats; lower is better.",
            ("probability",), bounds=POSITIVE, lower_is_better=True, interval="skewness", scale="log"),
     Metric("ece", "The mean distance of `probability` and the share that is true, in ten bins; lower is better.",
            ("probability",), bounds=UNIT, lower_is_better=True, interval="inverted_test"),
-    Metric("mean", "The mean of `value`; of true/false, the share that is true.", ("value",)),
-    Metric("median", "The middle of `value`.", ("value",), interval="order_statistics"),
+    Metric("mean", "The mean of `value`; of true/false, the share that is true.", ("value",), worst_case=("value",)),
+    Metric("median", "The middle of `value`.", ("value",), interval="order_statistics", worst_case=("value",)),
     Metric("variance", "The variance of `value`, with n - 1.", ("value",), bounds=POSITIVE, interval="skewness", scale="log"),
     Metric("confusion", "How often each label was predicted for each target.",
            ("labels",), kinds=_LABELS, interval="none"),
@@ -190,11 +193,11 @@ BUILT_IN_METRICS = (
     Metric("spearman_within", "The mean of each `cluster`'s own correlation of ranks.", ("within",), bounds=SIGNED),
     Metric("kendall_within", "The mean of each `cluster`'s own tau-b.", ("within",), bounds=SIGNED),
     Metric("top1", "The share of rankings whose first item is the target's.",
-           ("ranking",), kinds=("ranking",), bounds=UNIT, interval="proportion"),
+           ("ranking",), kinds=("ranking",), bounds=UNIT, interval="proportion", worst_case=("ranking",)),
     Metric("kendall_distance", "The mean share of pairs in the wrong order; lower is better.",
-           ("ranking",), kinds=("ranking",), bounds=UNIT, lower_is_better=True),
+           ("ranking",), kinds=("ranking",), bounds=UNIT, lower_is_better=True, worst_case=("ranking",)),
     Metric("ndcg", "How well rankings put the target's first items first, discounted by rank.",
-           ("ranking",), kinds=("ranking",), bounds=UNIT),
+           ("ranking",), kinds=("ranking",), bounds=UNIT, worst_case=("ranking",)),
     Metric("pairwise_kappa", "The mean kappa of all pairs of a `panel`'s judges (Light, 1971).",
            ("panel",), bounds=SIGNED, interval="agreement", scale="fisher"),
     Metric("fleiss_kappa", "Agreement of a `panel`'s labels beyond chance, over the rows with every vote (Fleiss, 1971).",
@@ -206,9 +209,9 @@ BUILT_IN_METRICS = (
     Metric("effective_judges", "How many independent judges a `panel` is worth, by how far its judges err together.",
            ("panel",), bounds=(1.0, math.inf), interval="transformed"),
     Metric("consistency", "The share of pairs for which both orders give the same choice.",
-           ("consistent",), bounds=UNIT, interval="proportion"),
+           ("consistent",), bounds=UNIT, interval="proportion", worst_case=("consistent",)),
     Metric("first_position_rate", "The share of choices that are the first option, ties left out.",
-           ("choice",), kinds=("pairwise",), bounds=UNIT, interval="proportion"),
+           ("choice",), kinds=("pairwise",), bounds=UNIT, interval="proportion", worst_case=("choice",)),
     Metric("longer_preference", "The share of choices that are the longer option, where the lengths differ.",
            ("choice_length",), bounds=UNIT, interval="proportion"),
     Metric("mean_score", "The mean score of each system of an `arena`.", ("arena",), interval="none"),
@@ -219,7 +222,7 @@ BUILT_IN_METRICS = (
     Metric("length_controlled_win_rate", "How often option A would win if both were of equal length (Dubois et al., 2024).",
            ("lengths",), bounds=UNIT, scale="logit", by_name=True),
     Metric("pass_at_k", "The share of problems that one of `k` samples solves (Chen et al., 2021).",
-           ("samples", "panel"), bounds=UNIT, keys=("k",), by_name=True),
+           ("samples", "panel"), bounds=UNIT, keys=("k",), by_name=True, worst_case=("samples",)),
 )
 # fmt: on
 

@@ -58,7 +58,7 @@ def sample_value(kind: FieldType) -> Any:
     return _PLAIN[kind.name] if isinstance(kind, PlainType) else 1
 
 
-RESOLVED = ("previous", "input")
+RESOLVED_ROOTS = ("previous", "input")
 """Roots whose names are resolved as in an expression: by name, further upstream, or cast."""
 
 
@@ -81,7 +81,7 @@ class PythonCall:
         scope = self.scope.at_row(values["previous"])
         given = {
             name: _ResolvedRoot(name, values, scope, self.words[name] if scope is self.scope else _words(name, scope))
-            if name in RESOLVED
+            if name in RESOLVED_ROOTS
             else values[name]
             for name in self.code.parameters
         }
@@ -145,7 +145,7 @@ def code_at(context: CompileContext, key: str) -> Function | None:
 def compile_python_unit(code: Function, scope: NodeScope) -> PythonCall:
     """The function in its scope, which remembers what the function may use."""
     inputs, needs = set(scope.uses.inputs), set(scope.uses.needs)
-    words = {root: _words(root, scope) for root in RESOLVED if root in code.parameters}
+    words = {root: _words(root, scope) for root in RESOLVED_ROOTS if root in code.parameters}
     scope.uses.inputs, scope.uses.needs = inputs, needs  # that a function could read a field is no reason to need it
     for root in ("source", "outputs"):
         if root in code.parameters:

@@ -233,13 +233,6 @@ class Plan:
         """The places of the units that escalate or abstain."""
         return tuple(node.index for node in self.nodes if node.escalation is not None)
 
-    @cached_property
-    def only_unit(self) -> Node | None:
-        """The plan's only unit, where nothing but its model's answer decides what a row gets."""
-        node = self.nodes[0]
-        many = len(self.nodes) > 1 or self.groups or self.conditions or self.early or node.pinned
-        return None if many or node.escalation is not None or not isinstance(node.work, LLMNode) else node
-
     @property
     def calibrated(self) -> str:
         """When the oldest calibration that the pipeline uses was fitted; "" where it uses none."""

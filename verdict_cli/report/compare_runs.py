@@ -39,7 +39,7 @@ def compare_two(
     )
     sides = _contexts(runs, names)
     changes = pipeline_changes(first.plan.resolved, second.plan.resolved)
-    same = pipeline_key(first) == pipeline_key(second)
+    same = _repeat_key(first) == _repeat_key(second)
     return comparison_document((sides[0], sides[1]), comparison, changes, same_pipeline=same), comparison
 
 
@@ -53,7 +53,7 @@ def compare_several_runs(
     from verdict_cli.report.several_comparison import PipelineContext, several_document
     from verdict_cli.stats.compare_several import compare_several
 
-    shared, contexts, keys = _shared_evaluations(runs), _contexts(runs, names), [pipeline_key(run) for run in runs]
+    shared, contexts, keys = _shared_evaluations(runs), _contexts(runs, names), [_repeat_key(run) for run in runs]
     groups = [[at for at, key in enumerate(keys) if key == one] for one in dict.fromkeys(keys)]
     if len(groups) > MOST_PIPELINES:
         raise UsageError(f"{len(groups)} pipelines are more than {MOST_PIPELINES}", hint="compare fewer at a time")
@@ -70,6 +70,11 @@ def compare_several_runs(
         for letter, group in zip(ascii_lowercase, groups, strict=False)
     ]
     return several_document(pipelines, several)
+
+
+def _repeat_key(run: RunResult) -> tuple[str, ...]:
+    """What repeated runs have in common: the pipeline without its seeds, the recording that answers, and the data."""
+    return (*pipeline_key(run), run.facts.data_fingerprint)
 
 
 def _contexts(runs: Sequence[RunResult], names: Sequence[str]) -> list[ComparisonContext]:

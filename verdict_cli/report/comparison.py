@@ -28,7 +28,7 @@ from verdict_cli.report.pipeline_changes import PipelineChange, changes_section
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.call_stats import Latency
 from verdict_cli.stats.compare import ComparedMetric, RunComparison, Significance, Slice
-from verdict_cli.stats.paired import Difference
+from verdict_cli.stats.paired import Difference, OpenRows
 from verdict_cli.stats.paired_outcomes import Flip
 
 MOST_FLIPS_PRINTED = 10
@@ -54,7 +54,8 @@ def comparison_json(sides: Sides, comparison: RunComparison) -> dict[str, Any]:
     return {
         "a": run_json(sides[0]),
         "b": run_json(sides[1]),
-        "paired_by": comparison.by,
+        "paired_by": comparison.paired.by,
+        "paired_columns": list(comparison.paired.columns),
         "level": comparison.level,
         "evaluations": {name: _evaluation_json(one, comparison.level) for name, one in comparison.evaluations.items()},
     }
@@ -121,7 +122,14 @@ def difference_json(each: Difference, first: str = "a", second: str = "b") -> di
         "level": change.level,
         "reason": change.reason,
         "warnings": list(change.warnings),
+        "open_rows": None if each.open_rows is None else _open_json(each.open_rows),
     }
+
+
+def _open_json(rows: OpenRows) -> dict[str, Any]:
+    """The share of rows that only one run scores, and the ends of the difference in the worst and the best case."""
+    low = None if rows.worst is None else rows.worst.low
+    return {"share": rows.share, "low": low, "high": None if rows.best is None else rows.best.high}
 
 
 def _test_json(test: Significance) -> dict[str, Any]:
@@ -147,7 +155,7 @@ def comparison_document(
     """The document; differences are `b` minus `a`, `changes` those of the pipelines; `same_pipeline`: there is but one."""
     sections = [Section("", [*_runs(sides), *([Note(SAME_PIPELINE)] if same_pipeline else [])], listed=False)]
     sections += [
-        Section(name, [*_evaluation(metric, comparison.by, comparison.level)], metric.kind)
+        Section(name, [*_evaluation(metric, comparison.paired.text, comparison.level)], metric.kind)
         for name, metric in comparison.evaluations.items()
     ]
     return ReportDocument(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.report import formatting
 from verdict_cli.stats.compare import MCNEMAR
-from verdict_cli.stats.noninferiority import least_detectable
 
 if TYPE_CHECKING:
     from verdict_cli.report.report import Report
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from verdict_cli.stats.paired import Difference
 
 MOST_NAMED = 3
+MOST_OPEN = 0.02
+"""With a larger share of rows that only one run scores, a comparison is inconclusive whatever the others show."""
 TESTED_METRICS = {"right and wrong rows": "accuracy", "values": "mean"}
 """The metric whose difference McNemar's test is of."""
 CONTRADICTION = (
@@ -38,16 +39,11 @@ def listed_names(names: Sequence[str], most: int = MOST_NAMED) -> str:
 
 
 def run_conclusion(report: Report) -> str:
-    """What the gates of a run decide, else which systems lead its leaderboards; "" for a run with neither."""
+    """What the gates of a run decide, else what its studies conclude; "" for a run with neither."""
     if report.gates:
         return gates_conclusion(report.gates)
-    leaders = []
-    for name, board in report.arenas.items():
-        first = [each.system for each in board.standings if each.rank[0] == 1]
-        alone = f"{listed_names(first)} is first of {len(board.standings)} systems"
-        several = f"{len(first)} of {len(board.standings)} systems may be first: {listed_names(first)}"
-        leaders += [f"{formatting.visible_text(name, 60)}: {alone if len(first) == 1 else several}"] if first else []
-    return "; ".join(leaders)
+    sentences = {name: study.conclusion() for name, study in report.studies.items()}
+    return "; ".join(f"{formatting.visible_text(name, 60)}: {text}" for name, text in sentences.items() if text)
 
 
 def gates_conclusion(gates: Sequence[GateOutcome]) -> str:
@@ -131,20 +127,32 @@ def _sentence(metrics: Mapping[str, Sequence[Difference]], letters: str, level: 
     significant = [pair for pair in pairs if is_significant(pair[1], level)]
     if significant:
         return "; ".join(
-            f"{letter} is {_better(main, one, letters)}: {change_text(one)}" for letter, one in significant
+            _open_text(one, one.change.value) + f"{letter} is {_better(main, one, letters)}: {change_text(one)}"
+            for letter, one in significant
         )
     letter, largest = max(pairs, key=lambda pair: abs(pair[1].change.value or 0.0))
+    doubtful = next((text for _, one in pairs if (text := _open_text(one, None))), "")
     largest_of = "the largest, " if len(pairs) > 1 else ""
-    text = f"no significant difference in {main}: {largest_of}{letter} − {letters[0]} is {change_text(largest)}"
-    also = [name for name, found in metrics.items() if any(is_significant(one, level) for one in found)]
-    if also:
-        return f"{text}; significant differences in {listed_names(also)}"
-    detectable = least_detectable(largest.change, level)
-    if detectable is None:
-        return text
-    return (
-        f"{text}; with these rows a difference of {formatting.format_number(detectable)} would be found with 80% power"
+    text = (
+        f"{doubtful}no significant difference in {main}: {largest_of}{letter} − {letters[0]} is {change_text(largest)}"
     )
+    also = [name for name, found in metrics.items() if any(is_significant(one, level) for one in found)]
+    return f"{text}; significant differences in {listed_names(also)}" if also else text
+
+
+def _open_text(difference: Difference, gain: float | None) -> str:
+    """Why a significant gain, or with None that there is none, is inconclusive; "" if it is not."""
+    left_out = difference.open_rows
+    if left_out is None:
+        return ""
+    share = f"{formatting.percent(left_out.share)} of the rows are scored in only one run"
+    if left_out.share > MOST_OPEN:
+        return f"inconclusive: {share}; on the others "
+    if not left_out.turns(gain):
+        return ""
+    if not left_out.share:
+        share = "rows that no run scores"
+    return f"inconclusive: {share} and could turn the result; on the others "
 
 
 def _better(metric: str, difference: Difference, letters: str) -> str:

@@ -48,6 +48,11 @@ def format_number(value: float | None) -> str:
     return f"{value:.{digits}f}"
 
 
+def percent(share: float) -> str:
+    """`28%`, `1.2%`; a share above 0 is never 0%."""
+    return f"{share:.0%}" if share >= 0.1 else f"{max(share, 0.001):.1%}"
+
+
 def signed(value: float | None) -> str:
     """A difference with its sign: `+0.050`."""
     return f"{'+' if value is not None and value > 0 else ''}{format_number(value)}"
@@ -120,13 +125,14 @@ def run_facts(run: RunFacts) -> list[tuple[str, str]]:
 
 
 def summary_facts(report: Report) -> list[tuple[str, str]]:
-    """The run's facts, position flips, evidence of token scores, calls saved by early stopping, and the share of each stage,
+    """The run's facts, position flips, evidence of token scores, answers by default, calls saved by early stopping, and the share of each stage,
     as (name, text)."""
     flips = [(f"{visible_text(node)} flips", metric_text(rate)) for node, rate in report.flips.items()]
     return [
         *run_facts(report.facts),
         *flips,
         *_masses(report),
+        *((f"{visible_text(node)} defaulted", f"{count:,} × FAIL and 0") for node, count in report.defaulted.items()),
         *_early_stopping(report),
         *_stages(report.facts, report.level),
     ]
@@ -258,14 +264,12 @@ def row_origin(row: ComparisonRow) -> str:
 
 
 def gate_note(gate: GateOutcome) -> str:
-    """The end of the interval that passed a gate or why it did not, and the least difference that its rows can detect."""
+    """The end of the interval that passed a gate or why it did not, and the rows."""
     parts = [gate.held] if gate.held else [] if gate.verdict == "passed" else [f"{gate.verdict}: {gate.reason}"]
     if gate.verdict == "inconclusive" and gate.tolerated:
         parts.append("tolerated by --inconclusive pass")
     if gate.n is not None and not gate.metric.startswith("run."):
         parts.append(f"n={gate.n:,}")
-    if gate.detectable is not None:
-        parts.append(f"least detectable difference {format_number(gate.detectable)} (80% power)")
     return "; ".join(parts)
 
 

@@ -71,7 +71,8 @@ def several_json(pipelines: Sequence[PipelineContext], comparison: SeveralCompar
     return {
         "reference": letters[0],
         "pipelines": {each.letter: [run_json(run) for run in each.runs] for each in pipelines},
-        "paired_by": comparison.by,
+        "paired_by": comparison.paired.by,
+        "paired_columns": list(comparison.paired.columns),
         "level": comparison.level,
         "evaluations": {
             name: {
@@ -157,7 +158,7 @@ def _evaluation(
         return
     letters = [one.letter for one in pipelines]
     runs = [run.run for one in pipelines for run in one.runs]
-    paired = f"{each.whole.n:,} rows paired by {comparison.by}"
+    paired = f"{each.whole.n:,} rows paired by {comparison.paired.text}"
     left = [f"{count:,} of {run}" for run, count in zip(runs, each.alone, strict=True) if count]
     yield Note(f"{paired}; not in all runs: {', '.join(left)}" if left else paired)
     yield _values_table(each.whole, letters, comparison.level)

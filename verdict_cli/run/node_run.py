@@ -168,16 +168,16 @@ class _NodeCall(Struct, frozen=True):
             return await self._sampled(request, place, reading.more, calls)
         if reading.then is None:
             return (await answer(CallSpec(request, self.models, reading, self._accept), self.context, calls))[0]
-        _, reply = await answer(CallSpec(request, self.models, reading, _accept_any), self.context, calls)
+        text = (await answer(CallSpec(request, self.models, reading, _accept_any), self.context, calls))[0]["text"]
         then = reading.then
         second = Request(
             row=self.row,
             node=self.node.id,
             model=self.follow_up[0],
-            messages=then.messages(Delimited(reply.text) if work.prompt.delimited else reply.text),
+            messages=then.messages(Delimited(text) if work.prompt.delimited else text),
             call=request.call + 1,
             json_schema=then.reading.json_schema,
-            inserted=(reply.text,),
+            inserted=(text,),
             seed=self.context.seed,
             written=written,
         )
@@ -201,7 +201,9 @@ class _NodeCall(Struct, frozen=True):
             again = replace(request, model=model, call=first + number, top_logprobs=0)
             return (await answer(CallSpec(again, (model,), more.reading, _accept_any), self.context, own))[0]
 
-        response = more.complete(reply, request, await _each(draw_reply, range(more.count), calls))
+        response = more.complete(
+            self.work.reading.answer(reply), request, await _each(draw_reply, range(more.count), calls)
+        )
         self._accept(response)
         return response
 

@@ -24,13 +24,14 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, disambiguate_labels
 from verdict_cli.stats.columns.evaluation_kind import requested_metrics
 from verdict_cli.stats.columns.row_data import EvaluationData
-from verdict_cli.stats.columns.saved_rows import row_identities
+from verdict_cli.stats.columns.row_identities import RowIdentities, row_identities
 from verdict_cli.stats.corrected_difference import CORRECTED
 from verdict_cli.stats.evaluation_results import score_meaning, scores_of
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
 from verdict_cli.stats.paired import Difference, PairedRows, kind_mismatch, pair, paired_difference, run_rows
 from verdict_cli.stats.paired_outcomes import Flip, PairedOutcomes
 from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS, sign_flip_test
+from verdict_cli.stats.worst_case import open_pairs
 
 MOST_COMPARED_SLICES = 50
 MCNEMAR = "mcnemar"
@@ -84,10 +85,9 @@ class ComparedMetric:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """Every evaluation that two runs share, with intervals at `level`; their rows are paired by `id` or `content`
-    (`by`)."""
+    """Every evaluation that two runs share, with intervals at `level`; `paired` says how their rows are paired."""
 
-    by: str
+    paired: RowIdentities
     evaluations: Mapping[str, ComparedMetric]
     level: float = CONFIDENCE_LEVEL
 
@@ -127,7 +127,7 @@ def compare_runs(
         compared[name] = _compare(name, evaluation, pairs, shown, seed, level)
     wholes = _adjusted([each.whole for each in compared.values()])
     adjusted = zip(compared.items(), wholes, strict=True)
-    return RunComparison(known.by, {name: replace(each, whole=whole) for (name, each), whole in adjusted}, level)
+    return RunComparison(known, {name: replace(each, whole=whole) for (name, each), whole in adjusted}, level)
 
 
 def _adjusted(parts: Sequence[Slice]) -> list[Slice]:
@@ -214,9 +214,20 @@ def _slice(
     of = None if cluster is None else cluster[part.rows[1]][both]
     return Slice(
         len(indices),
-        {metric: paired_difference(metric, part, Draw(rng, level), swaps) for metric in metrics},
+        {
+            metric: _difference(metric, part, Draw(rng, level), swaps, everything=len(indices) == len(pairs.keys))
+            for metric in metrics
+        },
         significance_of(first[both], second[both], of, rng, meaning),
     )
+
+
+def _difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int, *, everything: bool) -> Difference:
+    """The difference; of all pairs also with the rows that it leaves out."""
+    found = paired_difference(metric, pairs, draw, swaps)
+    if not everything or found.change.value is None or metric == CORRECTED:
+        return found
+    return replace(found, open_rows=open_pairs(metric, pairs, Draw(np.random.default_rng(0), draw.level)))
 
 
 def significance_of(

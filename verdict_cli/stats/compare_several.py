@@ -15,11 +15,19 @@ import numpy as np
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.column import MISSING, Ints, disambiguate_labels
-from verdict_cli.stats.columns.saved_rows import row_identities
+from verdict_cli.stats.columns.row_identities import RowIdentities, row_identities
 from verdict_cli.stats.compare import MOST_COMPARED_SLICES, compared_metrics, holm_adjusted
 from verdict_cli.stats.corrected_difference import CORRECTED
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
-from verdict_cli.stats.paired import Difference, RunRows, aligned_rows, kind_mismatch, run_rows, undefined_difference
+from verdict_cli.stats.paired import (
+    Difference,
+    OpenRows,
+    RunRows,
+    aligned_rows,
+    kind_mismatch,
+    run_rows,
+    undefined_difference,
+)
 from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS
 from verdict_cli.stats.reference import RunSpread, compare_with_reference, restricted
 
@@ -63,12 +71,12 @@ class SeveralEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class SeveralComparison:
-    """Every evaluation that all runs share, with intervals at `level`; their rows are paired by `id` or `content` (`by`).
+    """Every evaluation that all runs share, with intervals at `level`; `paired` says how their rows are paired.
 
     `sizes` has the number of runs of each pipeline, the reference first.
     """
 
-    by: str
+    paired: RowIdentities
     level: float
     sizes: tuple[int, ...]
     evaluations: Mapping[str, SeveralEvaluation]
@@ -106,7 +114,7 @@ def compare_several(
         compared[name] = _evaluation(name, runs[0], [side.pop(name) for side in sides], sizes, level, seed)
     wholes = iter(_adjusted([each.whole for each in compared.values()]))
     return SeveralComparison(
-        known.by, level, sizes, {name: replace(each, whole=next(wholes)) for name, each in compared.items()}
+        known, level, sizes, {name: replace(each, whole=next(wholes)) for name, each in compared.items()}
     )
 
 
@@ -140,8 +148,24 @@ def _evaluation(
         parts = [compared(np.flatnonzero(codes == code), FEWER_SWAPS, text, str(code)) for code in order]
         labels = disambiguate_labels([keys.labels[code] for code in order])
         slices[text] = dict(zip(labels, _adjusted(parts), strict=True))
+    share = max(count / max(len(run[2]), 1) for count, run in zip(alone, runs, strict=True))
     whole = compared(np.arange(len(rows[0])), SWAPS)
-    return SeveralEvaluation(first.kind, alone, whole, slices)
+    return SeveralEvaluation(first.kind, alone, _with_open_rows(whole, share), slices)
+
+
+def _with_open_rows(whole: SeveralSlice, share: float) -> SeveralSlice:
+    """The differences with the largest share of a run's rows that not all runs have."""
+    if not share:
+        return whole
+    return replace(
+        whole,
+        metrics={
+            name: replace(
+                values, differences=tuple(replace(each, open_rows=OpenRows(share)) for each in values.differences)
+            )
+            for name, values in whole.metrics.items()
+        },
+    )
 
 
 def _values(

@@ -22,7 +22,6 @@ from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.evaluation_warnings import evaluation_warnings
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
-from verdict_cli.stats.intervals.missing_data_bounds import missing_data_bounds
 from verdict_cli.stats.metrics.by_cluster import mean_of_clusters, no_value, values_by_cluster
 from verdict_cli.stats.metrics.confusion import MOST_DISTINCT_LABELS
 from verdict_cli.stats.metrics.label_averages import AVERAGED
@@ -39,6 +38,7 @@ from verdict_cli.stats.metrics.metric_families import (
     wrong_types,
 )
 from verdict_cli.stats.prediction_powered import GoldFacts, corrected
+from verdict_cli.stats.worst_case import extremes
 
 MOST_MEASURED_GROUPS = 50
 """A report shows no more groups of an expression; a column of texts by mistake would take hours."""
@@ -50,7 +50,7 @@ class Measures:
 
     `groups` is expression -> value as text -> metric -> value. `rows` counts the rows (groups, under `group:`) that
     `where` selects; of these `unlabelled` have no target and are left out of every metric, and `missing` have a target
-    but no prediction. `coverage` is the rest over the labelled ones, None where there are none. `bounds` is the worst
+    but no prediction (`unreached`: failed rows whose entries are not known). `coverage` is the rest over the labelled ones, None where there are none. `bounds` is the worst
     and best value that each metric could have if the missing rows had predictions; `unreadable` counts, for each
     expression, the rows that did not fail but whose value could not be computed. `averages` says of the metrics that are
     averages over the labels how they average.
@@ -63,6 +63,7 @@ class Measures:
     rows: int = 0
     unlabelled: int = 0
     missing: int = 0
+    unreached: int = 0
     kind: str = ""
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     unreadable: Mapping[str, int] = field(default_factory=dict)
@@ -221,7 +222,7 @@ def _measures(
     missing = labelled & ~_present(collected, data)
     counted = int(labelled.sum()) + collected.unreached
     without = int(missing.sum()) + collected.unreached
-    estimates, gold = _gold(evaluation, data, _draw(seed, level, name, "gold"), everything)
+    estimates, gold = gold_estimates(evaluation, data, _draw(seed, level, name, "gold"), everything)
     return Measures(
         values=metric_values(metrics, data, everything, replace(_draw(seed, level, name), exact=exact)) | estimates,
         groups=groups,
@@ -229,8 +230,9 @@ def _measures(
         rows=collected.rows + collected.unreached,
         unlabelled=collected.rows - int(labelled.sum()),
         missing=without,
+        unreached=collected.unreached,
         kind=kind or "",
-        bounds=missing_data_bounds(metrics, data, missing) if missing.any() else {},
+        bounds=extremes(metrics, data) if missing.any() else {},
         unreadable={key: count for key, (count, _) in collected.unreadable.items()},
         warnings=tuple(warnings),
         published=evaluation.published,
@@ -244,10 +246,10 @@ def _group(
     evaluation: Evaluation, metrics: tuple[str, ...], data: EvaluationData, rows: Ints, draw: Draw
 ) -> dict[str, MetricValue]:
     """The metrics of some of the rows, with the estimates from human labels."""
-    return metric_values(metrics, data, rows, draw) | _gold(evaluation, data, draw, rows)[0]
+    return metric_values(metrics, data, rows, draw) | gold_estimates(evaluation, data, draw, rows)[0]
 
 
-def _gold(
+def gold_estimates(
     evaluation: Evaluation, data: EvaluationData, draw: Draw, rows: Ints
 ) -> tuple[dict[str, MetricValue], GoldFacts | None]:
     """The estimates from human labels of some of these rows; none without `gold`."""

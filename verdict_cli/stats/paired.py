@@ -9,23 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.collect import Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, key_text
 from verdict_cli.stats.columns.gold_pairs import check_inclusion
 from verdict_cli.stats.columns.row_data import EvaluationData, check_labels, reduce_groups
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.columns.saved_rows import row_identities
 from verdict_cli.stats.corrected_difference import CORRECTED, corrected_difference
 from verdict_cli.stats.intervals.interval_methods import MetricValue
-from verdict_cli.stats.intervals.intervals import (
-    CONFIDENCE_LEVEL,
-    Draw,
-    metrics_with_intervals,
-    paired_metric_value,
-    value_of,
-)
+from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value, value_of
 from verdict_cli.stats.metrics.by_cluster import mean_of_clusters, no_value, values_by_cluster
 from verdict_cli.stats.metrics.metric_families import (
     BY_CLUSTER,
@@ -43,20 +35,25 @@ from verdict_cli.stats.permutation import sign_flip_test, swap_test
 class PairedRows:
     """One evaluation's rows of two runs: `rows` are the indices of each pair in the two `data`.
 
-    `keys` are the pairs' keys (group keys under `group:`), `by` the second run's slices, `alone` how many rows only
-    the first and only the second run has.
+    `keys` are the pairs' keys (group keys under `group:`), `by` the second run's slices, `rows_alone` the indices of the
+    rows that only the first and only the second run has.
     """
 
     data: tuple[EvaluationData, EvaluationData]
     rows: tuple[Ints, Ints]
     keys: Sequence[str]
     by: tuple[Factorized, ...]
-    alone: tuple[int, int]
+    rows_alone: tuple[Ints, Ints]
+
+    @property
+    def alone(self) -> tuple[int, int]:
+        """How many rows only the first and only the second run has."""
+        return len(self.rows_alone[0]), len(self.rows_alone[1])
 
     def take(self, indices: Ints) -> PairedRows:
         """These pairs only."""
         rows = (self.rows[0][indices], self.rows[1][indices])
-        return PairedRows(self.data, rows, [self.keys[index] for index in indices], self.by, self.alone)
+        return PairedRows(self.data, rows, [self.keys[index] for index in indices], self.by, self.rows_alone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ class Difference:
     """A metric of both runs over the rows that both can score, and the second minus the first with its interval.
 
     `p` is that of this metric's difference, by swapping the runs' outcomes within rows or clusters; `p_holm` the same
-    among the tests made together. None where they were not computed.
+    among the tests made together. None where they were not computed. `open_rows` are those that do not count in it.
     """
 
     first: float | None
@@ -72,6 +69,28 @@ class Difference:
     change: MetricValue
     p: float | None = None
     p_holm: float | None = None
+    open_rows: OpenRows | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRows:
+    """The rows that only one of two runs scores: their largest `share` of a run's rows, and the difference if each of them,
+    and each row that neither scores, were worst and best for the second run. None where no outcome is the worst."""
+
+    share: float
+    worst: MetricValue | None = None
+    best: MetricValue | None = None
+
+    def turns(self, gain: float | None) -> bool:
+        """Whether these rows could turn a result: a significant `gain`, or with None that there is no significant one."""
+        if self.worst is None or self.best is None:
+            return False
+        worst, best = ((found.low, found.high) for found in (self.worst, self.best))
+        if worst[0] is None or worst[1] is None or best[0] is None or best[1] is None:
+            return False
+        if gain is None:
+            return worst[1] < 0 or best[0] > 0
+        return worst[0] <= 0 if gain > 0 else best[1] >= 0
 
 
 RunRows = tuple[EvaluationData, tuple[Factorized, ...], list[str]]
@@ -81,24 +100,26 @@ RunRows = tuple[EvaluationData, tuple[Factorized, ...], list[str]]
 def run_rows(
     evaluations: Mapping[str, Evaluation],
     results: Path,
-    ids: Sequence[str],
+    ids: Sequence[str] | None,
     only: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, RunRows]:
-    """Each evaluation's rows of one run. Raises DataError as `measure` does."""
+    """Each evaluation's rows of one run; without `ids` they have no keys. Raises DataError as `measure` does."""
     found = collect(evaluations, results, ids=ids, only=only)
     rows = {}
     for name, evaluation in evaluations.items():
-        collected = reduce_groups(name, evaluation, found.pop(name), results)
+        shown = name.partition("\0")[0]
+        collected = reduce_groups(shown, evaluation, found.pop(name), results)
         data = EvaluationData.of(evaluation, collected)
         if "prediction" in collected.columns:
-            check_labels(name, data, results)
-        check_inclusion(name, evaluation, collected, results)
+            check_labels(shown, data, results)
+        check_inclusion(shown, evaluation, collected, results)
         rows[name] = (data, collected.by, _keys(collected))
     return rows
 
 
 def _keys(collected: Collected) -> list[str]:
-    assert collected.ids is not None
+    if collected.ids is None:
+        return []
     texts = [key_text(label) for label in collected.ids.labels]
     return [texts[code] for code in collected.ids.codes]
 
@@ -109,8 +130,11 @@ def pair(first: RunRows, second: RunRows) -> PairedRows | str:
     if isinstance(found, str):
         return found
     new, old = found
-    alone = (len(first[2]) - len(old), len(second[2]) - len(new))
-    return PairedRows((first[0], second[0]), (old, new), [second[2][index] for index in new], second[1], alone)
+    first_alone, second_alone = (
+        np.delete(np.arange(len(run[2])), paired) for run, paired in ((first, old), (second, new))
+    )
+    keys = [second[2][index] for index in new]
+    return PairedRows((first[0], second[0]), (old, new), keys, second[1], (first_alone, second_alone))
 
 
 def aligned_rows(runs: Sequence[RunRows]) -> list[Ints] | str:
@@ -130,54 +154,6 @@ def aligned_rows(runs: Sequence[RunRows]) -> list[Ints] | str:
 def _targets(data: EvaluationData, rows: Ints) -> list[Any]:
     labels = (*data.labels, None)
     return [labels[code] if code != MISSING else None for code in data.target[rows]]
-
-
-def difference(
-    name: str,
-    evaluation: Evaluation,
-    metric: str,
-    runs: tuple[Path, Path],
-    *,
-    seed: int = 0,
-    level: float = CONFIDENCE_LEVEL,
-    only: Mapping[str, Any] | None = None,
-    missing_are_wrong: bool = False,
-) -> MetricValue:
-    """The metric in the second `results.parquet` minus that in the first, over rows that both can score.
-
-    `missing_are_wrong` counts rows that only the second lacks a prediction for as wrong. Raises DataError where rows
-    cannot be paired or measured; the value is None, with the reason, where the runs
-    share no row or their targets differ.
-    """
-    identities = row_identities(runs)
-    strict = evaluation.model_copy(update={"missing": "wrong"}) if missing_are_wrong else evaluation
-    sides = [
-        run_rows({name: each}, run, ids, {name: only or {}})[name]
-        for each, run, ids in zip((evaluation, strict), runs, identities.keys, strict=True)
-    ]
-    pairs = pair(sides[0], sides[1])
-    if isinstance(pairs, str):
-        return undefined_difference(pairs).change
-    return paired_difference(
-        metric, pairs, Draw(np.random.default_rng([abs(seed), len(pairs.keys)]), level, exact=True)
-    ).change
-
-
-def shared_rows(name: str, evaluation: Evaluation, baseline: Path, run: Path) -> MetricValue:
-    """The share of the baseline's rows of this evaluation that the run has too."""
-    if not baseline.exists():
-        return MetricValue(None, None, None, 0, f"{baseline.parent} holds no results.parquet")
-    try:
-        identities = row_identities((baseline, run))
-        first, second = (
-            run_rows({name: evaluation}, each, ids)[name]
-            for each, ids in zip((baseline, run), identities.keys, strict=True)
-        )
-    except DataError as error:
-        return MetricValue(None, None, None, 0, error.problem.message)
-    if not first[2]:
-        return MetricValue(None, None, None, 0, "the baseline has no rows")
-    return MetricValue(len(set(first[2]) & set(second[2])) / len(first[2]), None, None, len(first[2]))
 
 
 def kind_mismatch(old: EvaluationData, new: EvaluationData) -> str:

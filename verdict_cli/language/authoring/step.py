@@ -50,23 +50,23 @@ MOST_ENTRIES = 100
 """The most entries of a list by default."""
 
 
-AROUND = Uncounted("the compiled `each` and `when` around a unit count")
+_AROUND = Uncounted("the compiled `each` and `when` around a unit count")
 
 
 class RowKeys(_Model):
     """The keys by which a step follows the row: it runs for every entry of a list, or only where a condition holds."""
 
-    each: Annotated[Annotated[str, Field(min_length=1)] | None, AROUND] = None
+    each: Annotated[Annotated[str, Field(min_length=1)] | None, _AROUND] = None
     """An expression that gives a list of the row, such as `source.claims`: the step runs once for every entry."""
-    entry_name: Annotated[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None, AROUND] = Field(
+    entry_name: Annotated[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None, _AROUND] = Field(
         default=None, alias="as"
     )
     """The entry's name in prompts and expressions, `item` by default."""
-    most: Annotated[Annotated[int, Field(ge=1, le=1_000_000), Whole] | None, AROUND] = Field(default=None, alias="max")
+    most: Annotated[Annotated[int, Field(ge=1, le=1_000_000), Whole] | None, _AROUND] = Field(default=None, alias="max")
     """The most entries of the list, 100 by default; a longer list fails the row before its first call there."""
-    per_call: Annotated[Annotated[int, Field(ge=2, le=1000), Whole] | None, AROUND] = None
+    per_call: Annotated[Annotated[int, Field(ge=2, le=1000), Whole] | None, _AROUND] = None
     """How many entries one call judges: fewer calls, but less accurate than a call for each entry."""
-    condition: Annotated[Annotated[str, Field(min_length=1)] | None, AROUND] = Field(default=None, alias="when")
+    condition: Annotated[Annotated[str, Field(min_length=1)] | None, _AROUND] = Field(default=None, alias="when")
     """An expression: where it is false for the row (or the entry), the step is skipped."""
 
 

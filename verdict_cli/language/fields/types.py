@@ -296,5 +296,5 @@ class MassType(PlainType):
     """How well a value is known, such as how much probability the tokens of its scale had; it is not pooled with values."""
 
 
-MASS_TYPE, SAMPLED_TYPE = MassType("float"), MassType("bool")
+MASS_TYPE, SAMPLED_TYPE, DEFAULTED_TYPE = MassType("float"), MassType("bool"), MassType("bool")
 TEXT, INTEGER, NUMBER, TRUTH = PlainType("str"), PlainType("int"), PlainType("float"), PlainType("bool")

@@ -18,7 +18,7 @@ from verdict_cli.errors import UsageError
 from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
 from verdict_cli.language.examples import Examples
 from verdict_cli.language.extractors import ExtractKey
-from verdict_cli.language.extractors.bound_extractor import EXPLANATION
+from verdict_cli.language.extractors.bound_extractor import EXPLANATION, Thoughts
 from verdict_cli.language.fields.field_keys import FieldTypes, InputFields
 from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, ScaleType
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptKey
@@ -45,11 +45,11 @@ _SLOT = re.compile(r"\{([a-z_.]+)\}")
 Expressions = Annotated[dict[str, str], Field(min_length=1)]
 
 
-RESOLVED = Uncounted("what it means at the unit counts: its content, without names and inherited settings")
-BY_ID = Uncounted("the id of the node counts")
-BY_TYPE = Uncounted("the types that it means count, not their names")
-PASSED_ON = Uncounted("it changes what is passed on, which a judge's digest counts with its output", ("judge",))
-NOT_ASKED = Uncounted("it changes neither what is asked nor how the reply is read", ("judge",))
+_RESOLVED = Uncounted("what it means at the unit counts: its content, without names and inherited settings")
+_BY_ID = Uncounted("the id of the node counts")
+_BY_TYPE = Uncounted("the types that it means count, not their names")
+_PASSED_ON = Uncounted("it changes what is passed on, which a judge's digest counts with its output", ("judge",))
+_NOT_ASKED = Uncounted("it changes neither what is asked nor how the reply is read", ("judge",))
 
 
 class UnitBase(Step):
@@ -60,22 +60,22 @@ class UnitBase(Step):
 
     calls_model: ClassVar[bool] = False
 
-    name: Annotated[Annotated[str, Field(pattern=UNIT_NAME)] | None, BY_ID] = None
+    name: Annotated[Annotated[str, Field(pattern=UNIT_NAME)] | None, _BY_ID] = None
     """The unit's name in result columns and placeholders; its type in snake case by default."""
-    input: Annotated[InputFields | None, BY_TYPE] = None
+    input: Annotated[InputFields | None, _BY_TYPE] = None
     """Fields that the unit takes from upstream, each with its type, `{type: str, default: ""}` or a path such as
     `source.text`; fields without a match by name are matched by type."""
-    output: Annotated[FieldTypes | None, BY_TYPE] = None
+    output: Annotated[FieldTypes | None, _BY_TYPE] = None
     """Fields that the unit passes on; those of its response by default."""
-    propagation: Annotated[Expressions | None, PASSED_ON] = Field(default=None, alias="propagate")
+    propagation: Annotated[Expressions | None, _PASSED_ON] = Field(default=None, alias="propagate")
     """Expressions that replace the output passed on, such as `score: output.score / 5`."""
-    rules: Annotated[Seq[str], PASSED_ON] = Field(default=(), alias="validate")
+    rules: Annotated[Seq[str], _PASSED_ON] = Field(default=(), alias="validate")
     """Expressions over `response`, `input` and `source` that must be true, else the unit is called again."""
-    on_failure: Annotated[Literal["fail", "skip"], NOT_ASKED] = "fail"
+    on_failure: Annotated[Literal["fail", "skip"], _NOT_ASKED] = "fail"
     """What a failure of this unit does: `fail` fails the row, `skip` leaves the unit without an output."""
-    pinned: Annotated[bool, RESOLVED] = Field(default=False, alias="pin")
+    pinned: Annotated[bool, _RESOLVED] = Field(default=False, alias="pin")
     """Run once for the whole dataset and share the result."""
-    escalate: Annotated[Escalate | None, RESOLVED] = None
+    escalate: Annotated[Escalate | None, _RESOLVED] = None
     """What happens when the answer is not certain enough: another model is called, or the unit abstains."""
 
     _functions: ClassVar[Mapping[str, Function]] = MappingProxyType({})
@@ -160,29 +160,29 @@ class LLMUnit(UnitBase):
 
     calls_model: ClassVar[bool] = True
 
-    prompt_key: Annotated[PromptKey | None, RESOLVED] = Field(default=None, alias="prompt")
+    prompt_key: Annotated[PromptKey | None, _RESOLVED] = Field(default=None, alias="prompt")
     """What the model is asked."""
-    delimit: Annotated[bool | None, RESOLVED] = None
+    delimit: Annotated[bool | None, _RESOLVED] = None
     """Whether texts in the prompt that come from rows or models are enclosed in tags that they cannot contain; the
     pipeline's setting by default."""
-    model: Annotated[ModelKey | None, RESOLVED] = None
+    model: Annotated[ModelKey | None, _RESOLVED] = None
     """The model; the layer's, the block's or the pipeline's by default."""
-    scale: Annotated[ScaleKey | None, RESOLVED] = None
+    scale: Annotated[ScaleKey | None, _RESOLVED] = None
     """The scale that a judge's values are on."""
     scale_instructions: bool = True
     """Whether the scale's own sentence is added to the prompt."""
     explanation: bool = False
     """Asks for a text `explanation` before the judgement."""
-    extract_key: Annotated[ExtractKey, RESOLVED] = Field(default="structured", alias="extract")
+    extract_key: Annotated[ExtractKey, _RESOLVED] = Field(default="structured", alias="extract")
     """How the response is read from the reply."""
-    examples: Annotated[Examples | None, RESOLVED] = None
+    examples: Annotated[Examples | None, _RESOLVED] = None
     """Labelled rows that the prompt shows before the row to judge."""
     cites: Annotated[str, Field(min_length=1)] | None = None
     """An expression of the conversation whose turns, or of the list of texts whose entries, the explanation cites as `[3]`: a
     number that does not exist makes the reply unreadable, and the output has the numbers as `citations`."""
-    response: Annotated[FieldTypes | None, BY_TYPE] = None
+    response: Annotated[FieldTypes | None, _BY_TYPE] = None
     """Fields of the response besides the unit's own, which follow them."""
-    streamed: Annotated[bool, NOT_ASKED] = Field(default=False, alias="stream")
+    streamed: Annotated[bool, _NOT_ASKED] = Field(default=False, alias="stream")
     """Whether the reply is streamed."""
 
     _char: ClassVar[str] = ""
@@ -233,6 +233,9 @@ class LLMUnit(UnitBase):
         from verdict_cli.language.units.plugins import custom_unit_document
 
         return custom_unit_document(self, super().to_document(path, functions), path, functions)
+
+    raw_thoughts: ClassVar[Thoughts] = "keep"
+    """What `raw` does with the thoughts in a reply to a unit of this type."""
 
     def default_scale(self) -> Scale | None:
         """The scale by default; None for a unit that has no field on a scale."""

@@ -58,12 +58,15 @@ def collect(
 ) -> dict[str, Collected]:
     """Each evaluation's columns from `results.parquet`, in one pass; `only` is evaluation -> path -> required value.
 
-    `ids` has a key for each row of the file, which the selected rows keep.
+    `ids` has a key for each row of the file, which the selected rows keep. What follows a null character in a name
+    distinguishes several selections of one evaluation.
     Raises DataError for a row on which `target`, `where`, `by`, `cluster` or `group` cannot be computed.
     """
     declared = declared_types(results)
     readers = {
-        name: _Reader(name, evaluation, results, ids is not None, (only or {}).get(name, {}), declared)
+        name: _Reader(
+            name.partition("\0")[0], evaluation, results, ids is not None, (only or {}).get(name, {}), declared
+        )
         for name, evaluation in evaluations.items()
     }
     paths = [path for reader in readers.values() for path in reader.paths]

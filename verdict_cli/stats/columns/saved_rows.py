@@ -1,16 +1,11 @@
-"""The rows of a run's results: as expressions see them (`source`, `output`, `nodes`, `human`), and which is which in another run."""
+"""The rows of a run's results as expressions see them: `source`, `output`, `nodes`, `human`."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.errors import DataError, Problem
-from verdict_cli.stats.columns.column import key_text
 from verdict_cli.storage.tables.human_labels import label_key
 from verdict_cli.storage.tables.label_queue import NOBODY, human_values
 from verdict_cli.storage.tables.reader import read_table, table_columns
@@ -103,65 +98,3 @@ def _homes(columns: Sequence[str], paths: Sequence[SavedRowPath]) -> dict[str, t
         if any(list(path[: len(parts)]) == parts[: len(path)] for path in paths):
             found[column] = home
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class RowIdentities:
-    """A key for each row of the runs, in the order of their files; equal keys are one row of the dataset.
-
-    `by` says what the keys are: `id`, or `content` where a run's ids are only the rows' numbers. `shown` are the ids or
-    numbers of the last run's rows, for reports.
-    """
-
-    keys: tuple[Sequence[str], ...]
-    by: str
-    shown: Sequence[Any]
-
-
-def row_identities(results: Sequence[Path]) -> RowIdentities:
-    """The keys of each `results.parquet`. Raises DataError where two rows of one run have the same key."""
-    found = [_ids(path) for path in results]
-    keys, by = tuple(ids for ids in found if ids is not None), "id"
-    hint = "set `dataset.id` to a column that is unique"
-    if len(keys) < len(found):
-        columns = [{name for name in table_columns(path) if name.startswith("source.")} for path in results]
-        shared = sorted(set.intersection(*columns))
-        keys, by = tuple(_content_keys(path, shared) for path in results), "content"
-    for path, run in zip(results, keys, strict=True):
-        _check_unique(path, run, by, hint)
-    shown = [key for batch in read_table(results[-1], ["id"]) for key in batch["id"]]
-    return RowIdentities(keys, by, shown)
-
-
-def _ids(results: Path) -> list[str] | None:
-    """The rows' ids as text; None where they are the rows' numbers and no column of the dataset says so."""
-    sources = [name for name in table_columns(results) if name.startswith("source.")]
-    numbered, same = True, set(sources)
-    ids: list[str] = []
-    for batch in read_table(results, ["row", "id", *sources]):
-        numbered = numbered and batch["id"] == batch["row"]
-        same = {name for name in same if batch[name] == batch["id"]}
-        ids += map(key_text, batch["id"])
-    return None if numbered and not same else ids
-
-
-def _content_keys(results: Path, columns: Sequence[str]) -> list[str]:
-    keys: list[str] = []
-    for batch in read_table(results, ["row", *columns]):
-        keys += (_digest({name: batch[name][index] for name in columns}) for index in range(len(batch["row"])))
-    return keys
-
-
-def _digest(source: Mapping[str, Any]) -> str:
-    text = json.dumps(source, sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-
-
-def _check_unique(results: Path, keys: Sequence[str], by: str, hint: str) -> None:
-    seen: dict[str, int] = {}
-    for row, key in enumerate(keys):
-        if (first := seen.setdefault(key, row)) != row:
-            same = f"the same id {key!r}" if by == "id" else "no id and the same content"
-            repeats = "ids repeat" if by == "id" else "content repeats"
-            message = f"{repeats}, so rows cannot be paired: rows {first} and {row} have {same}"
-            raise DataError(Problem("ambiguous-rows", message, hint, file=str(results)))

@@ -20,6 +20,8 @@ ASSUMED_CORRELATION, ASSUMED_CLUSTERS = 0.4, 2.0
 """The intra-cluster correlation that is assumed before clusters show theirs, and how many clusters this is worth:
 measured by benchmarks/interval_coverage.py, correlations up to 0.6 are covered and the interval of many clusters stays
 as it is."""
+ASSUMED_RANKED = 2.0
+"""How many rows of a class are assumed to vary as much as they can before the sample shows how its ranks vary (measured)."""
 LEAST_CLUSTER_FREEDOM = 1.0
 """Student's degrees of freedom of unequal clusters at least: with fewer, no interval is narrower than the metric's range."""
 FEWEST_CLUSTERS = 5
@@ -42,10 +44,12 @@ FEW_VALUES, ROWS_ON_SCALE = 12, 5
 """Scales have at most so many points, each used twice on average. A row on a scale shows its tails as so many others do."""
 
 FEW_EFFECTIVE = "the clusters are worth {effective:.1f} of equal size: the interval is rough"
-FEW_OF_LABEL = "the rarest label has {rows} rows: the interval may be too narrow"
+FEW_OF_LABEL = "the rarest label has {rows}: the interval may be too narrow"
+FEW_OTHER_LABELS = "{rows} another label than the most frequent one: the interval may be too narrow"
 FEW_CLUSTERS_OF_LABEL = "the rarest label is in clusters worth {effective:.1f}: the interval may be too narrow"
+CERTAIN_ROWS = "{rows} next to 0 or 1: how often these are wrong decides this value, and few rows do not show it"
 ONE_LABEL = "all rows have the same label: the interval may be too narrow"
-FEW_OTHERS = "{rows} rows differ from the most frequent value: the interval may be too narrow"
+FEW_OTHERS = "{rows} from the most frequent value: the interval may be too narrow"
 FEW_CLUSTERS_OF_OTHERS = (
     "the rows that differ from the most frequent value are in clusters worth {effective:.1f}: "
     "the interval may be too narrow"
@@ -97,10 +101,25 @@ def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
         if effective < (FEWEST_CLUSTERS if share else FEW_CLUSTERS_OF_METRIC):
             found.append(FEW_EFFECTIVE.format(effective=effective))
     for classes in statistic.classes:
-        found += _few_of_rarest(classes, sample, statistic.least_rows)
+        found += _few_of_rarest(classes, sample, statistic)
     for values in statistic.varies:
         found += _few_others(values, sample)
+    if statistic.certain is not None and (certain := int(sample.counts @ statistic.certain)):
+        rows = "1 probability is" if certain == 1 else f"{certain:,} probabilities are"
+        found.append(CERTAIN_ROWS.format(rows=rows))
     return found
+
+
+def raised_rank_variance(variance: float, value: float, separates: Floats, sample: Sample) -> tuple[float, float]:
+    """The variance of a metric of how two classes are ranked, raised as by a few more rows of each class that vary as much
+    as they can, and its degrees of freedom: those of the rarer class. Near the ceiling a sample often lacks the one row
+    of the rarer class that lies among the others, and its variance is then next to nothing."""
+    sides = []
+    for side in (separates, 1 - separates):
+        sides.append(float(sample.counts @ side) if sample.cluster is None else kish(cluster_sizes(sample, side)))
+    rarer = max(min(sides), 1.0)
+    most = value * (1 - value) * sum(1 / max(side, 1.0) for side in sides)
+    return (rarer * variance + ASSUMED_RANKED * most) / (rarer + ASSUMED_RANKED), max(rarer - 1, LEAST_CLUSTER_FREEDOM)
 
 
 def hiding_rows(statistic: Statistic, sample: Sample, design_effect: float) -> float | None:
@@ -126,17 +145,29 @@ def _near_normal(values: Floats) -> bool:
     return bool(np.isfinite(some).all()) and float(shapiro(some).pvalue) >= NOT_NORMAL
 
 
-def _few_of_rarest(classes: Floats, sample: Sample, least: int) -> list[str]:
+def _few_of_rarest(classes: Floats, sample: Sample, statistic: Statistic) -> list[str]:
+    """Of metrics in which labels count by their share of the rows, all labels but the most frequent one count as one: a
+    label that nobody uses does not decide them."""
     keys, inverse = np.unique(classes, return_inverse=True)
     counts = np.bincount(inverse, sample.counts)
     if len(keys) < 2:
         return [ONE_LABEL]
-    if counts.min() < least:
-        return [FEW_OF_LABEL.format(rows=int(counts.min()))]
+    if not statistic.labels_count_alike:
+        inverse = (inverse != counts.argmax()).astype(np.int64)
+        counts = np.bincount(inverse, sample.counts)
+    if (fewest := int(counts.min())) < statistic.least_rows:
+        if statistic.labels_count_alike:
+            return [FEW_OF_LABEL.format(rows=plural(fewest, "row"))]
+        return [FEW_OTHER_LABELS.format(rows="only 1 row has" if fewest == 1 else f"only {fewest} rows have")]
     if sample.cluster is None:
         return []
-    each = [kish(cluster_sizes(sample, (inverse == index).astype(np.float64))) for index in range(len(keys))]
+    each = [kish(cluster_sizes(sample, (inverse == index).astype(np.float64))) for index in range(len(counts))]
     return [FEW_CLUSTERS_OF_LABEL.format(effective=min(each))] if min(each) < FEWEST_CLUSTERS else []
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 row`, `1,200 rows`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def _few_others(values: Floats, sample: Sample) -> list[str]:
@@ -144,7 +175,7 @@ def _few_others(values: Floats, sample: Sample) -> list[str]:
     counts = np.bincount(inverse, sample.counts)
     others = sample.n - int(counts.max())
     if others and counts.max() >= CONCENTRATED * sample.n and others < FEW_ROWS:
-        return [FEW_OTHERS.format(rows=others)]
+        return [FEW_OTHERS.format(rows="1 row differs" if others == 1 else f"{others} rows differ")]
     if sample.cluster is None or not others or counts.max() < CONCENTRATED * sample.n:
         return []
     effective = kish(cluster_sizes(sample, (inverse != counts.argmax()).astype(np.float64)))

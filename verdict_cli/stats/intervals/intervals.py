@@ -27,7 +27,12 @@ import numpy as np
 
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.intervals.effective_size import cluster_freedom, effective_clusters, reliability_warnings
+from verdict_cli.stats.intervals.effective_size import (
+    cluster_freedom,
+    effective_clusters,
+    raised_rank_variance,
+    reliability_warnings,
+)
 from verdict_cli.stats.intervals.interval_methods import (
     LEAST_FREEDOM,
     NO_VARIATION,
@@ -215,7 +220,12 @@ def _metric_value(
     if statistic.rounding is not None:
         error = replace(error, error=math.sqrt(error.error**2 + statistic.rounding(sample.counts)))
     least = LEAST_INFORMATION if statistic.interval == "skewness" and statistic.tails else LEAST_FREEDOM
-    few = FEW_DECIDE.format(unit=_unit(sample)) if error.information < least else ""
+    # Values show their own tails. Of labels and probabilities it would be the errors that were seen, which are those that
+    # make the value: a warning by them removes the unlucky samples and keeps the lucky ones.
+    few = FEW_DECIDE.format(unit=_unit(sample)) if error.information < least and not statistic.classes else ""
+    if statistic.separates is not None:
+        variance, freedom = raised_rank_variance(error.error**2, value, statistic.separates, sample)
+        error = replace(error, error=math.sqrt(variance), freedom=min(freedom, cluster_freedom(sample)))
     method, freedom = "jackknife", error.freedom
     ends = agreement_interval(value, error, statistic, sample, level) if statistic.interval == "agreement" else None
     if ends is not None:

@@ -9,10 +9,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import Sample
@@ -33,7 +35,7 @@ from verdict_cli.stats.intervals.interval_methods import (
     student,
     wilson,
 )
-from verdict_cli.stats.metrics.statistic import Proportion
+from verdict_cli.stats.metrics.statistic import NEAR, HarmonicMean, Proportion
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def share_metric(value: float, share: Proportion, sample: Sample, level: float, 
     """The metric of a share with its interval; of clusters also how many there are, and what they are worth."""
     low, high = share_interval(share, sample, level, exact=exact)
     if sample.cluster is None:
-        trials = _trials(share, sample)
+        trials = float(sample.counts @ share.trials)
         error = _error(float(sample.counts @ share.hits) / float(sample.counts @ share.trials), trials, share)
         return MetricValue(value, low, high, sample.n, se=error, method="Clopper-Pearson" if exact else "Wilson")
     found = clustered_share(share, sample)
@@ -93,22 +95,12 @@ def _error(value: float, rows: float, share: Proportion) -> float:
 def share_interval(share: Proportion, sample: Sample, level: float, *, exact: bool = False) -> IntervalEnds:
     """The ends of a share's interval, as values of the metric."""
     if sample.cluster is None:
-        trials = _trials(share, sample)
+        trials = float(sample.counts @ share.trials)
         value = float(sample.counts @ share.hits) / float(sample.counts @ share.trials)
         low, high = (clopper_pearson if exact else wilson)(value * trials, trials, level)
     else:
         low, high = clustered_share(share, sample).interval(level, exact=exact)
     return share.metric_of(low), share.metric_of(high)
-
-
-def _trials(share: Proportion, sample: Sample) -> float:
-    """How many rows the share is one of; where some count in part, how many its variance is worth."""
-    trials = float(sample.counts @ share.trials)
-    if np.isin(share.trials, (0.0, 1.0)).all():
-        return trials
-    value = float(sample.counts @ share.hits) / trials
-    variance = float(sample.counts @ ((share.hits - value * share.trials) / trials) ** 2)
-    return value * (1 - value) / variance if variance > 0 and 0 < value < 1 else trials
 
 
 def clustered_share(share: Proportion, sample: Sample) -> ClusteredShare:
@@ -127,64 +119,99 @@ def clustered_share(share: Proportion, sample: Sample) -> ClusteredShare:
     return ClusteredShare(value, clusters, effective, worth)
 
 
-def mean_share_interval(
-    shares: Sequence[Proportion], sample: Sample, level: float, *, exact: bool = False
-) -> IntervalEnds:
-    """The ends of the interval of the mean of the shares; a share without trials counts as 0, and may be anything."""
-    weights = np.array([1.0 if share.weight is None else float(sample.counts @ share.weight) for share in shares])
+Part = Proportion | HarmonicMean
+"""One of the numbers of which a metric is the mean: a share of rows, or F-beta of two."""
+
+
+def mean_share_interval(parts: Sequence[Part], sample: Sample, level: float, *, exact: bool = False) -> IntervalEnds:
+    """The ends of the interval of the mean of the parts; a share without trials counts as 0, and may be anything."""
+    weights = np.array([1.0 if part.weight is None else float(sample.counts @ part.weight) for part in parts])
     weights = weights / weights.sum()
-    below, above = np.zeros(len(shares)), np.zeros(len(shares))
-    total = 0.0
-    for index, share in enumerate(shares):
-        trials = float(sample.counts @ share.trials)
-        value = share.metric_of(float(sample.counts @ share.hits) / trials) if trials else 0.0
-        low, high = share_interval(share, sample, level, exact=exact) if trials else (0.0, 1.0)
-        below[index], above[index] = (weights[index] * max(end, 0.0) for end in (value - low, high - value))
-        total += float(weights[index]) * value
-    covariance = _covariance(shares, sample)
-    together = _correlations(covariance, shares, sample)
-    reach = [float(np.sqrt(max(float(side @ together @ side), 0.0))) for side in (below, above)]
-    pooled = _pooled(total, weights * _slopes(shares, sample), covariance, sample, level)
+    values = np.array([_value(part, sample) for part in parts])
+    ends = np.array([_ends(part, sample, level, exact=exact) for part in parts])
+    below, above = weights * np.maximum(values - ends[:, 0], 0.0), weights * np.maximum(ends[:, 1] - values, 0.0)
+    influence, times = np.stack([_influence(part, sample) for part in parts]), _times(sample)
+    covariance = (influence * times) @ influence.T
+    overlap = np.stack([_by_unit(_trials_of(part), sample) for part in parts])
+    together = _correlations(covariance, overlap @ overlap.T > 0)
+    reach = [math.sqrt(max(float(side @ together @ side), 0.0)) for side in (below, above)]
+    total = float(weights @ values)
+    pooled = _pooled(total, float(weights @ covariance @ weights), sample, level)
     return float(min(total - reach[0], pooled[0])), float(max(total + reach[1], pooled[1]))
 
 
-def _slopes(shares: Sequence[Proportion], sample: Sample) -> Floats:
-    """How much each metric changes with its share."""
-    found = []
-    for share in shares:
-        trials = float(sample.counts @ share.trials)
-        value = float(sample.counts @ share.hits) / trials if trials else 0.0
-        found.append((share.metric_of(value + 1e-6) - share.metric_of(value - 1e-6)) / 2e-6)
-    return np.array(found)
+def _value(part: Part, sample: Sample) -> float:
+    if isinstance(part, HarmonicMean):
+        return part.of(_value(part.precision, sample), _value(part.recall, sample))
+    trials = float(sample.counts @ part.trials)
+    return part.metric_of(float(sample.counts @ part.hits) / trials) if trials else 0.0
 
 
-def _pooled(total: float, slopes: Floats, covariance: Floats, sample: Sample, level: float) -> IntervalEnds:
+def _ends(part: Part, sample: Sample, level: float, *, exact: bool) -> IntervalEnds:
+    if isinstance(part, HarmonicMean):
+        return _harmonic_interval(part, sample, level, exact=exact)
+    return share_interval(part, sample, level, exact=exact) if float(sample.counts @ part.trials) else (0.0, 1.0)
+
+
+def _harmonic_interval(part: HarmonicMean, sample: Sample, level: float, *, exact: bool) -> IntervalEnds:
+    """MOVER of the two shares, on one over each: of these F-beta's reciprocal is the weighted mean. Errors of one kind that
+    none of the rows shows still have the interval of their own share."""
+    shares = (part.precision, part.recall)
+    values = [_value(share, sample) for share in shares]
+    ends = [_ends(share, sample, level, exact=exact) for share in shares]
+    high = part.of(ends[0][1], ends[1][1])
+    if not all(values):
+        return 0.0, high
+    weights = np.array([part.first_weight, 1 - part.first_weight])
+    inverse, largest, least = 1 / np.array(values), 1 / np.maximum(np.array(ends)[:, 0], NEAR), 1 / np.array(ends)[:, 1]
+    influence = np.stack([_influence(share, sample) for share in shares])
+    together = _correlations((influence * _times(sample)) @ influence.T, np.zeros((2, 2), bool))
+    reach = [
+        math.sqrt(max(float(side @ together @ side), 0.0))
+        for side in (weights * (largest - inverse), weights * (inverse - least))
+    ]
+    middle = float(weights @ inverse)
+    return 1 / (middle + reach[0]), min(1 / (middle - reach[1]), high) if middle > reach[1] else high
+
+
+def _influence(part: Part, sample: Sample) -> Floats:
+    """What each atom, or cluster, adds to the part, to the first order."""
+    if isinstance(part, HarmonicMean):
+        shares = ((part.first_weight, part.precision), (1 - part.first_weight, part.recall))
+        own = [_value(share, sample) for _, share in shares]
+        if not all(own):
+            return np.zeros(len(_times(sample)))
+        slopes = [weight * (part.of(*own) / value) ** 2 for (weight, _), value in zip(shares, own, strict=True)]
+        return slopes[0] * _influence(part.precision, sample) + slopes[1] * _influence(part.recall, sample)
+    rows = float(sample.counts @ part.trials)
+    value = float(sample.counts @ part.hits) / rows if rows else 0.0
+    slope = (part.metric_of(value + 1e-6) - part.metric_of(value - 1e-6)) / 2e-6
+    away: Floats = slope * _by_unit(part.hits - value * part.trials, sample) / max(rows, 1.0)
+    return away
+
+
+def _trials_of(part: Part) -> Floats:
+    return part.trials if isinstance(part, Proportion) else part.precision.trials + part.recall.trials
+
+
+def _times(sample: Sample) -> Floats:
+    """How often each atom, or cluster, occurs."""
+    return sample.counts if sample.cluster is None else np.ones(sample.units)
+
+
+def _pooled(total: float, variance: float, sample: Sample, level: float) -> IntervalEnds:
     """Wilson's ends of as many rows as the mean's variance is worth: the shares' own intervals lie closer to a half than
     the shares, which MOVER does not add up, so that of many labels alike it ends too early."""
-    variance = float(slopes @ covariance @ slopes)
     if not 0 < total < 1 or variance <= 0:
         return total, total
     quantile = normal(level) if sample.cluster is None else student(level, cluster_freedom(sample))
     return score(total, total * (1 - total) / variance, quantile)
 
 
-def _covariance(shares: Sequence[Proportion], sample: Sample) -> Floats:
-    """The covariance of the shares' errors; rows, or whole clusters, are independent."""
-    trials = np.stack([_by_unit(share.trials, sample) for share in shares])
-    hits = np.stack([_by_unit(share.hits, sample) for share in shares])
-    times = sample.counts if sample.cluster is None else np.ones(trials.shape[1])
-    rows = np.maximum((trials * times).sum(axis=1, keepdims=True), 1.0)
-    away = (hits - (hits * times).sum(axis=1, keepdims=True) / rows * trials) / rows
-    found: Floats = (away * times) @ away.T
-    return found
-
-
-def _correlations(covariance: Floats, shares: Sequence[Proportion], sample: Sample) -> Floats:
-    """How the shares' errors go together; where no row shows it, fully if rows or clusters count in both."""
-    trials = np.stack([_by_unit(share.trials, sample) for share in shares])
+def _correlations(covariance: Floats, overlap: npt.NDArray[np.bool_]) -> Floats:
+    """How the parts' errors go together; where no row shows it, fully if rows or clusters count in both."""
     spread = np.sqrt(np.diag(covariance))
     known = np.outer(spread, spread) > 0
-    overlap = (trials @ trials.T > 0).astype(np.float64)
     found: Floats = np.where(known, covariance / np.where(known, np.outer(spread, spread), 1.0), overlap)
     np.fill_diagonal(found, 1.0)
     return found

@@ -7,14 +7,26 @@ from collections.abc import Callable
 import numpy as np
 
 from verdict_cli.stats.columns.column import Floats, Ints
-from verdict_cli.stats.metrics.label_averages import AVERAGED, LabelRows, label_share, positive_statistics
-from verdict_cli.stats.metrics.statistic import Proportion, Statistic, Sums, proportion, ratio, statistic_of
+from verdict_cli.stats.metrics.label_averages import (
+    AVERAGED,
+    FEW_ROWS_OF_LABEL,
+    FEW_ROWS_OF_MEAN,
+    LabelRows,
+    label_share,
+    positive_statistics,
+)
+from verdict_cli.stats.metrics.statistic import (
+    HarmonicMean,
+    Proportion,
+    Statistic,
+    Sums,
+    proportion,
+    ratio,
+    statistic_of,
+)
 
 MOST_DISTINCT_LABELS = 256
 """More distinct labels than this are not classes: the matrix would be mostly empty, and take 8 bytes a cell in each resample."""
-
-FEW_ROWS_OF_LABEL, FEW_ROWS_OF_MEAN = 10, 5
-"""The rows of the rarest label below which agreement, and a mean over the labels, have a warning (measured)."""
 
 ONE_CLASS = "undefined: only one class is predicted, or only one is a target"
 CONSTANT_LABELS = "undefined: predictions and targets are all one class, so chance agreement is certain"
@@ -117,7 +129,7 @@ def label_statistics(
         formula: Callable[[Counts], Floats],
         undefined: str = "no rows",
         *,
-        shares: Callable[[], list[Proportion]] | None = None,
+        shares: Callable[[], list[Proportion | HarmonicMean]] | None = None,
     ) -> Statistic:
         # With MOVER a rare label keeps its own wide interval, agreement beyond chance has no such part.
         return statistic_of(
@@ -129,8 +141,11 @@ def label_statistics(
                 formula(_with_disagreement(table(weights[None, :]), rows))[0]
             ),
             shares=shares,
-            classes=(targets.astype(np.float64),),
+            classes=(targets.astype(np.float64),)
+            if shares
+            else (targets.astype(np.float64), predictions.astype(np.float64)),
             least_rows=FEW_ROWS_OF_MEAN if shares else FEW_ROWS_OF_LABEL,
+            labels_count_alike=shares is not None and average != "weighted",
             **({} if shares or name not in AVERAGED else {"interval": "agreement"}),
         )
 

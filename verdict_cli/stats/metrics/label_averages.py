@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from verdict_cli.stats.columns.column import Floats, Ints
-from verdict_cli.stats.metrics.statistic import Proportion, Statistic, proportion, ratio
+from verdict_cli.stats.metrics.statistic import HarmonicMean, Proportion, Statistic, proportion, ratio, statistic_of
 
 AVERAGED = ("precision", "recall", "specificity", "f1", "f_beta")
 """The metrics of one label that are averaged over the labels where none is positive."""
+FEW_ROWS_OF_LABEL, FEW_ROWS_OF_MEAN = 10, 5
+"""The rows of the rarest label below which agreement, and a mean over the labels, have a warning (measured)."""
 LabelMask = npt.NDArray[np.bool_]
 
 
 def label_share(
     name: str, is_target: LabelMask, is_predicted: LabelMask, weight: Floats | None = None, beta: float = 1.0
-) -> Proportion:
-    """The share of rows that a metric of one label is, or of which F1 is a function. Of F-beta's rows the false positives
-    and false negatives count as parts of one."""
+) -> Proportion | HarmonicMean:
+    """The share of rows that a metric of one label is, or of which F1 is a function; F-beta is one of two shares."""
     both = (is_target & is_predicted).astype(float)
     if name == "f1":
         return Proportion(both, (is_target | is_predicted).astype(float), _f1_of_jaccard, weight)
-    if name == "f_beta":
-        missed, wrong = (is_target & ~is_predicted).astype(float), (is_predicted & ~is_target).astype(float)
-        return Proportion(both, both + (beta**2 * missed + wrong) / (1 + beta**2), None, weight)
     if name == "specificity":
         return Proportion((~is_target & ~is_predicted).astype(float), (~is_target).astype(float), None, weight)
-    return Proportion(both, (is_predicted if name == "precision" else is_target).astype(float), None, weight)
+    precision, recall = (Proportion(both, side.astype(float), None, weight) for side in (is_predicted, is_target))
+    if name == "f_beta":
+        return HarmonicMean(precision, recall, 1 / (1 + beta**2), weight)
+    return precision if name == "precision" else recall
 
 
 def _f1_of_jaccard(share: Any) -> Any:
@@ -60,12 +62,31 @@ def positive_statistics(rows: LabelRows, positive: int, beta: float) -> dict[str
         "f1": "the positive label does not occur",
         "f_beta": "the positive label does not occur",
     }
-    found = {}
-    for name, undefined in lacks.items():
-        share = label_share(name, is_target, is_predicted, beta=beta)
-        found[name] = proportion(name, share.hits, share.trials, undefined, share.transform)
-    # A false positive counts as a small part of a row: a few of them show little of a rare label.
-    return found | {"f_beta": replace(found["f_beta"], classes=(is_target.astype(float),))}
+    shares = {name: label_share(name, is_target, is_predicted, beta=beta) for name in lacks}
+    return {
+        name: proportion(name, share.hits, share.trials, lacks[name], share.transform)
+        if isinstance(share, Proportion)
+        else _f_beta_of_label(share, rows, lacks[name], beta)
+        for name, share in shares.items()
+    }
+
+
+def _f_beta_of_label(share: HarmonicMean, rows: LabelRows, undefined: str, beta: float) -> Statistic:
+    right, targets, predictions = share.recall.hits, share.recall.trials, share.precision.trials
+
+    def f_beta(weights: Floats) -> Floats:
+        n = weights.sum(axis=1)
+        return ratio(*_parts("f_beta", weights @ right, weights @ targets, weights @ predictions, n, beta))
+
+    return statistic_of(
+        "f_beta",
+        f_beta,
+        undefined,
+        shares=partial(list, (share,)),
+        differs=(rows.targets != rows.predictions).astype(float),
+        classes=(targets,),
+        least_rows=FEW_ROWS_OF_MEAN,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +111,7 @@ class LabelRows:
         weights = targets if self.average == "weighted" else (targets + predictions > 0).astype(float)
         return ratio((each * weights).sum(axis=1), weights.sum(axis=1))
 
-    def shares_of(self, name: str, beta: float) -> Callable[[], list[Proportion]] | None:
+    def shares_of(self, name: str, beta: float) -> Callable[[], list[Proportion | HarmonicMean]] | None:
         """The labels' shares whose mean the metric is; None for pooled decisions."""
         if self.average == "micro":
             return None

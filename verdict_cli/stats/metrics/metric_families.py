@@ -59,22 +59,22 @@ def counts_wrong_rows(of: MetricInput) -> bool:
 def usable(of: MetricInput, data: EvaluationData) -> RowMask:
     """The rows that metrics of this input count."""
     if data.wrong and counts_wrong_rows(of):
-        return _has_target(data)
-    present = _has_prediction(of, data)
+        return has_target(data)
+    present = has_prediction(of, data)
     if of in ("choice", "choice_length", "lengths"):
         present = present & ~_labels_in(data.prediction, data, (TIE,))
     if of in ("choice_length", "lengths"):
         present = present & data.longer.present
     if of == "choice_length":
         present = present & (data.longer.numbers != 0)
-    return np.logical_and(_has_target(data), present) if needs_target(of) else present
+    return np.logical_and(has_target(data), present) if needs_target(of) else present
 
 
-def _has_target(data: EvaluationData) -> RowMask:
+def has_target(data: EvaluationData) -> RowMask:
     return np.not_equal(data.target, MISSING)
 
 
-def _has_prediction(of: MetricInput, data: EvaluationData) -> RowMask:
+def has_prediction(of: MetricInput, data: EvaluationData) -> RowMask:
     """The rows on which the pipeline gave what this input needs."""
     if of == "panel":
         return judged_rows(data)
@@ -139,8 +139,8 @@ def wrong_types(of: MetricInput, data: EvaluationData) -> str:
 
 def undefined_for_wrong_rows(of: MetricInput, data: EvaluationData, rows: Ints) -> str:
     """Why metrics for which no row is wrong do not exist under `missing: wrong`, "" if they do."""
-    counted = _has_target(data)[rows] if needs_target(of) else np.ones(len(rows), bool)
-    missing = np.count_nonzero(counted & ~_has_prediction(of, data)[rows])
+    counted = has_target(data)[rows] if needs_target(of) else np.ones(len(rows), bool)
+    missing = np.count_nonzero(counted & ~has_prediction(of, data)[rows])
     if not data.wrong or not missing:
         return ""
     return f"{missing} rows have no prediction, and `missing: wrong` has no meaning for this metric"

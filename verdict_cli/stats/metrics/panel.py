@@ -56,10 +56,15 @@ def panel_statistics(
     kappas = [_kappa(codes, np.stack(values, axis=1), pair, nominal) for pair in _pairs(len(votes))]
     return {
         "krippendorff_alpha": statistic_of(
-            "krippendorff_alpha", alpha, CONSTANT_VOTES, differs=differs, classes=classes
+            "krippendorff_alpha", alpha, CONSTANT_VOTES, differs=differs, classes=classes, labels_count_alike=False
         ),
         "pairwise_kappa": statistic_of(
-            "pairwise_kappa", lambda weights: _mean(kappas, weights), NO_PAIR, differs=differs, classes=classes
+            "pairwise_kappa",
+            lambda weights: _mean(kappas, weights),
+            NO_PAIR,
+            differs=differs,
+            classes=classes,
+            labels_count_alike=False,
         ),
         "effective_judges": _effective(errors, len(votes)),
     }

@@ -32,6 +32,8 @@ DRAWS = 1000
 """Each tail of a 95% interval then has 25 of the sums drawn at its end."""
 HALVINGS = 20
 """The ends are found to a millionth of the widest interval."""
+CERTAIN = 1e-4
+"""A probability nearer to 0 or 1 costs 9 nats or more if it is wrong."""
 OUTSIDE = "some probabilities are not between 0 and 1"
 
 
@@ -57,7 +59,9 @@ def probability_statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
         return fewer / (fewer + rows) if fewer else float("nan")
 
     def ranked(name: str, at: WeightedValues, undefined: str) -> Statistic:
-        return statistic_of(name, at, undefined, with_disagreement=with_disagreement, classes=classes)
+        return statistic_of(
+            name, at, undefined, with_disagreement=with_disagreement, classes=classes, separates=positive
+        )
 
     found = {
         "auroc": ranked("auroc", auroc, "the targets are all positive or all negative"),
@@ -83,7 +87,12 @@ def probability_statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
     surprise = -np.where(positive > 0, np.log(clipped), np.log1p(-clipped))
     return found | {
         "brier": statistic_of("brier", mean_of_values((p - positive) ** 2), classes=classes),
-        "log_loss": statistic_of("log_loss", mean_of_values(surprise), classes=classes),
+        "log_loss": statistic_of(
+            "log_loss",
+            mean_of_values(surprise),
+            classes=classes,
+            certain=(np.minimum(p, 1 - p) < CERTAIN).astype(float),
+        ),
         "ece": statistic_of("ece", ece, bins=bins, classes=classes),
     }
 

@@ -50,7 +50,9 @@ def fleiss_kappa(codes: Ints) -> Statistic:
         return ratio(ratio(counted @ agree, rows) - chance, 1 - chance)
 
     first = np.where(whole > 0, codes[:, 0], codes[whole > 0, 0][0] if whole.any() else 0).astype(float)
-    return statistic_of("fleiss_kappa", at, ONE_VOTE, differs=(1 - agree) * whole, classes=(first,))
+    return statistic_of(
+        "fleiss_kappa", at, ONE_VOTE, differs=(1 - agree) * whole, classes=(first,), labels_count_alike=False
+    )
 
 
 def intraclass_correlations(values: Floats) -> dict[str, Statistic]:

@@ -99,6 +99,22 @@ class Proportion:
 
 
 @dataclass(frozen=True, slots=True)
+class HarmonicMean:
+    """F-beta of a label: one over it is `first_weight` over precision plus the rest over recall. `weight` as of a share."""
+
+    precision: Proportion
+    recall: Proportion
+    first_weight: float
+    weight: Floats | None = None
+
+    def of(self, precision: float, recall: float) -> float:
+        """F-beta of these shares."""
+        if not precision or not recall:
+            return 0.0
+        return 1 / (self.first_weight / precision + (1 - self.first_weight) / recall)
+
+
+@dataclass(frozen=True, slots=True)
 class CalibrationBins:
     """Rows in bins: at each atom its bin, 0 to one less than `bins`, and its deviation."""
 
@@ -141,9 +157,12 @@ class Statistic:
         classes: The classes of the atoms, of which each needs `least_rows` rows for an interval without a warning.
         varies: Values at the atoms; if nearly all rows have one of them, enough others are needed.
         least_rows: The rows that the rarest class needs.
+        labels_count_alike: Whether a rare class weighs as much as a frequent one.
         tails: Values at the atoms whose square decides the metric: few rows do not show how heavy their tails are.
         hidden: The upper end that tails may have which so few rows do not show: rows, counts -> value.
         unexplained: Of a correlation: the mean squared residual of either side, given the other.
+        separates: Of a metric of how two classes are ranked: 1 at the atoms of one class, 0 at those of the other.
+        certain: 1 at the atoms whose loss, if they are wrong, is so large that a sample without one does not show it.
     """
 
     at: WeightedValues
@@ -151,7 +170,7 @@ class Statistic:
     bounds: tuple[float, float] = REAL_LINE
     interval: IntervalMethod = "jackknife"
     share: Proportion | None = None
-    shares: Callable[[], list[Proportion]] | None = None
+    shares: Callable[[], list[Proportion | HarmonicMean]] | None = None
     differs: Floats | None = None
     ordered: Floats | None = None
     bins: CalibrationBins | None = None
@@ -163,9 +182,12 @@ class Statistic:
     classes: tuple[Floats, ...] = ()
     varies: tuple[Floats, ...] = ()
     least_rows: int = 10
+    labels_count_alike: bool = True
     tails: tuple[Floats, ...] = ()
     hidden: Callable[[float, Floats], float] | None = None
     unexplained: tuple[Statistic, ...] = ()
+    separates: Floats | None = None
+    certain: Floats | None = None
 
     @property
     def smooth(self) -> bool:

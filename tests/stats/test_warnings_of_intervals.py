@@ -1,0 +1,98 @@
+"""Intervals where few errors are seen, and warnings: of the design, never of the errors that a sample happened to show."""
+
+import numpy as np
+import pytest
+
+from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
+from verdict_cli.stats.metrics import confusion
+from verdict_cli.stats.metrics.probability import probability_statistics
+
+
+def labels(name, target, said, positive=None, beta=1.0, k=2):
+    sample = Sample.of((target, said))
+    at = sample.first
+    given = confusion.label_statistics(target[at], said[at], k, positive, False, "macro", beta)
+    return metrics_with_intervals({name: given[name]}, sample, Draw(np.random.default_rng(0)))[name]
+
+
+def probabilities(name, p, positive):
+    sample = Sample.of((p, positive))
+    given = probability_statistics(p[sample.first], positive[sample.first])
+    return metrics_with_intervals({name: given[name]}, sample, Draw(np.random.default_rng(0)))[name]
+
+
+def test_f_beta_allows_for_misses_that_no_row_shows():
+    """30 positives all found, two false alarms: recall may be 0.886, and F3 at that recall is 0.89; the end was 0.975."""
+    target = np.array([1] * 30 + [0] * 30)
+    said = np.array([1] * 32 + [0] * 28)
+    found = labels("f_beta", target, said, 1, 3.0)
+    recall, precision = labels("recall", target, said, 1), labels("precision", target, said, 1)
+    assert found.value == pytest.approx(10 * (30 / 32) / (9 * (30 / 32) + 1))
+    assert 10 / (9 / recall.low + 1 / precision.low) < found.low < 0.9
+    assert found.value < found.high < 1
+
+
+@pytest.mark.parametrize("beta", [0.5, 3.0])
+def test_a_gate_on_f_beta_at_its_limit_passes_in_few_samples(beta):
+    rng, above = np.random.default_rng(1), 0
+    for _ in range(200):
+        target = (rng.random(60) < 0.5).astype(np.int64)
+        said = np.where(rng.random(60) < 0.96, target, 1 - target)
+        above += labels("f_beta", target, said, 1, beta).low > 0.96
+    assert above <= 8
+
+
+def test_probabilities_of_0_and_1_warn_of_the_log_loss():
+    """No wrong 1.0 was seen, and one costs 36 nats: the interval held the truth in 40% of samples."""
+    rng = np.random.default_rng(2)
+    positive = (rng.random(60) < 0.5).astype(float)
+    p = np.clip(np.where(positive > 0, 0.7, 0.3) + rng.normal(0, 0.1, 60), 0.01, 0.99)
+    assert not probabilities("log_loss", p, positive).warnings
+    p[:2] = positive[:2]
+    warned = probabilities("log_loss", p, positive)
+    assert "2 probabilities are next to 0 or 1" in warned.reason
+    assert not probabilities("brier", p, positive).warnings
+
+
+def test_auroc_near_the_ceiling_allows_for_a_positive_among_the_others():
+    """Unwarned samples held the truth in 88%: the warning was of the bad positives that were seen, and removed them."""
+    rng, below, warned = np.random.default_rng(3), 0, 0
+    truth = 0.9615  # of normal scores 2.5 apart
+    for _ in range(150):
+        positive = (rng.random(1000) < 0.02).astype(float)
+        p = 1 / (1 + np.exp(-(rng.normal(size=1000) + 2.5 * positive - 2)))
+        found = probabilities("auroc", p, positive)
+        warned += bool(found.warnings)
+        below += found.low > truth
+    assert below <= 4
+    assert all("decide" not in text for text in found.warnings)
+
+
+def test_a_warning_of_labels_and_probabilities_does_not_look_at_errors():
+    positive = np.array([1.0] * 12 + [0.0] * 188)
+    p = np.where(positive > 0, 0.9, 0.1) + np.linspace(0, 0.05, 200)
+    good = probabilities("auroc", p, positive)
+    p[0] = 0.01  # one bad positive
+    assert good.warnings == probabilities("auroc", p, positive).warnings == ()
+
+
+def test_a_label_that_is_rarely_predicted_warns_of_agreement_beyond_chance():
+    """Only the targets were counted: kappa held the truth in 90%."""
+    target = np.array([1] * 40 + [0] * 160)
+    said = np.zeros(200, np.int64)
+    said[:4] = 1
+    assert labels("cohen_kappa", target, said).warnings == (
+        "only 4 rows have another label than the most frequent one: the interval may be too narrow",
+    )
+    assert not labels("accuracy", target, said).warnings
+
+
+def test_one_stray_label_does_not_warn_of_a_metric_of_3000_rows():
+    target = np.array([0, 1] * 1500)
+    said = np.where(np.arange(3000) % 10 == 0, 1 - target, target)
+    target[0] = 2
+    assert not labels("cohen_kappa", target, said, k=3).warnings
+    assert not labels("mcc", target, said, k=3).warnings
+    alone = labels("balanced_accuracy", target, said, k=3)  # a mean over labels: there it is a third
+    assert alone.warnings == ("the rarest label has 1 row: the interval may be too narrow",)

@@ -1,0 +1,226 @@
+"""The worst case over rows whose outcome is not known: as if all of them were wrong, or all right (Manski, 2003).
+
+Rows without a prediction, and rows that only one of two runs has, could have any outcome. They are filled with the worst
+one and with the best one, and the metric's own interval on the filled rows is a bound that covers them and the sampling
+error alike (Imbens and Manski, 2004). Gates, gates against a baseline and comparisons all use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from verdict_cli.language.metric_registry import find_metric
+from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
+from verdict_cli.stats.columns.row_data import EvaluationData
+from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.intervals.intervals import Draw, value_of
+from verdict_cli.stats.metrics.label_averages import AVERAGED
+from verdict_cli.stats.metrics.metric_families import (
+    CHOICES,
+    RowMask,
+    has_prediction,
+    has_target,
+    input_statistics,
+    key_columns,
+    metric_input,
+    needs_target,
+    usable,
+    wrong_types,
+)
+from verdict_cli.stats.paired import OpenRows, PairedRows, paired_difference
+from verdict_cli.stats.permutation import stack_runs
+
+WORDED = ("labels", "value", "consistent", "probability")
+"""Inputs of metrics whose extremes a report shows."""
+
+
+def open_rows(metric: str, data: EvaluationData) -> RowMask:
+    """The rows that the metric would count if they had a prediction, a probability or a value."""
+    of = metric_input(metric, data)
+    expected = has_target(data) if needs_target(of) else np.ones(len(data.target), bool)
+    return np.logical_and(expected, np.logical_not(has_prediction(of, data)))
+
+
+def filled(metric: str, data: EvaluationData, rows: RowMask, *, best: bool) -> EvaluationData | None:
+    """The evaluation with the best or the worst outcome for the metric at these rows; None where no outcome is the worst."""
+    of = metric_input(metric, data)
+    known = find_metric(metric)
+    fill = _FILLS.get(of)
+    if known is None or of not in known.worst_case or fill is None:
+        return None
+    return fill(data, rows, best)
+
+
+def extremes(metrics: Sequence[str], data: EvaluationData) -> dict[str, tuple[float, float]]:
+    """The lowest and the highest value that each metric could have if the missing rows had an outcome. Left out are metrics
+    of which another outcome of these rows than all wrong or all right may give less or more."""
+    found = {}
+    for metric in metrics:
+        rows = open_rows(metric, data) if _has_exact_extremes(metric, data) else None
+        if rows is None or not rows.any():
+            continue
+        fills = [filled(metric, data, rows, best=best) for best in (False, True)]
+        values = [None if fill is None else _value(metric, fill) for fill in fills]
+        known = sorted(value for value in values if value is not None)
+        if len(known) == len(fills):
+            found[metric] = (known[0], known[1])
+    return found
+
+
+def _value(metric: str, data: EvaluationData) -> float | None:
+    of = metric_input(metric, data)
+    kept = np.flatnonzero(usable(of, data))
+    if not len(kept) or wrong_types(of, data):
+        return None
+    sample = Sample.of(tuple(column[kept] for column in key_columns(of, data)))
+    given = input_statistics(of, (metric,), data, kept[sample.first])
+    return value_of(given[metric], sample) if not isinstance(given, str) and metric in given else None
+
+
+def _has_exact_extremes(metric: str, data: EvaluationData) -> bool:
+    known, of = find_metric(metric), metric_input(metric, data)
+    if known is None or of not in WORDED or known.interval == "agreement":
+        return False
+    if of == "value":
+        return metric == "mean"
+    return of != "labels" or data.positive is not None or metric not in AVERAGED
+
+
+def open_pairs(metric: str, pairs: PairedRows, draw: Draw) -> OpenRows | None:
+    """The rows of two runs that the difference of this metric leaves out; None where there are none."""
+    of = metric_input(metric, pairs.data[1])
+    scored = [usable(of, data) for data in pairs.data]
+    both = int((scored[0][pairs.rows[0]] & scored[1][pairs.rows[1]]).sum())
+    share = max(1 - both / max(int(each.sum()), 1) for each in scored)
+    if not share and not any(open_rows(metric, data).any() for data in pairs.data):
+        return None
+    union = _union(pairs)
+    open_in = [open_rows(metric, data) for data in union.data]
+    fills = [
+        [filled(metric, *side, best=best) for best in (False, True)] for side in zip(union.data, open_in, strict=True)
+    ]
+    changes = []
+    for second_is_best in (False, True):
+        old, new = fills[0][not second_is_best], fills[1][second_is_best]
+        if old is None or new is None:
+            return OpenRows(share)
+        changes.append(paired_difference(metric, replace(union, data=(old, new)), draw).change)
+    return OpenRows(share, *changes)
+
+
+def _union(pairs: PairedRows) -> PairedRows:
+    """The rows of both runs, those of only one of them without an outcome in the other."""
+    sides = []
+    for mine, other in ((0, 1), (1, 0)):
+        extra, own = pairs.rows_alone[other], pairs.data[mine]
+        stacked = stack_runs((pairs.data[other], own), (extra, np.arange(len(own.target))))
+        absent = np.arange(len(stacked.target)) < len(extra)
+        sides.append(_without_outcome(stacked, absent, own.cluster))
+    more = len(pairs.rows_alone[1]), len(pairs.rows_alone[0])
+    paired = [at + count for at, count in zip(pairs.rows, more, strict=True)]
+    first = np.concatenate([paired[0], pairs.rows_alone[0] + more[0], np.arange(more[0])])
+    second = np.concatenate([paired[1], np.arange(more[1]), pairs.rows_alone[1] + more[1]])
+    keys = [*pairs.keys, *map(str, range(sum(more)))]
+    return PairedRows((sides[0], sides[1]), (first, second), keys, (), (np.empty(0, int), np.empty(0, int)))
+
+
+def _without_outcome(data: EvaluationData, absent: RowMask, cluster: Ints | None) -> EvaluationData:
+    """The evaluation with nothing but a target at these rows, each of which is a cluster of its own."""
+
+    def emptied(column: Column) -> Column:
+        codes = np.where(absent, MISSING, column.codes).astype(np.int32)
+        return replace(column, numbers=np.where(absent, np.nan, column.numbers), codes=codes)
+
+    names = ("predictions", "probability", "value", "consistent", "longer")
+    columns: dict[str, Any] = {name: emptied(getattr(data, name)) for name in names}
+    count = int(absent.sum())
+    if cluster is not None:
+        cluster = np.concatenate([int(cluster.max(initial=-1)) + 1 + np.arange(count), cluster])
+    return replace(data, prediction=np.where(absent, MISSING, data.prediction), cluster=cluster, **columns)
+
+
+def _fill_labels(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationData:
+    """Right, or wrong as the most frequent other label: chance agreement is then the largest. Of a positive label a wrong
+    row is a false alarm or a miss."""
+    if best:
+        return replace(data, prediction=np.where(rows, data.target, data.prediction))
+    counts = np.bincount(data.target[data.target != MISSING], minlength=max(len(data.labels), 2))
+    labels = data.labels if len(data.labels) > 1 else (*data.labels, None)
+    first, second = np.argsort(-counts, kind="stable")[:2]
+    wrong = np.where(data.target == first, second, first)
+    if data.positive is not None:
+        wrong = np.where(data.target == data.positive, wrong, data.positive)
+    return replace(data, labels=labels, prediction=np.where(rows, wrong, data.prediction))
+
+
+def _fill_numbers(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationData | None:
+    """The target itself, or the end of the scale that is farther from it."""
+    bounds = data.predictions.bounds or data.targets.bounds
+    if bounds is None:
+        return None
+    target = data.targets.numbers
+    far = np.where(target - bounds[0] > bounds[1] - target, bounds[0], bounds[1])
+    predictions = _with_numbers(data.predictions, rows, target if best else far)
+    return replace(data, predictions=predictions, prediction=np.where(rows, data.target, data.prediction))
+
+
+def _fill_rankings(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationData:
+    if best:
+        return replace(data, prediction=np.where(rows, data.target, data.prediction))
+    labels, prediction = list(data.labels), data.prediction.copy()
+    for row in np.flatnonzero(rows):
+        turned = labels[data.target[row]][::-1]
+        if turned not in labels:
+            labels.append(turned)
+        prediction[row] = labels.index(turned)
+    return replace(data, labels=tuple(labels), prediction=prediction)
+
+
+def _fill_probability(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationData | None:
+    """Certain of what is true, or of the opposite."""
+    positive, known = data.is_positive, data.probability.numbers[data.probability.present]
+    if positive is None or not len(known) or known.min() < 0 or known.max() > 1:
+        return None
+    return replace(data, probability=_with_numbers(data.probability, rows, positive if best else 1 - positive))
+
+
+def _fill_value(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationData | None:
+    bounds = (0.0, 1.0) if data.value.types == {"bool"} else data.value.bounds
+    if bounds is None:
+        return None
+    return replace(data, value=_with_numbers(data.value, rows, np.full(len(rows), bounds[best])))
+
+
+def _fill_consistent(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationData:
+    return replace(data, consistent=_with_numbers(data.consistent, rows, np.full(len(rows), float(best))))
+
+
+def _fill_choice(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationData:
+    labels = (*data.labels, *(option for option in CHOICES if option not in data.labels))
+    code = labels.index(CHOICES[0] if best else CHOICES[1])
+    return replace(data, labels=labels, prediction=np.where(rows, code, data.prediction))
+
+
+_FILLS: dict[str, Callable[[EvaluationData, RowMask, bool], EvaluationData | None]] = {
+    "labels": _fill_labels,
+    "numbers": _fill_numbers,
+    "ranking": _fill_rankings,
+    "probability": _fill_probability,
+    "value": _fill_value,
+    "samples": _fill_value,
+    "consistent": _fill_consistent,
+    "choice": _fill_choice,
+}
+
+
+def _with_numbers(column: Column, rows: RowMask, values: Floats) -> Column:
+    return replace(
+        column,
+        numbers=np.where(rows, values, column.numbers),
+        codes=np.where(rows, NUMERIC, column.codes).astype(np.int32),
+        types=column.types or frozenset({"float"}),
+    )
