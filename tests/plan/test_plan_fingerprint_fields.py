@@ -22,7 +22,7 @@ from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import UnitBase
 from verdict_cli.model import Model
 from verdict_cli.plan.build import build_plan
-from verdict_cli.plan.fingerprint import counted
+from verdict_cli.plan.fingerprint import counted_fields
 
 BELOW_A_MARK = {
     "ArenaKeys", "Evaluation", "Gold", "Published", "PublishedRow", "Reduce", "Gate", "GatesFile",  # `evaluate`, `gates`
@@ -160,7 +160,7 @@ def test_every_field_counts_or_says_why_it_does_not() -> None:
             if issubclass(kind, DUMPED):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    counts = counted(_with(kind, name, "one")) != counted(_with(kind, name, "two"))
+                    counts = counted_fields(_with(kind, name, "one")) != counted_fields(_with(kind, name, "two"))
             elif issubclass(kind, Scale):
                 counts = repr(_with(kind, name, "one")) != repr(_with(kind, name, "two"))
             else:

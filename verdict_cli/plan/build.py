@@ -17,18 +17,16 @@ from verdict_cli.language.units.choice_base import OPTIONS_HINT, ChoiceUnit
 from verdict_cli.plan.check_evaluations import check_evaluations, load_published
 from verdict_cli.plan.compile import compile_node
 from verdict_cli.plan.compile_row_steps import RowSteps, check_item_column, check_pinned_uses
-from verdict_cli.plan.data_columns import Brace, Used
-from verdict_cli.plan.early_layers import Early
+from verdict_cli.plan.early_stopping import EarlyStop
 from verdict_cli.plan.expand import InvalidUnit, Stopping, UnitInstance, expand_steps
 from verdict_cli.plan.fingerprint import check_calibrations, fingerprints, judge_digest
 from verdict_cli.plan.link import Edge, LinkedBlock, WiringError, inner_edges, outputs
-from verdict_cli.plan.node import LLMNode, Node, Plan
+from verdict_cli.plan.node import LiteralBrace, LLMNode, Node, Plan, UsedColumn
 from verdict_cli.plan.possible_predictions import shown_labels
 from verdict_cli.plan.resolve import resolve_pipeline
-from verdict_cli.plan.result_scope import expand_panel
 from verdict_cli.plan.row_steps import InstancePath
 from verdict_cli.plan.row_types import row_expression, row_types
-from verdict_cli.plan.scope import NodeScope, Upstream
+from verdict_cli.plan.scope import NodeScope, Upstream, expand_panel
 from verdict_cli.plan.shared_prefix import with_marks, with_row_tags
 
 RESERVED = frozenset({"source", "output", "failure", "row", "id", "status", "calls", "cost_usd"})
@@ -100,8 +98,8 @@ class _Build:
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self.names = Namespace(spec, self.tell)
-        self.columns: dict[str, Used] = {}
-        self.braces: list[Brace] = []
+        self.columns: dict[str, UsedColumn] = {}
+        self.braces: list[LiteralBrace] = []
         self.used: set[int] = set()
         self.uses: list[frozenset[int]] = []
         self.whole_row = False
@@ -159,14 +157,14 @@ class _Build:
             early=early,
             fence=self.spec.fence,
             braces=tuple(self.braces),
-            places={name: self.spec.problem("", "", "", ("evaluate", name)) for name in everything},
+            evaluation_locations={name: self.spec.problem("", "", "", ("evaluate", name)) for name in everything},
             arenas=arenas,
             groups=groups,
             conditions=conditions,
         )
         return Built(plan, tuple(in_order(self.warnings)))
 
-    def _stops(self, stopping: Sequence[Stopping], nodes: Sequence[Node | None]) -> tuple[Early, ...]:
+    def _stops(self, stopping: Sequence[Stopping], nodes: Sequence[Node | None]) -> tuple[EarlyStop, ...]:
         if not stopping:
             return ()
         from verdict_cli.plan.early_stopping import compile_early_stopping  # here, because few layers stop early
@@ -256,8 +254,8 @@ class _Build:
             message = f"{written} is literal text, but {name!r} is a column of the data"
             hint = f"write {{{path}}}; \\{written} prints it literally"
             problem = instance.names.spec.problem("literal-column", message, hint, (*instance.path, "prompt"))
-            if Brace(name, problem) not in self.braces:
-                self.braces.append(Brace(name, problem))
+            if LiteralBrace(name, problem) not in self.braces:
+                self.braces.append(LiteralBrace(name, problem))
 
     def _warner(self, instance: UnitInstance) -> Callable[[str, str, InstancePath], None]:
         def warn(message: str, hint: str, path: InstancePath) -> None:
@@ -274,7 +272,7 @@ class _Build:
         known = self.columns.get(column)
         if known is None:
             at = names.spec.problem("", "", "", path)
-            self.columns[column] = Used(column, str(at), asked, hint)
+            self.columns[column] = UsedColumn(column, str(at), asked, hint)
         else:
             self.columns[column] = replace(known, asked=known.asked or asked, hint=known.hint or hint)
 

@@ -21,7 +21,7 @@ from verdict_cli.language.fields.types import FieldType, ScaleType
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.plan.compile_context import compile_expression_at
 from verdict_cli.plan.node import Node
-from verdict_cli.plan.result_scope import ResultScope, panel_expressions
+from verdict_cli.plan.scope import ResultScope, panel_expressions
 from verdict_cli.registry import Registry
 
 

@@ -11,12 +11,11 @@ from typing import Any, Literal
 from verdict_cli.config_model import ConfigModel, Digest, uncounted_fields
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
 from verdict_cli.language.extractors import resolve_extractor
-from verdict_cli.language.fields.field_keys import InputDefault, record
+from verdict_cli.language.fields.field_keys import InputDefault, is_path_key, record
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.prompts.sections import dedented
 from verdict_cli.language.units.base import LLMUnit, UnitBase
-from verdict_cli.plan.compile_input import is_path_key
-from verdict_cli.plan.early_layers import Early
+from verdict_cli.plan.early_stopping import EarlyStop
 from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.levels import Condition, EachGroup
 from verdict_cli.plan.node import Escalation, LLMNode, Node
@@ -24,7 +23,7 @@ from verdict_cli.plan.node import Escalation, LLMNode, Node
 _Mode = Literal["json", "python"]
 
 
-def counted(value: ConfigModel | UnitBase, digest: Digest = "run", mode: _Mode = "json") -> dict[str, Any]:
+def counted_fields(value: ConfigModel | UnitBase, digest: Digest = "run", mode: _Mode = "json") -> dict[str, Any]:
     """The fields of a part of a file that count in a digest: all but those that their class marks as `Uncounted`, and
     what was fitted, whose content counts beside the unit."""
     kind: Any = type(value)
@@ -43,7 +42,7 @@ def fingerprints(
     instances: Sequence[UnitInstance],
     nodes: Sequence[Node],
     outputs: Sequence[int],
-    early: Sequence[Early] = (),
+    early: Sequence[EarlyStop] = (),
     groups: Sequence[EachGroup] = (),
     conditions: Sequence[Condition] = (),
 ) -> tuple[str, tuple[str, ...]]:
@@ -58,7 +57,7 @@ def fingerprints(
     units: list[Any] = []
     node_digests: list[str] = []
     file = names.spec.file
-    row_digest = digest_json(counted(file.dataset, "calls"), 16)
+    row_digest = digest_json(counted_fields(file.dataset, "calls"), 16)
     for instance, node in zip(instances, nodes, strict=True):
         key = (id(instance.unit), id(instance.names))
         if key not in keys_by_unit:
@@ -69,7 +68,7 @@ def fingerprints(
         units.append([node.id, node.parents, node.pinned, models, keys_by_unit[key], code])
         extra: list[Any] = []
         if node.calibrations:
-            extra.append([[at, counted(calibration)] for at, calibration in node.calibrations])
+            extra.append([[at, counted_fields(calibration)] for at, calibration in node.calibrations])
         if isinstance(node.work, LLMNode) and node.work.examples is not None:
             extra.append(["examples", node.work.examples.content()])
         if node.escalation is not None:
@@ -83,7 +82,7 @@ def fingerprints(
         node_parts = [node.id, parent_digests, node.pinned, models, unit_digests[key], code, row_digest, *extra]
         node_parts += [_early_key(item) for item in early if item.pool == node.index]
         node_digests.append(digest_json(node_parts, 8))
-    whole = {**counted(file), "dataset": counted(file.dataset), "units": units, "outputs": outputs}
+    whole = {**counted_fields(file), "dataset": counted_fields(file.dataset), "units": units, "outputs": outputs}
     if early:
         whole["early"] = [_early_key(item) for item in early]
     if groups:
@@ -101,7 +100,7 @@ def digest_json(value: Any, size: int) -> str:
 def unit_keys(instance: UnitInstance, digest: Digest = "run") -> dict[str, Any]:
     """The unit's keys, those that names or the layout of a prompt could spell otherwise by what they mean."""
     unit, names = instance.unit, instance.names
-    known = counted(unit, digest) | {"unit": unit.type_name}
+    known = counted_fields(unit, digest) | {"unit": unit.type_name}
     for key in ("response", "output"):
         declared = getattr(unit, key, None)
         if declared:
@@ -135,27 +134,31 @@ def _llm_keys(unit: LLMUnit, names: Namespace, path: tuple[str | int, ...]) -> d
         "scale": repr(scale),
         "prompt": dedented(text or ""),
         "jinja": jinja,
-        "extract": None if unit.extract_key is None else counted(resolve_extractor(unit.extract_key), mode="python"),
+        "extract": None
+        if unit.extract_key is None
+        else counted_fields(resolve_extractor(unit.extract_key), mode="python"),
     }
 
 
 def _escalation(instance: UnitInstance, escalation: Escalation) -> list[Any]:
     assert instance.unit.escalate is not None
-    stages = [[counted(model) for model in models] for models in escalation.stages]
+    stages = [[counted_fields(model) for model in models] for models in escalation.stages]
     when = instance.unit.escalate.when
     audited = [escalation.audit_share] if escalation.audit_share else []
     return [when if isinstance(when, str) else "", stages, escalation.abstains, *audited]
 
 
-def _early_key(early: Early) -> str:
-    return f"{early!r} audited {early.audit_share!r}" if early.audit_share else repr(early)
+def _early_key(early: EarlyStop) -> str:
+    # The record's text with the name that it had when the first runs were made, so that they resume.
+    key = repr(early).replace("EarlyStop", "Early", 1)
+    return f"{key} audited {early.audit_share!r}" if early.audit_share else key
 
 
 def _models(node: Node) -> list[Any]:
     work = node.work
     if not isinstance(work, LLMNode):
         return []
-    return [[counted(model) for model in models] for models in (work.models, work.follow_up)]
+    return [[counted_fields(model) for model in models] for models in (work.models, work.follow_up)]
 
 
 def canonical(value: Any) -> Any:
@@ -180,13 +183,13 @@ def judge_digest(instances: Sequence[UnitInstance], nodes: Sequence[Node]) -> tu
 
 def _digests(instance: UnitInstance, node: Node, upstream: Sequence[Any]) -> dict[str, str]:
     keys = unit_keys(instance, "judge")
-    passed_on = counted(instance.unit)
-    fitted = [[key, counted(calibration)] for key, calibration in node.calibrations if key[0] != "escalate"]
+    passed_on = counted_fields(instance.unit)
+    fitted = [[key, counted_fields(calibration)] for key, calibration in node.calibrations if key[0] != "escalate"]
     output = [[passed_on.get("propagate"), passed_on.get("validate")], fitted, [code.text for code in node.code]]
     if not isinstance(node.work, LLMNode):
         return {"unit": _digest(keys), "before": _digest(upstream), "output": _digest(output)}
     scale, extract = keys.pop("scale", None), keys.pop("extract", None)
-    models = [[counted(model) for model in models] for models in (node.work.models, node.work.follow_up)]
+    models = [[counted_fields(model) for model in models] for models in (node.work.models, node.work.follow_up)]
     return {
         "model": _digest(models),
         "prompt": _digest(keys),

@@ -18,7 +18,7 @@ from verdict_cli.language.expressions.turns import Turn
 from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType, list_of
 
 if TYPE_CHECKING:
-    from verdict_cli.plan.early_layers import Early
+    from verdict_cli.plan.early_stopping import EarlyStop
     from verdict_cli.plan.node import Node, Plan
 
 ITEM_COLUMN = "item"
@@ -108,7 +108,7 @@ class Level:
     children: Sequence[Sequence[int]]
     awaited: Sequence[bool]
     groups: Mapping[int, int]
-    early: tuple[Early, ...]
+    early: tuple[EarlyStop, ...]
 
 
 def plan_level(plan: Plan, around: tuple[int, ...], *, pinned: bool) -> Level:
