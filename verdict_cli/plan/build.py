@@ -124,7 +124,7 @@ class _Build:
             self.used |= {*output_nodes, *named}
         early = self._stops(expanded.stopping, compiled)
         tables = load_published(self.names)
-        self._raise()
+        self._raise()  # from here on every unit has a node
         valid = [item for item in instances if isinstance(item, UnitInstance)]
         nodes, groups, conditions = row_steps.finish(nodes)
         nodes = judge_digest(valid, nodes)

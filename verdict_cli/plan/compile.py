@@ -91,6 +91,7 @@ def compile_node(
         key, message, hint = issue
         context.problem("bad-unit", message, hint, *([key] if key else []))
         return None, None
+    # Input fields first: the prompt, the options and the rules resolve `input` by them.
     casts = compile_input(context)
     settings = unit.settings() | {"name": instance.name}
     if isinstance(unit, LLMUnit):
@@ -109,11 +110,13 @@ def compile_node(
     compiled = _processed(context, compiled)
     output = _declared_output(context, compiled.output)
     inside = scope.with_fields(response=compiled.response, output=output)
+    # Rules see what the reply gave, before `propagate` replaces it; `escalate.when` sees what is passed on.
     rules = _rules(context, inside)
     propagate, output = _propagated(context, inside, output)
     escalation = compile_escalation(context, scope.with_fields(response=compiled.response, output=output))
     if escalation is not None and escalation.stages:
         output = RecordType({**output.fields, ANSWERED_BY: TEXT}, output.unknown)
+    # Only now is known whether a prompt or an expression shows the options, and so whether they must come from somewhere.
     casts += compile_option_inputs(context)
     if instance.pinned:
         _check_pinned(context)
@@ -243,14 +246,14 @@ def compile_input(context: CompileContext) -> tuple[Cast, ...]:
     for name in dict.fromkeys([*required, *keys]):
         try:
             if name in paths:
-                found = _path_cast(name, types.get(name), paths[name], context.scope)
-                types[name] = found.type
+                cast = _path_cast(name, types.get(name), paths[name], context.scope)
+                types[name] = cast.type
             else:
                 default = defaults.get(name, _REQUIRED)
                 if isinstance(types[name], TranscriptType) and default is _REQUIRED:
                     default = []  # a conversation that nobody started
-                found = _cast(name, types[name], context.scope, default, pinned=context.instance.pinned)
-            casts.append(found)
+                cast = _cast(name, types[name], context.scope, default, pinned=context.instance.pinned)
+            casts.append(cast)
         except ExpressionError as error:
             types.setdefault(name, UnknownType())
             path = ("input", name) if name in keys else ()
@@ -316,20 +319,20 @@ def _cast(name: str, kind: FieldType, scope: NodeScope, default: Any, *, pinned:
             f"say which: `input: {{{name}: 'previous.NAME[0].{name}'}}`, or pool them first",
         )
     if named:
-        found = scope.seen(named[0]).kind_of(name)
-        assert found is not None
-        if not fits(found, kind):
+        given_type = scope.seen(named[0]).kind_of(name)
+        assert given_type is not None
+        if not fits(given_type, kind):
             raise ExpressionError(
-                f"the input field {name!r} is to be {kind.type_name()}, but {named[0].id} gives {found.type_name()}",
+                f"the input field {name!r} is to be {kind.type_name()}, but {named[0].id} gives {given_type.type_name()}",
                 "declare the type that is given, or convert it with `propagate`",
             )
         path = scope.at(named[0], (name,)).paths[0]
         if named[0].output.unknown and default is not _REQUIRED:
             return Cast(name, kind, path, optional=True, default=default)
         return Cast(name, kind, path)
-    given = [(unit, field, found) for unit in upstream for field, found in scope.seen(unit).fields.items()]
-    same = [(unit, field) for unit, field, found in given if found == kind]
-    same = same or [(unit, field) for unit, field, found in given if plain_type(found) == kind]
+    given = [(unit, field, given_type) for unit in upstream for field, given_type in scope.seen(unit).fields.items()]
+    same = [(unit, field) for unit, field, given_type in given if given_type == kind]
+    same = same or [(unit, field) for unit, field, given_type in given if plain_type(given_type) == kind]
     if not same and default is not _REQUIRED:
         return _column(name, kind, scope, default, pinned=pinned)
     return _only(name, kind, same, scope)

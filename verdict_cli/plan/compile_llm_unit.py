@@ -228,18 +228,18 @@ def compile_examples(
     if rows is None or expressions is None:
         return None
     _keep_used(context, key, rows, columns, expressions)
-    found = []
+    labelled = []
     for number, row in enumerate(rows[:MOST_EXAMPLES]):
         example = _example(context, number, row, columns, expressions, response, field)
         if example is None:
             return None
-        found += example
-    if not found:
+        labelled += example
+    if not labelled:
         hint = "`target` is null everywhere: check the column"
         context.problem("no-examples", "no row of the examples has a label", hint, "examples")
         return None
     return ExamplePool(
-        tuple(found),
+        tuple(labelled),
         columns,
         field,
         key.k,
@@ -268,15 +268,15 @@ def _rows(context: CompileContext, key: Examples) -> list[Mapping[str, Any]] | N
     names = context.instance.names
     if (key.file, "rows") in names.examples:
         return names.examples[key.file, "rows"]
-    place = names.inside(key.file, (*context.instance.path, "examples", "file"))
-    if place is None:
+    file = names.inside(key.file, (*context.instance.path, "examples", "file"))
+    if file is None:
         return None
     from verdict_cli.storage.datasets.dataset import Dataset  # here, because few pipelines have examples
     from verdict_cli.storage.datasets.files import find_files
     from verdict_cli.storage.datasets.read import stream_rows
 
     try:
-        rows = [row.source for row in stream_rows(Dataset(find_files(str(place))))]
+        rows = [row.source for row in stream_rows(Dataset(find_files(str(file))))]
     except (DataError, UsageError, SpecError) as error:
         message = f"the examples cannot be read: {error}".splitlines()[0]
         context.problem("bad-examples", message, "give a dataset of labelled rows", "examples", "file")
@@ -289,7 +289,9 @@ def _expressions(context: CompileContext, key: Examples) -> dict[str, Expression
     texts = {name: getattr(key, name) for name in ("target", "prediction", "explanation", "cluster")}
     if texts["target"] is None:
         targets = {
-            each.target for each in context.instance.names.spec.file.evaluate.values() if each.target is not None
+            evaluation.target
+            for evaluation in context.instance.names.spec.file.evaluate.values()
+            if evaluation.target is not None
         }
         texts["target"] = targets.pop() if len(targets) == 1 else None
     if texts["target"] is None:
@@ -300,16 +302,16 @@ def _expressions(context: CompileContext, key: Examples) -> dict[str, Expression
         hint = "such as `prediction: source.judged`"
         context.problem("no-prediction", "`choose: errors` needs the answers of a judge", hint, "examples")
         return None
-    found: dict[str, Expression] = {}
+    compiled: dict[str, Expression] = {}
     for name, text in texts.items():
         if text is None:
             continue
         try:
-            found[name] = compile_expression(text, ("source",))
+            compiled[name] = compile_expression(text, ("source",))
         except ExpressionError as error:
             context.problem("bad-expression", error.message, error.hint, "examples", name)
             return None
-    return found
+    return compiled
 
 
 def _keep_used(

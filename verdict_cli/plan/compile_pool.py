@@ -194,30 +194,30 @@ class RubricPooling:
             raise RowError(message, kind="quorum")
         points, met = [], []
         for output, entry in zip(outputs, names, strict=True):
-            place = entry["index"]
+            number = entry["index"]
             value = None if output is None else pooled_field(output, self.field)
             if value is None and self.unit.on_missing == "ignore":
                 continue
             if value is None and self.unit.on_missing == "fail":
                 hint = "`on_missing: zero` counts it as not met, `on_missing: ignore` leaves it out"
-                raise RowError(f"criterion {place} has no {self.field!r}", hint=hint, kind="missing-value")
-            points.append(self._worth({**entry, "source": source}, place))
-            met.append(0.0 if value is None else self._share(value, place))
+                raise RowError(f"criterion {number} has no {self.field!r}", hint=hint, kind="missing-value")
+            points.append(self._worth({**entry, "source": source}, number))
+            met.append(0.0 if value is None else self._share(value, number))
         return self.unit.grade(points, met)
 
-    def _worth(self, values: Mapping[str, Any], place: int) -> float:
+    def _worth(self, values: Mapping[str, Any], number: int) -> float:
         worth = self.points(values)
         if isinstance(worth, bool) or not isinstance(worth, int | float) or not math.isfinite(worth):
             raise RowError(
-                f"`{self.points.text}` of criterion {place} is {worth!r:.80}, not a number", kind="no-number"
+                f"`{self.points.text}` of criterion {number} is {worth!r:.80}, not a number", kind="no-number"
             )
         return float(worth)
 
-    def _share(self, value: Any, place: int) -> float:
+    def _share(self, value: Any, number: int) -> float:
         share = self.number(value)
         if not isinstance(share, int | float) or not 0 <= share <= 1:
             message = (
-                f"{self.field!r} of criterion {place} is {value!r:.80}, neither a boolean nor a number from 0 to 1"
+                f"{self.field!r} of criterion {number} is {value!r:.80}, neither a boolean nor a number from 0 to 1"
             )
             raise RowError(message, hint=_SHARE_HINT, kind="no-number")
         return float(share)

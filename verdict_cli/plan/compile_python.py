@@ -124,8 +124,8 @@ class _ResolvedRoot(Mapping[str, Any]):
             meant = self.scope.resolve((self.root, word))
         except ExpressionError as error:
             raise RowError(f"`{self.root}.{word}`: {error.message}", hint=error.hint) from None
-        found = [follow(path, self.values_) for path in meant.paths]
-        return found if meant.many else found[0]
+        resolved = [follow(path, self.values_) for path in meant.paths]
+        return resolved if meant.many else resolved[0]
 
     def __contains__(self, word: object) -> bool:
         return word in self.words

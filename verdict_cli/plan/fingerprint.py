@@ -30,9 +30,8 @@ def counted_fields(value: ConfigModel | UnitBase, digest: Digest = "run", mode: 
     marks = {name: mark for name, mark in uncounted_fields(kind).items() if digest in mark.digests}
     left_out = {name for name in kind.model_fields if isinstance(getattr(value, name), CalibrationFile | Fitted)}
     for name, mark in marks.items():
-        if not mark.only_default or getattr(value, name) == kind.model_fields[name].get_default(
-            call_default_factory=True
-        ):
+        default = kind.model_fields[name].get_default(call_default_factory=True)
+        if not mark.only_default or getattr(value, name) == default:
             left_out.add(name)
     return value.model_dump(mode=mode, by_alias=True, exclude_none=True, exclude=left_out)
 

@@ -10,7 +10,14 @@ from typing import Any
 
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolved, format_expression_path
+from verdict_cli.language.expressions.expression import Expression, compile_expression
+from verdict_cli.language.expressions.paths import (
+    ExpressionError,
+    ExpressionPath,
+    Resolve,
+    Resolved,
+    format_expression_path,
+)
 from verdict_cli.language.fields.types import (
     NUMBER,
     DistributionType,
@@ -58,6 +65,17 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
 
 SAY_FIELDS = "say which fields it gives: `fields=['score']`"
 """What to do about a Python function that raises on made-up values."""
+
+
+def compile_expression_at(
+    text: str, roots: Sequence[str], resolve: Resolve, tell: Callable[[str, str], None]
+) -> Expression | None:
+    """The expression; None, and `tell(message, hint)` called, when it can never be evaluated."""
+    try:
+        return compile_expression(text, roots, resolve)
+    except ExpressionError as error:
+        tell(error.message, error.hint)
+        return None
 
 
 @dataclass(frozen=True)
@@ -155,7 +173,7 @@ class NodeScope:
     def behind(self) -> NodeScope:
         """The same scope as an expression for each of the entries before this node sees it: with their names."""
         names = [self.entries_of(unit.groups) for unit in self.parent_units() if self.depth(unit)]
-        return replace(self, entries={name: kind for each in reversed(names) for name, kind in each.items()})
+        return replace(self, entries={name: kind for entries in reversed(names) for name, kind in entries.items()})
 
     def note_tested(self, paths: Iterable[ExpressionPath]) -> None:
         """Note the units of which an expression tests whether they have an output."""
@@ -163,6 +181,13 @@ class NodeScope:
             if path[0] == "previous" and len(path) > 1:
                 ids = {target[1] for target in self.resolve(path).paths}
                 self.uses.tested.update(unit.index for unit in self.upstream if unit.id in ids)
+
+    def expression(self, text: str, roots: Sequence[str], tell: Callable[[str, str], None]) -> Expression | None:
+        """The compiled expression; None, and `tell(message, hint)` called, when it can never be evaluated."""
+        compiled = compile_expression_at(text, (*roots, *self.entries), self.resolve, tell)
+        if compiled is not None:
+            self.note_tested(compiled.tested)
+        return compiled
 
     def with_fields(self, **fixed: RecordType) -> NodeScope:
         """The same scope in which these roots are known too. What they use is remembered here as well."""
@@ -189,6 +214,7 @@ class NodeScope:
             return self.at(direct[0], ())
         word, rest = path[1], path[2:]
         named = [unit for unit in direct if unit.name == word]
+        # A field comes before a unit of its name, but for a path that goes on below a direct dependency of that name.
         if not named or not rest:
             self._check_certain(str(word), direct)
             fielded = [unit for unit in direct if unit.output.kind_of(word) is not None]

@@ -77,11 +77,11 @@ def _arithmetic(sides: Sequence[FieldType], *, always_float: bool) -> FieldType:
     return NUMBER if always_float or NUMBER in kinds else INTEGER
 
 
-def _either(one: FieldType, other: FieldType) -> FieldType:
-    if one == other:
-        return one
+def _either(first: FieldType, second: FieldType) -> FieldType:
+    if first == second:
+        return first
     numbers = (INTEGER, NUMBER)
-    return NUMBER if one in numbers and other in numbers else _UNKNOWN
+    return NUMBER if first in numbers and second in numbers else _UNKNOWN
 
 
 _OPERATORS: dict[type[nodes.Node], str] = {
@@ -176,10 +176,12 @@ class _Checker:
     def _operator(self, sign: str, left: nodes.Expr, right: nodes.Expr) -> None:
         sides = [_shapes(self.types(side)) for side in (left, right)]
         allowed = _ALLOWED[sign]
-        for place, side in enumerate((left, right)):
-            if _excludes(sides[place], {pair[place] for pair in allowed}):
+        for number, side in enumerate((left, right)):
+            if _excludes(sides[number], {pair[number] for pair in allowed}):
                 raise self._error(_SIGNS.get(sign, sign), _operands(sign), side)
-        if None not in sides and not any((one, other) in allowed for one in sides[0] or () for other in sides[1] or ()):
+        if None not in sides and not any(
+            (first, second) in allowed for first in sides[0] or () for second in sides[1] or ()
+        ):
             raise self._error(_SIGNS.get(sign, sign), _operands(sign), left, right)
 
     def _comparison(self, node: nodes.Compare) -> None:
@@ -309,14 +311,14 @@ def _part_of(kind: FieldType, part: str) -> FieldType | None:
 
 def _items(kinds: Iterable[FieldType]) -> tuple[FieldType, ...]:
     """The types of the items of a list; unknown for other values."""
-    found: list[FieldType] = []
+    items: list[FieldType] = []
     for kind in kinds:
         inner = kind.item if isinstance(kind, OptionalType) else kind
         if isinstance(inner, ItemsType):
-            found += inner.items
+            items += inner.items
         else:
-            found.append(inner.item if isinstance(inner, ListType | TextListType) else _UNKNOWN)
-    return tuple(found)
+            items.append(inner.item if isinstance(inner, ListType | TextListType) else _UNKNOWN)
+    return tuple(items)
 
 
 def _shapes(kinds: Iterable[FieldType]) -> set[str] | None:
