@@ -14,7 +14,7 @@ from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.fields.field_keys import InputDefault, is_path_key, record
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.prompts.sections import dedented
-from verdict_cli.language.units.base import LLMUnit, UnitBase
+from verdict_cli.language.units.base import LLMUnit
 from verdict_cli.plan.early_stopping import EarlyStop
 from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.levels import Condition, EachGroup
@@ -23,7 +23,7 @@ from verdict_cli.plan.node import Escalation, LLMNode, Node
 _Mode = Literal["json", "python"]
 
 
-def counted_fields(value: ConfigModel | UnitBase, digest: Digest = "run", mode: _Mode = "json") -> dict[str, Any]:
+def counted_fields(value: ConfigModel, digest: Digest = "run", mode: _Mode = "json") -> dict[str, Any]:
     """The fields of a part of a file that count in a digest: all but those that their class marks as `Uncounted`, and
     what was fitted, whose content counts beside the unit."""
     kind: Any = type(value)

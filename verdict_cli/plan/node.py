@@ -159,6 +159,8 @@ class UsedColumn:
     """Where it is named first: ``file:line:column``, path."""
     asked: bool = True
     """Whether a unit needs it; otherwise only metrics, gates or `where` do, and a row can be judged without it."""
+    is_needed: bool = True
+    """Whether no run is possible without it; metrics are merely not split by a column that is missing."""
     hint: str = ""
     """What else could be done where the column is missing."""
 
@@ -287,6 +289,8 @@ class Plan:
     """The confidence level of intervals in reports."""
     arenas: Mapping[str, Evaluation] = field(default_factory=dict)
     """The evaluations that are leaderboards of systems."""
+    is_shipped: bool = False
+    """Whether the pipeline comes with verdict, for data of any user: their rows may lack the column of `dataset.id`."""
 
     @cached_property
     def escalating(self) -> tuple[int, ...]:
