@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, wraps
 from inspect import signature
@@ -111,6 +112,37 @@ def lazy_schema(look_up: Callable[[], type[Any]]) -> CoreSchema:
     return core_schema.no_info_plain_validator_function(
         lambda value: look_up().model_validate(value), metadata={"kind": look_up}
     )
+
+
+@dataclass(frozen=True)
+class Uncounted:
+    """Marks, in `Annotated`, a field that a pipeline's fingerprints do not count as it is written. A field without a mark
+    counts in all of them."""
+
+    reason: str
+    """Why it does not count, or what counts in its place."""
+    digests: tuple[Digest, ...] = ("run", "calls", "judge")
+    """The digests that leave it out: the run's, that of a unit's calls, that of a judge which was calibrated."""
+    only_default: bool = False
+    """Whether it is left out only where it has its default: a field that came after runs were made without it."""
+
+
+Digest = Literal["run", "calls", "judge"]
+
+
+LATER = Uncounted("runs from before the field existed have its default", only_default=True)
+
+
+@cache
+def uncounted_fields(kind: type[Any]) -> dict[str, Uncounted]:
+    """The marked fields of a class, with those that a base class marks."""
+    marks: dict[str, Uncounted] = {}
+    for owner in reversed([owner for owner in kind.__mro__ if issubclass(owner, BaseModel)]):
+        for name, field in owner.model_fields.items():
+            for mark in field.metadata:
+                if isinstance(mark, Uncounted):
+                    marks[name] = mark
+    return marks
 
 
 class Expected:

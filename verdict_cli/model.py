@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, Whole
+from verdict_cli.config_model import LATER, ConfigModel, Uncounted, Whole
 
 PLACEHOLDER_MODEL = "baseline/lexical"
 """The model of a file that names none, used to check and draw its graph. It is never called."""
@@ -55,6 +55,9 @@ class Cost(ConfigModel):
     """Dollars for a million prompt tokens read from the provider's cache; by default as `input_per_million`."""
 
 
+_CONNECTION = Uncounted("it says how a model is reached, not what it is asked")
+
+
 class Model(ConfigModel):
     """A model by its litellm name, a language model in this process (`local/PATH.gguf`, `local/smollm2`), or a built-in one: `baseline/lexical`, `baseline/random`, `baseline/echo`, `replay/PATH`."""
 
@@ -62,29 +65,29 @@ class Model(ConfigModel):
     """The model's litellm name, such as `gpt-4o-mini` or `anthropic/claude-haiku-4-5`."""
     retries: Annotated[int, Field(ge=0), Whole] = 2
     """Extra attempts after a failed or unreadable call."""
-    timeout: Annotated[float, Field(gt=0)] = 60.0
+    timeout: Annotated[float, Field(gt=0), _CONNECTION] = 60.0
     """Seconds that one call may take."""
-    max_wait: Annotated[float, Field(ge=0)] = 900.0
+    max_wait: Annotated[float, Field(ge=0), _CONNECTION] = 900.0
     """Seconds that a call may wait because of the provider's rate limit, in all; such waits do not use up `retries`."""
-    api_base: str | None = None
+    api_base: Annotated[str | None, _CONNECTION] = None
     """Base URL of the endpoint; `${VAR}` is replaced from the environment where the user listed the host."""
-    api_key_env: str | None = None
+    api_key_env: Annotated[str | None, _CONNECTION] = None
     """The name of the environment variable that holds the key (never the key itself). To an `api_base` that is neither its provider's nor this machine's it is sent only if the user listed the host: by `--allow-host`, in `VERDICT_ALLOW_HOSTS`, or as the value of a variable named `..._BASE_URL` or `..._API_BASE`."""
-    rate_limit: RateLimit | None = None
+    rate_limit: Annotated[RateLimit | None, _CONNECTION] = None
     """What the endpoint allows."""
-    cost: Cost | None = None
+    cost: Annotated[Cost | None, _CONNECTION] = None
     """Prices, where the model's price is not known."""
-    base_model: Annotated[str, Field(min_length=1)] | None = None
+    base_model: Annotated[Annotated[str, Field(min_length=1)] | None, _CONNECTION] = None
     """The model whose prices and capabilities hold, where the name is a deployment's or an alias."""
-    structured: Literal["auto", "schema", "tool", "json", "words"] = "auto"
+    structured: Annotated[Literal["auto", "schema", "tool", "json", "words"], LATER] = "auto"
     """How a JSON reply is requested: by the provider's JSON-schema output, a forced tool call, its JSON output without a schema, or words in the prompt. `auto` tries schema, tool and words in turn, and remembers which the server takes."""
     top_logprobs: Annotated[int, Field(ge=1), Whole] | None = None
     """How many alternatives of each token a token extractor requests, 20 by default; lowered where the server takes fewer."""
-    prompt_cache: Literal["auto", "off"] = "auto"
+    prompt_cache: Annotated[Literal["auto", "off"], _CONNECTION] = "auto"
     """Whether calls are ordered for the provider's prompt cache: of calls whose prompts begin alike, the first is answered before the others are made, and prefixes are marked where the provider needs it (Anthropic)."""
-    batch: bool | BatchSettings = False
+    batch: Annotated[bool | BatchSettings, _CONNECTION] = False
     """Whether a run sends the calls through the provider's batch interface, at its batch price; a mapping changes how. `verdict run --batch` does so for all models."""
-    cache: bool = True
+    cache: Annotated[bool, _CONNECTION] = True
     """Whether replies to equal requests may be shared."""
     params: dict[str, Any] = Field(default_factory=dict)
     """More arguments of a request, by their names in litellm, such as `top_k` or `tools`; what only a server knows goes in `extra_body`."""

@@ -195,7 +195,7 @@ def test_double_braces_are_refused_and_other_braces_are_text(plan, refusal):
 
 def test_columns_are_remembered_with_the_place_that_names_them(plan):
     (used,) = plan("pipeline: [{unit: CoTUnit, prompt: '{source.q}'}]").plan.columns
-    assert used.column == "q" and ":4:12:" in used.place
+    assert used.column == "q" and ":4:12:" in used.location
 
 
 # Casting
@@ -216,6 +216,13 @@ def casting(wanted: str, first: str = "response: {a: int, b: str}") -> str:
         ("{a: float}", "response: {a: int, b: str}", ("previous", "first", "a"), ""),
         ("{other: int}", "response: {a: int, b: str}", ("previous", "first", "a"), "first.a"),
         ("{mark: {range: [1, 3], type: discrete}}", "response: {a: {type: discrete, range: [1, 3]}}", ("previous", "first", "a"), "first.a"),
+        ("{rating: int}", "response: {a: likert, b: str}", ("previous", "first", "a"), "first.a"),
+        ("{right: bool}", "response: {a: boolean, b: int}", ("previous", "first", "a"), "first.a"),
+        ("{share: float}", "response: {a: {type: continuous, min: 0, max: 1}, b: likert}", ("previous", "first", "a"), "first.a"),
+        ("{label: str}", "response: {a: {enum: [safe, unsafe]}, b: likert}", ("previous", "first", "a"), "first.a"),
+        ("{grade: str}", "response: {a: {type: discrete, range: [a, e]}}", ("previous", "first", "a"), "first.a"),
+        ("{exact: int}", "response: {a: likert, b: int}", ("previous", "first", "b"), "first.b"),
+        ("{rating: {type: int, default: 0}}", "response: {a: likert}", ("previous", "first", "a"), "first.a"),
     ],
 )  # fmt: skip
 def test_an_input_field_is_cast_by_name_or_by_its_only_type(plan, wanted, first, path, cast_from):
@@ -227,6 +234,8 @@ def test_an_input_field_is_cast_by_name_or_by_its_only_type(plan, wanted, first,
     ("wanted", "first", "words"),
     [
         ("{other: float}", "response: {a: int, b: str}", "nothing fills the input field 'other'"),
+        ("{other: float}", "response: {a: likert}", "nothing fills the input field 'other'"),
+        ("{other: int}", "response: {a: likert, b: likert}", "several fields could fill the input field 'other': first.a, first.b"),
         ("{other: int}", "response: {a: int, b: int}", "several fields could fill the input field 'other': first.a, first.b"),
         ("{a: str}", "response: {a: int, b: str}", "'a' is to be str, but first gives int"),
         ("{mark: {type: discrete, range: [1, 5]}}", "response: {a: {type: discrete, range: [1, 3]}}", "nothing fills"),

@@ -161,3 +161,33 @@ def test_python_annotations_are_the_same_types_as_those_of_a_file() -> None:
     }
     pipeline = Pipeline("p", model="m") >> Split() >> Again().prompt("J {input.claims}")
     assert Pipeline.from_yaml(pipeline.to_yaml()).fingerprint == pipeline.fingerprint
+
+
+WRONG = """
+dataset: {schema: {note: str}}
+pipeline:
+  - layer: [{unit: JudgeUnit, prompt: "{source.text}"}]
+    repeat: 2
+  - {unit: MapUnit, map: {top: "EXPRESSION"}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("outputs | map(attribute='choice') | max", "no item has a field 'choice'"),
+        ("previous.judge | map(attribute='choice') | max", "no item has a field 'choice'"),
+        ("outputs[0].explanation / 2", "has no field 'explanation'"),
+        ("source.note / 2", "`/` takes numbers, not `source.note` of type str"),
+    ],
+)
+def test_an_expression_that_no_value_allows_is_refused_before_a_call(
+    refusal: Callable[..., Problem], expression: str, said: str
+) -> None:
+    found = refusal(WRONG.replace("EXPRESSION", expression))
+    assert found.code == "bad-expression" and said in found.message and found.path == "pipeline[1].map.top"
+
+
+@pytest.mark.parametrize("expression", ["outputs | map(attribute='score') | max", "outputs[i.x].score", "source.x / 2"])
+def test_an_expression_that_some_values_allow_is_legal(plan: Callable[..., Built], expression: str) -> None:
+    plan(WRONG.replace("EXPRESSION", expression.replace("i.x", "source.n")))

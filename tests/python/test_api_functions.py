@@ -74,6 +74,22 @@ def test_a_function_that_cannot_be_tried_names_its_fields(recorded: Any) -> None
     assert typed.run({"x": "a"}, replay=replay).half == 0.5
 
 
+def test_a_function_that_names_a_field_which_no_value_has_is_refused() -> None:
+    behind = Pipeline("p") >> Layer(judge(), 2) >> MapUnit(lambda outputs: {"top": max(one.choice for one in outputs)})
+    with pytest.raises(SpecError, match="MapUnit: AttributeError: there is no 'choice' here, only explanation, score"):
+        behind.validate()
+    either = MapUnit(lambda outputs: {"top": [getattr(one, "choice", None) or one.score for one in outputs]})
+    assert (Pipeline("p") >> Layer(judge(), 2) >> either).validate() == ()
+
+
+@pytest.mark.parametrize("keys", [{"half": "output.explanation / 2"}, {"half": "output.thinking / 2"}])
+def test_an_expression_that_no_value_allows_is_refused_from_python_too(keys: dict[str, str]) -> None:
+    with pytest.raises(SpecError, match=r"`output\.(explanation|thinking)` of type str|no field 'thinking'"):
+        (Pipeline("p") >> judge().propagate(keys)).validate()
+    with pytest.raises(SpecError, match="no item has a field 'choice'"):
+        (Pipeline("p") >> judge() >> MapUnit({"top": "outputs | map(attribute='choice') | max"})).validate()
+
+
 def test_a_function_that_raises_fails_the_row_and_asks_no_more(recorded: Any) -> None:
     replay = recorded(judge=[said(4), said(5)])
     pipeline = Pipeline("p") >> judge().propagate(lambda output: 1 / 0)

@@ -79,13 +79,13 @@ def estimate(
         facts = facts if count is None else replace(facts, rows=min(count, limit or count))
     for warning in (*capability_warnings(plan), *context_warnings(plan, dry.longest)):
         print_error(f"warning: {warning}")
-    found = None if pilot is None else _pilot(options, dry, facts.rows, level)
-    units = dry.lines(facts.rows) if found is None else found.lines
+    measured = None if pilot is None else _pilot(options, dry, facts.rows, level)
+    units = dry.lines(facts.rows) if measured is None else measured.lines
     names = dict.fromkeys(line.model for line in units)
     models = [total([line for line in units if line.model == name], "", name) for name in names]
     sum_line = total(units, "total", "")
     prices = price_source()
-    shared = None if found is not None else dry.sharing.part(units)
+    shared = None if measured is not None else dry.sharing.part(units)
     others = {name: hooks().estimate(plan, units) for name, hooks in hook_classes().items()}
     if as_json:
         print_json(
@@ -94,16 +94,16 @@ def estimate(
                 **_counts(sum_line),
                 "models": [{"model": line.model, **_counts(line)} for line in models],
                 "units": [{"unit": line.unit, "model": line.model, **_counts(line)} for line in units],
-                "pilot": None if found is None else _pilot_document(found),
+                "pilot": None if measured is None else _pilot_document(measured),
                 "prompt_cache": None if shared is None else _cache_document(shared, dry.sharing, units),
                 **{name: None if other is None else other.document for name, other in others.items()},
                 "prices": prices,
-                "assumptions": dry.assumptions() if found is None else (),
+                "assumptions": dry.assumptions() if measured is None else (),
             }
         )
         return
     print_report(f"{facts.rows:,} rows\n\n{_table([*units, *models, sum_line])}\n")
-    for sentence in dry.assumptions() if found is None else _pilot_sentences(found, sum_line.cost_usd):
+    for sentence in dry.assumptions() if measured is None else _pilot_sentences(measured, sum_line.cost_usd):
         print_report(f"- {sentence}\n")
     if shared is not None and shared.cached_tokens:
         print_report(f"- {_cache_sentence(shared, sum_line.cost_usd)}\n")
@@ -120,20 +120,20 @@ def _pilot(options: ModelOptions, dry: DryRun, count: int, level: float) -> Pilo
     store = options.store(dry.plan)
     try:
         client = ModelClient.open(recording=recording, budget_usd=options.budget, store=store)
-        found = run_pilot(JudgeSession(dry.plan, client, seed=options.seed), dry, count, level=level)
+        measured = run_pilot(JudgeSession(dry.plan, client, seed=options.seed), dry, count, level=level)
     finally:
         if store is not None:
             store.close()
-    if found.stopped:
-        print_error(f"warning: the pilot ended after {found.rows:,} rows: {found.stopped}")
-    if found.failed == found.rows:
-        print_error(f"every row of the pilot failed, so nothing can be estimated from it: {found.failure}")
+    if measured.stopped:
+        print_error(f"warning: the pilot ended after {measured.rows:,} rows: {measured.stopped}")
+    if measured.failed == measured.rows:
+        print_error(f"every row of the pilot failed, so nothing can be estimated from it: {measured.failure}")
         raise typer.Exit(3)
-    if found.failed:
+    if measured.failed:
         print_error(
-            f"warning: {found.failed:,} of the pilot's {found.rows:,} rows failed, the first with: {found.failure}"
+            f"warning: {measured.failed:,} of the pilot's {measured.rows:,} rows failed, the first with: {measured.failure}"
         )
-    return found
+    return measured
 
 
 def _pilot_document(pilot: PilotEstimate) -> dict[str, Any]:

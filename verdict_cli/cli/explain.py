@@ -84,8 +84,8 @@ def _lookup(name: str) -> dict[str, Any]:
 def _close(name: str, known: set[str], keys: set[str]) -> str:
     """The names that the given one is part of, as `pairwise` is of PairwiseJudgeUnit, else the nearest one."""
     within = sorted(
-        (each for each in known if len(name) > 3 and name.lower() in each.lower()),
-        key=lambda each: (each.islower(), each),
+        (word for word in known if len(name) > 3 and name.lower() in word.lower()),
+        key=lambda word: (word.islower(), word),
     )
     if within:
         return f"did you mean {', '.join(within[:4])}?"

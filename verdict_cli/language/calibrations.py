@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import ConfigModel, Expected, One, Whole, displayed
+from verdict_cli.config_model import ConfigModel, Expected, One, Uncounted, Whole, displayed
 from verdict_cli.language.registry import LazyUnion
 from verdict_cli.language.scales.discrete import Value
 from verdict_cli.registry import Registry
@@ -32,7 +32,9 @@ class Fitted(ConfigModel):
     """The expression for the true value of a row."""
     rows: Annotated[int, Field(ge=1), Whole]
     """How many labelled rows it was fitted on."""
-    held_out: dict[str, Any] = Field(default_factory=dict)
+    held_out: Annotated[dict[str, Any], Uncounted("it tells people how well the fit held")] = Field(
+        default_factory=dict
+    )
     """Metrics before and after on rows held out by cross-validation; information only."""
 
 

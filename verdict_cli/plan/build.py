@@ -18,18 +18,16 @@ from verdict_cli.language.units.choice_base import OPTIONS_HINT, ChoiceUnit
 from verdict_cli.plan.check_evaluations import check_evaluations, load_published
 from verdict_cli.plan.compile import compile_node
 from verdict_cli.plan.compile_row_steps import RowSteps, check_item_column, check_pinned_uses
-from verdict_cli.plan.data_columns import Brace, Used
-from verdict_cli.plan.early_layers import Early
+from verdict_cli.plan.early_stopping import EarlyStop
 from verdict_cli.plan.expand import InvalidUnit, Stopping, UnitInstance, expand_steps
 from verdict_cli.plan.fingerprint import check_calibrations, fingerprints, judge_digest
 from verdict_cli.plan.link import Edge, LinkedBlock, WiringError, inner_edges, outputs
-from verdict_cli.plan.node import LLMNode, Node, Plan
+from verdict_cli.plan.node import LiteralBrace, LLMNode, Node, Plan, UsedColumn
 from verdict_cli.plan.possible_predictions import rows_shown, shown_labels
 from verdict_cli.plan.resolve import resolve_pipeline
-from verdict_cli.plan.result_scope import expand_panel
 from verdict_cli.plan.row_steps import InstancePath
 from verdict_cli.plan.row_types import row_expression, row_types
-from verdict_cli.plan.scope import NodeScope, Upstream
+from verdict_cli.plan.scope import NodeScope, Upstream, expand_panel
 from verdict_cli.plan.shared_prefix import with_marks, with_row_tags
 
 RESERVED = frozenset({"source", "output", "failure", "row", "id", "status", "calls", "cost_usd"})
@@ -101,8 +99,8 @@ class _Build:
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self.names = Namespace(spec, self.tell)
-        self.columns: dict[str, Used] = {}
-        self.braces: list[Brace] = []
+        self.columns: dict[str, UsedColumn] = {}
+        self.braces: list[LiteralBrace] = []
         self.used: set[int] = set()
         self.uses: list[frozenset[int]] = []
         self.whole_row = False
@@ -127,7 +125,7 @@ class _Build:
             self.used |= {*output_nodes, *named}
         early = self._stops(expanded.stopping, compiled)
         tables = load_published(self.names)
-        self._raise()
+        self._raise()  # from here on every unit has a node
         valid = [item for item in instances if isinstance(item, UnitInstance)]
         nodes, groups, conditions = row_steps.finish(nodes)
         nodes = judge_digest(valid, nodes)
@@ -162,7 +160,7 @@ class _Build:
             early=early,
             fence=self.spec.fence,
             braces=tuple(self.braces),
-            places={name: self.spec.problem("", "", "", ("evaluate", name)) for name in everything},
+            evaluation_locations={name: self.spec.problem("", "", "", ("evaluate", name)) for name in everything},
             arenas=arenas,
             groups=groups,
             conditions=conditions,
@@ -170,7 +168,7 @@ class _Build:
         )
         return Built(plan, tuple(in_order(self.warnings)))
 
-    def _stops(self, stopping: Sequence[Stopping], nodes: Sequence[Node | None]) -> tuple[Early, ...]:
+    def _stops(self, stopping: Sequence[Stopping], nodes: Sequence[Node | None]) -> tuple[EarlyStop, ...]:
         if not stopping:
             return ()
         from verdict_cli.plan.early_stopping import compile_early_stopping  # here, because few layers stop early
@@ -255,13 +253,13 @@ class _Build:
 
     def _note_braces(self, node: Node, instance: UnitInstance) -> None:
         """The prompt's brace texts that are a mistake where the data has the column that they name."""
-        for found in node.work.prompt.braces if isinstance(node.work, LLMNode) else ():
-            for column in found.columns:
-                message = f"{found.written} is literal text, but {column!r} is a column of the data"
-                hint = f"write {{{found.suggestion(column)}}}; \\{found.written} prints it literally"
+        for brace in node.work.prompt.braces if isinstance(node.work, LLMNode) else ():
+            for column in brace.columns:
+                message = f"{brace.written} is literal text, but {column!r} is a column of the data"
+                hint = f"write {{{brace.suggestion(column)}}}; \\{brace.written} prints it literally"
                 problem = instance.names.spec.problem("literal-column", message, hint, (*instance.path, "prompt"))
-                if Brace(column, problem) not in self.braces:
-                    self.braces.append(Brace(column, problem))
+                if LiteralBrace(column, problem) not in self.braces:
+                    self.braces.append(LiteralBrace(column, problem))
 
     def _warner(self, instance: UnitInstance) -> Callable[[str, str, InstancePath], None]:
         def warn(message: str, hint: str, path: InstancePath) -> None:
@@ -279,7 +277,7 @@ class _Build:
         known = self.columns.get(column)
         if known is None:
             at = names.spec.problem("", "", "", path)
-            self.columns[column] = Used(column, str(at), asked, is_needed, hint)
+            self.columns[column] = UsedColumn(column, str(at), asked, is_needed, hint)
         else:
             self.columns[column] = replace(
                 known, asked=known.asked or asked, is_needed=known.is_needed or is_needed, hint=known.hint or hint

@@ -19,9 +19,8 @@ from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath
 from verdict_cli.language.fields.types import FieldType, ScaleType
 from verdict_cli.language.namespace import Namespace
-from verdict_cli.plan.compile_context import compile_expression_at
 from verdict_cli.plan.node import Node
-from verdict_cli.plan.result_scope import ResultScope, panel_expressions
+from verdict_cli.plan.scope import ResultScope, compile_expression_at, panel_expressions
 from verdict_cli.registry import Registry
 
 
@@ -136,12 +135,12 @@ def _arena(evaluation: evaluations.Evaluation) -> list[tuple[ExpressionPath, str
     if keys is None:
         return []
     base: ExpressionPath = () if evaluation.arena is None else ("arena",)
-    found: list[tuple[ExpressionPath, str | None]] = [
+    expressions: list[tuple[ExpressionPath, str | None]] = [
         ((*base, key), getattr(keys, key)) for key in (*SCORE_KEYS, *BATTLE_KEYS, "item")
     ]
     for index, texts in enumerate(control_texts(keys)):
-        found += [((*base, "control", index), text) for text in texts]
-    return found
+        expressions += [((*base, "control", index), text) for text in texts]
+    return expressions
 
 
 def _panel(

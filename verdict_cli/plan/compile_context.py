@@ -12,8 +12,7 @@ from verdict_cli.errors import SpecError
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
-from verdict_cli.language.expressions.expression import Expression, compile_expression
-from verdict_cli.language.expressions.paths import ExpressionError, Resolve
+from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.fields.field_keys import field_type, map_parts
 from verdict_cli.language.fields.image import ImageType
 from verdict_cli.language.fields.type_text import TYPES_HINT, TypeTextError
@@ -57,15 +56,7 @@ class CompileContext:
 
     def expression(self, text: str, roots: Sequence[str], scope: NodeScope, *path: str | int) -> Expression | None:
         """The compiled expression; None, and reported, when it can never be evaluated."""
-        compiled = compile_expression_at(
-            text,
-            (*roots, *scope.entries),
-            scope.resolve,
-            lambda message, hint: self.problem("bad-expression", message, hint, *path),
-        )
-        if compiled is not None:
-            scope.note_tested(compiled.tested)
-        return compiled
+        return scope.expression(text, roots, lambda message, hint: self.problem("bad-expression", message, hint, *path))
 
     def fitted(self, key: Any, kind: type[Compiled], *path: str | int) -> Compiled | None:
         """The calibration at a key of the unit; None, and reported, where none can be used."""
@@ -80,21 +71,21 @@ class CompileContext:
 
     def _read_calibration(self, key: CalibrationFile, kind: type[Compiled], path: InstancePath) -> Compiled | None:
         names = self.instance.names
-        place = names.inside(key.file, (*path, "file"))
-        if place is None:
+        file = names.inside(key.file, (*path, "file"))
+        if file is None:
             return None
         try:
-            document = read_document(place)
+            document = read_document(file)
         except SpecError as error:
             names.bad_file(key.file, error, (*path, "file"))
             return None
         try:
-            made = kind.model_validate(document.data)
+            calibration = kind.model_validate(document.data)
         except ValidationError as error:
-            wanted, found = kind.model_fields["kind"].annotation, document.data.get("kind")
-            if isinstance(found, str) and found not in get_args(wanted):
+            wanted, named_kind = kind.model_fields["kind"].annotation, document.data.get("kind")
+            if isinstance(named_kind, str) and named_kind not in get_args(wanted):
                 message = (
-                    f"{key.file!r} is a calibration of the kind {found!r}, here it must be {get_args(wanted)[0]!r}"
+                    f"{key.file!r} is a calibration of the kind {named_kind!r}, here it must be {get_args(wanted)[0]!r}"
                 )
                 names.problem(
                     "wrong-calibration", message, "`verdict calibrate --fit` says which kind", (*path, "file")
@@ -104,7 +95,7 @@ class CompileContext:
                 names.tell(problem)
             return None
         names.calibrations[key.file] = document.data
-        return made
+        return calibration
 
     def scale(self, unit: LLMUnit) -> Scale | None:
         """The scale that the unit's values are on; None where it has none, or, reported, where it cannot be known."""
@@ -151,14 +142,3 @@ def fields_are_known(context: CompileContext, parents: Sequence[Upstream]) -> bo
 def _from_unit(kind: FieldType) -> FieldType:
     """The type of what a unit makes: an image in it is an address, not a file of this machine."""
     return map_parts(kind, lambda part, _: ImageType(files=False) if isinstance(part, ImageType) else part)
-
-
-def compile_expression_at(
-    text: str, roots: Sequence[str], resolve: Resolve, tell: Callable[[str, str], None]
-) -> Expression | None:
-    """The expression; None, and `tell(message, hint)` called, when it can never be evaluated."""
-    try:
-        return compile_expression(text, roots, resolve)
-    except ExpressionError as error:
-        tell(error.message, error.hint)
-        return None

@@ -29,17 +29,22 @@ if TYPE_CHECKING:
 _PLAIN: dict[str, Any] = {"str": "1", "int": 1, "float": 0.5, "bool": True}
 
 
-class _Row(dict[str, Any]):
-    """A mapping with a text for every column that is not declared."""
+class _Declared(dict[str, Any]):
+    """A mapping whose fields are all known: a function that asks for another one is wrong for every row."""
 
-    def __missing__(self, column: str) -> str:
+
+class _Open(dict[str, Any]):
+    """A mapping with a text for every field that is not declared."""
+
+    def __missing__(self, name: str) -> str:
         return "1"
 
 
 def sample_value(kind: FieldType) -> Any:
     """A value of the type; of a type that is not known, 1."""
     if isinstance(kind, RecordType):
-        return _Row({name: sample_value(inner) for name, inner in kind.fields.items()})
+        fields = {name: sample_value(inner) for name, inner in kind.fields.items()}
+        return _Open(fields) if kind.unknown else _Declared(fields)
     if isinstance(kind, ScaleType):
         return kind.scale.sample()
     if isinstance(kind, DistributionType):
@@ -53,7 +58,7 @@ def sample_value(kind: FieldType) -> Any:
     return _PLAIN[kind.name] if isinstance(kind, PlainType) else 1
 
 
-RESOLVED = ("previous", "input")
+RESOLVED_ROOTS = ("previous", "input")
 """Roots whose names are resolved as in an expression: by name, further upstream, or cast."""
 
 
@@ -76,7 +81,7 @@ class PythonCall:
         scope = self.scope.at_row(values["previous"])
         given = {
             name: _ResolvedRoot(name, values, scope, self.words[name] if scope is self.scope else _words(name, scope))
-            if name in RESOLVED
+            if name in RESOLVED_ROOTS
             else values[name]
             for name in self.code.parameters
         }
@@ -85,7 +90,7 @@ class PythonCall:
         except (RowError, ReplyError):
             raise
         except Exception as fault:
-            raise RowError(f"{self.code.name}: {type(fault).__name__}: {fault}") from None
+            raise RowError(f"{self.code.name}: {type(fault).__name__}: {fault}") from fault
 
 
 @dataclass(frozen=True)
@@ -119,8 +124,8 @@ class _ResolvedRoot(Mapping[str, Any]):
             meant = self.scope.resolve((self.root, word))
         except ExpressionError as error:
             raise RowError(f"`{self.root}.{word}`: {error.message}", hint=error.hint) from None
-        found = [follow(path, self.values_) for path in meant.paths]
-        return found if meant.many else found[0]
+        resolved = [follow(path, self.values_) for path in meant.paths]
+        return resolved if meant.many else resolved[0]
 
     def __contains__(self, word: object) -> bool:
         return word in self.words
@@ -140,7 +145,7 @@ def code_at(context: CompileContext, key: str) -> Function | None:
 def compile_python_unit(code: Function, scope: NodeScope) -> PythonCall:
     """The function in its scope, which remembers what the function may use."""
     inputs, needs = set(scope.uses.inputs), set(scope.uses.needs)
-    words = {root: _words(root, scope) for root in RESOLVED if root in code.parameters}
+    words = {root: _words(root, scope) for root in RESOLVED_ROOTS if root in code.parameters}
     scope.uses.inputs, scope.uses.needs = inputs, needs  # that a function could read a field is no reason to need it
     for root in ("source", "outputs"):
         if root in code.parameters:
@@ -166,7 +171,7 @@ def _fields_of_trial(context: CompileContext, call: PythonCall, scope: NodeScope
     fixed = {root: sample_value(record) for root, record in scope.fixed.items()}
     values = {
         **fixed,
-        "source": sample_value(RecordType(scope.columns)),
+        "source": sample_value(RecordType(scope.columns, "a row may have more columns")),
         "previous": {unit.id: sample_value(unit.output) for unit in scope.upstream}
         | {
             f"{unit.id}.{name}": sample_value(kind)
@@ -182,8 +187,16 @@ def _fields_of_trial(context: CompileContext, call: PythonCall, scope: NodeScope
         return RecordType(dict.fromkeys(trial(values), UnknownType()))
     except RowError as error:
         reason = f"on made-up values, {error.message}"
+        if _asks_for_no_field(error.__cause__):
+            context.problem("unknown-field", error.message, "name a field that is given", key)
+            return RecordType({}, reason)
         context.warn(f"its fields are not known: {reason}", SAY_FIELDS, (*context.instance.path, key))
         return RecordType({}, reason)
+
+
+def _asks_for_no_field(fault: BaseException | None) -> bool:
+    """Whether a function named a field that a value with known fields does not have."""
+    return isinstance(fault, AttributeError) and isinstance(getattr(fault.obj, "_fields", None), _Declared)
 
 
 def _words(root: str, scope: NodeScope) -> tuple[str, ...]:

@@ -21,7 +21,6 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.language.prompts.prompt import PlaceholderPrompt
 from verdict_cli.language.units.base import ENTRY, MOST_ENTRIES
-from verdict_cli.plan.compile_context import compile_expression_at
 from verdict_cli.plan.expand import Expander, InvalidUnit, UnitInstance
 from verdict_cli.plan.levels import ITEM_COLUMN, Condition, EachGroup, below, spread
 from verdict_cli.plan.node import LLMNode, Node
@@ -52,17 +51,17 @@ class RowSteps:
 
     def begin(self, index: int, upstream: Sequence[Upstream], parents: Sequence[Sequence[int]]) -> None:
         """Compile the steps whose first unit has this place: conditions around an `each` before it, those on it after."""
-        begun = [(step, place, True) for place, step in enumerate(self._expanded.groups) if step.first == index]
-        begun += [(step, place, False) for place, step in enumerate(self._expanded.conditions) if step.first == index]
-        for step, place, is_each in sorted(begun, key=lambda item: (len(item[0].around.groups), item[2])):
+        begun = [(step, number, True) for number, step in enumerate(self._expanded.groups) if step.first == index]
+        begun += [(step, number, False) for number, step in enumerate(self._expanded.conditions) if step.first == index]
+        for step, number, is_each in sorted(begun, key=lambda item: (len(item[0].around.groups), item[2])):
             outside = {parent for unit in step.inside for parent in parents[unit]} - set(step.inside)
             names = self.entries(step.around.groups)
             scope = NodeScope(upstream, tuple(sorted(outside)), self._columns, groups=step.around.groups, entries=names)
             self.scopes.append((step, scope))
             if is_each:
-                self.groups[place] = _compile_each(step, scope)
+                self.groups[number] = _compile_each(step, scope)
             else:
-                self.conditions[place] = _compile_condition(step, scope)
+                self.conditions[number] = _compile_condition(step, scope)
 
     def finish(self, nodes: Sequence[Node]) -> tuple[tuple[Node, ...], tuple[EachGroup, ...], tuple[Condition, ...]]:
         """The nodes with what depends on all of them, the `each` steps and the conditions; all are valid."""
@@ -115,15 +114,10 @@ def _compile_condition(step: RowStep, scope: NodeScope) -> Condition | None:
 
 
 def _expression(step: RowStep, text: str, roots: tuple[str, ...], scope: NodeScope, key: str) -> Expression | None:
-    compiled = compile_expression_at(
-        text,
-        (*roots, *scope.entries),
-        scope.resolve,
-        lambda message, hint: step.names.problem("bad-expression", message, hint, (*step.path, key)),
+    path = (*step.path, key)
+    return scope.expression(
+        text, roots, lambda message, hint: step.names.problem("bad-expression", message, hint, path)
     )
-    if compiled is not None:
-        scope.note_tested(compiled.tested)
-    return compiled
 
 
 def _check_per_call(steps: Sequence[RowStep], groups: Sequence[EachGroup], nodes: Sequence[Node]) -> None:
@@ -154,7 +148,7 @@ def _finish_nodes(nodes: Sequence[Node], groups: Sequence[EachGroup]) -> tuple[t
     total = Counter(node.name for node in nodes)
     finished = []
     for node in nodes:
-        alike = [each for each in nodes if each.name == node.name and each.groups == node.groups]
+        alike = [other for other in nodes if other.name == node.name and other.groups == node.groups]
         numbered = len(node.groups) == 1 and len(alike) == total[node.name]
         parents = [(parent, below(nodes[parent].groups, node.groups)) for parent in node.parents]
         finished.append(

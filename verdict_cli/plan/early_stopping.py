@@ -3,16 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from verdict_cli.errors import Problem
 from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType
 from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
-from verdict_cli.plan.early_layers import Early, Mean, Vote
 from verdict_cli.plan.expand import Stopping
 from verdict_cli.plan.link import outputs
 from verdict_cli.plan.node import LLMNode, Node, PoolNode
+
+
+@dataclass(frozen=True)
+class Vote:
+    """A vote on each of these fields. Beside each: how many values it can have, None where that is not known."""
+
+    fields: tuple[tuple[str, int | None], ...]
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean of one field between two ends, which is decided on one side of `threshold` or to `within` a distance."""
+
+    field: str
+    low: float
+    high: float
+    threshold: float | None
+    within: float | None
+
+
+@dataclass(frozen=True)
+class EarlyStop:
+    """A layer that is called only while its pool is open (`until:`).
+
+    ``items`` are the indices of each item's nodes, ``leaves`` of the node that each gives to the ``pool``; the first
+    ``first`` items are called concurrently, then ``batch`` at a time. ``exchangeable``: all items are copies of one unit
+    on one model, which the rule's promise takes for granted. On ``audit_share`` of the rows, all items are called.
+    """
+
+    items: tuple[tuple[int, ...], ...]
+    leaves: tuple[int, ...]
+    pool: int
+    quorum: int
+    confidence: float
+    first: int
+    batch: int
+    rule: Vote | Mean
+    exchangeable: bool = True
+    audit_share: float = field(default=0.0, repr=False)
+
+    @property
+    def promise(self) -> float:
+        """The probability that the result is that of all units; 0 where nothing is known of it."""
+        return self.confidence if self.exchangeable or self.confidence >= 1 else 0.0
+
 
 _POOLS = "put a ModePoolUnit (a vote) or a MeanPoolUnit behind the layer"
 
@@ -28,7 +72,7 @@ class _CannotStopError(ValueError):
 
 def compile_early_stopping(
     layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]], warn: Callable[[Problem], None]
-) -> Early | None:
+) -> EarlyStop | None:
     """How a layer stops early; None, and reported, where it cannot, or where one of its units is invalid.
 
     ``uses`` are the places of the units that each node names. A layer of different models or units is called in turns,
@@ -47,7 +91,7 @@ def compile_early_stopping(
         return None
 
 
-def _stops(layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]) -> Early | None:
+def _stops(layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]) -> EarlyStop | None:
     leaves: list[int] = []
     for item in layer.linked_items:
         given = outputs(item)
@@ -84,7 +128,7 @@ def _stops(layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozens
     rule = _rule(layer, pool, [_node(nodes, leaf) for leaf in leaves])
     until = layer.until
     kinds = {_kind(item, nodes) for item in layer.items}
-    return Early(
+    return EarlyStop(
         layer.items,
         tuple(leaves),
         pool.index,
@@ -100,21 +144,22 @@ def _stops(layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozens
 
 def _kind(item: Sequence[int], nodes: Sequence[Node | None]) -> tuple[object, ...]:
     """What an item asks of which models: the same for exchangeable items."""
-    found: list[object] = []
+    asked: list[object] = []
     for index in item:
         node = _node(nodes, index)
         models = tuple(model.name for model in node.work.models) if isinstance(node.work, LLMNode) else ()
-        found.append((node.name, models))
-    return tuple(found)
+        asked.append((node.name, models))
+    return tuple(asked)
 
 
-def _in_turns(early: Early, nodes: Sequence[Node | None]) -> Early:
+def _in_turns(early: EarlyStop, nodes: Sequence[Node | None]) -> EarlyStop:
     """The layer with one item of each kind after the other."""
     kinds: dict[tuple[object, ...], list[int]] = {}
-    for place, item in enumerate(early.items):
-        kinds.setdefault(_kind(item, nodes), []).append(place)
-    order = [place for turn in zip_longest(*kinds.values()) for place in turn if place is not None]
-    return replace(early, items=tuple(early.items[at] for at in order), leaves=tuple(early.leaves[at] for at in order))
+    for number, item in enumerate(early.items):
+        kinds.setdefault(_kind(item, nodes), []).append(number)
+    order = [number for turn in zip_longest(*kinds.values()) for number in turn if number is not None]
+    leaves = tuple(early.leaves[number] for number in order)
+    return replace(early, items=tuple(early.items[number] for number in order), leaves=leaves)
 
 
 def _rule(layer: Stopping, pool: Node, leaves: Sequence[Node]) -> Vote | Mean:

@@ -6,52 +6,34 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
+from verdict_cli.config_model import ConfigModel, Digest, uncounted_fields
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
 from verdict_cli.language.extractors import resolve_extractor
-from verdict_cli.language.fields.field_keys import InputDefault, record
+from verdict_cli.language.fields.field_keys import InputDefault, is_path_key, record
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.prompts.sections import dedented
 from verdict_cli.language.units.base import LLMUnit
-from verdict_cli.model import Model
-from verdict_cli.plan.compile_input import is_path_key
-from verdict_cli.plan.early_layers import Early
+from verdict_cli.plan.early_stopping import EarlyStop
 from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.levels import Condition, EachGroup
 from verdict_cli.plan.node import Escalation, LLMNode, Node
 
-_CONNECTION = {
-    "api_base",
-    "api_key_env",
-    "timeout",
-    "max_wait",
-    "rate_limit",
-    "cost",
-    "cache",
-    "prompt_cache",
-    "base_model",
-    "batch",
-}
-"""How a model is reached, not what it is asked."""
-_COMPARED_BY_MEANING = {
-    "name",
-    "prompt_key",
-    "model",
-    "scale",
-    "extract_key",
-    "input",
-    "response",
-    "output",
-    "pinned",
-    "escalate",
-}
-_COMPARED_BY_MEANING |= {"delimit", "each", "entry_name", "most", "per_call", "condition", "examples"}
-"""Keys whose spelling may differ although they mean the same."""
+_Mode = Literal["json", "python"]
 
 
-_ROWS = ("id", "columns", "schema")
-"""Keys of the dataset that decide what a row's values are; `where` only leaves rows out."""
+def counted_fields(value: ConfigModel, digest: Digest = "run", mode: _Mode = "json") -> dict[str, Any]:
+    """The fields of a part of a file that count in a digest: all but those that their class marks as `Uncounted`, and
+    what was fitted, whose content counts beside the unit."""
+    kind: Any = type(value)
+    marks = {name: mark for name, mark in uncounted_fields(kind).items() if digest in mark.digests}
+    left_out = {name for name in kind.model_fields if isinstance(getattr(value, name), CalibrationFile | Fitted)}
+    for name, mark in marks.items():
+        default = kind.model_fields[name].get_default(call_default_factory=True)
+        if not mark.only_default or getattr(value, name) == default:
+            left_out.add(name)
+    return value.model_dump(mode=mode, by_alias=True, exclude_none=True, exclude=left_out)
 
 
 def fingerprints(
@@ -59,7 +41,7 @@ def fingerprints(
     instances: Sequence[UnitInstance],
     nodes: Sequence[Node],
     outputs: Sequence[int],
-    early: Sequence[Early] = (),
+    early: Sequence[EarlyStop] = (),
     groups: Sequence[EachGroup] = (),
     conditions: Sequence[Condition] = (),
 ) -> tuple[str, tuple[str, ...]]:
@@ -73,10 +55,8 @@ def fingerprints(
     unit_digests: dict[tuple[int, int], str] = {}
     units: list[Any] = []
     node_digests: list[str] = []
-    dataset = names.spec.file.dataset.model_dump(
-        mode="json", by_alias=True, exclude_none=True, exclude={"trace", "span"}
-    )
-    row_digest = digest_json({key: dataset[key] for key in _ROWS if key in dataset}, 16)
+    file = names.spec.file
+    row_digest = digest_json(counted_fields(file.dataset, "calls"), 16)
     for instance, node in zip(instances, nodes, strict=True):
         key = (id(instance.unit), id(instance.names))
         if key not in keys_by_unit:
@@ -87,12 +67,7 @@ def fingerprints(
         units.append([node.id, node.parents, node.pinned, models, keys_by_unit[key], code])
         extra: list[Any] = []
         if node.calibrations:
-            extra.append(
-                [
-                    [at, calibration.model_dump(mode="json", exclude={"held_out"})]
-                    for at, calibration in node.calibrations
-                ]
-            )
+            extra.append([[at, counted_fields(calibration)] for at, calibration in node.calibrations])
         if isinstance(node.work, LLMNode) and node.work.examples is not None:
             extra.append(["examples", node.work.examples.content()])
         if node.escalation is not None:
@@ -106,7 +81,7 @@ def fingerprints(
         node_parts = [node.id, parent_digests, node.pinned, models, unit_digests[key], code, row_digest, *extra]
         node_parts += [_early_key(item) for item in early if item.pool == node.index]
         node_digests.append(digest_json(node_parts, 8))
-    whole = {"name": names.spec.file.name, "dataset": dataset, "units": units, "outputs": outputs}
+    whole = {**counted_fields(file), "dataset": counted_fields(file.dataset), "units": units, "outputs": outputs}
     if early:
         whole["early"] = [_early_key(item) for item in early]
     if groups:
@@ -121,19 +96,16 @@ def digest_json(value: Any, size: int) -> str:
     return hashlib.blake2b(json.dumps(canonical(value), sort_keys=True).encode(), digest_size=size).hexdigest()
 
 
-def unit_keys(instance: UnitInstance) -> dict[str, Any]:
-    """The unit's keys by what they mean; its calibrations count by their content."""
+def unit_keys(instance: UnitInstance, digest: Digest = "run") -> dict[str, Any]:
+    """The unit's keys, those that names or the layout of a prompt could spell otherwise by what they mean."""
     unit, names = instance.unit, instance.names
-    known: dict[str, Any] = unit.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_COMPARED_BY_MEANING)
-    known["unit"] = unit.type_name
+    known = counted_fields(unit, digest) | {"unit": unit.type_name}
     for key in ("response", "output"):
         declared = getattr(unit, key, None)
         if declared:
             known[key] = repr(record(declared, names.scale_named))
     if unit.input:
         known["input"] = _input_keys(unit.input, names)
-    if isinstance(known.get("weights"), dict):
-        del known["weights"]
     if instance.delimited:
         known["delimit"] = True
     return known | (_llm_keys(unit, names, instance.path) if isinstance(unit, LLMUnit) else {})
@@ -161,42 +133,31 @@ def _llm_keys(unit: LLMUnit, names: Namespace, path: tuple[str | int, ...]) -> d
         "scale": repr(scale),
         "prompt": dedented(text or ""),
         "jinja": jinja,
-        "extract": None if unit.extract_key is None else extractor_keys(unit),
+        "extract": None
+        if unit.extract_key is None
+        else counted_fields(resolve_extractor(unit.extract_key), mode="python"),
     }
-
-
-def extractor_keys(unit: LLMUnit) -> dict[str, Any]:
-    """The extractor's keys, but for its model and for what was fitted."""
-    chosen = resolve_extractor(unit.extract_key)
-    fitted = {
-        key for key in ("calibration", "weights") if isinstance(getattr(chosen, key, None), CalibrationFile | Fitted)
-    }
-    unset = {key for key in ("sequence", "samples", "log") if not getattr(chosen, key, None)}
-    return chosen.model_dump(exclude={"model", *fitted, *unset}, exclude_none=True)
 
 
 def _escalation(instance: UnitInstance, escalation: Escalation) -> list[Any]:
     assert instance.unit.escalate is not None
-    stages = [[model_keys(model) for model in models] for models in escalation.stages]
+    stages = [[counted_fields(model) for model in models] for models in escalation.stages]
     when = instance.unit.escalate.when
     audited = [escalation.audit_share] if escalation.audit_share else []
     return [when if isinstance(when, str) else "", stages, escalation.abstains, *audited]
 
 
-def _early_key(early: Early) -> str:
-    return f"{early!r} audited {early.audit_share!r}" if early.audit_share else repr(early)
+def _early_key(early: EarlyStop) -> str:
+    # The record's text with the name that it had when the first runs were made, so that they resume.
+    key = repr(early).replace("EarlyStop", "Early", 1)
+    return f"{key} audited {early.audit_share!r}" if early.audit_share else key
 
 
 def _models(node: Node) -> list[Any]:
     work = node.work
     if not isinstance(work, LLMNode):
         return []
-    return [[model_keys(model) for model in models] for models in (work.models, work.follow_up)]
-
-
-def model_keys(model: Model) -> dict[str, Any]:
-    default = {"structured"} if model.structured == "auto" else set()
-    return model.model_dump(mode="json", exclude_none=True, exclude=_CONNECTION | default)
+    return [[counted_fields(model) for model in models] for models in (work.models, work.follow_up)]
 
 
 def canonical(value: Any) -> Any:
@@ -206,10 +167,6 @@ def canonical(value: Any) -> Any:
     return [canonical(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-_POST_PROCESSING = ("propagate", "validate")
-"""Keys that change what is passed on, not what is asked or how it is read."""
-_NEUTRAL_KEYS = ("on_failure", "stream")
-"""Keys that change neither."""
 DESCRIPTIONS = {"before": "what precedes it", "output": "what it passes on"}
 """How messages name digests that are not of a key."""
 
@@ -224,20 +181,14 @@ def judge_digest(instances: Sequence[UnitInstance], nodes: Sequence[Node]) -> tu
 
 
 def _digests(instance: UnitInstance, node: Node, upstream: Sequence[Any]) -> dict[str, str]:
-    keys = unit_keys(instance)
-    post_processing = [keys.pop(key, None) for key in _POST_PROCESSING]
-    for key in _NEUTRAL_KEYS:
-        keys.pop(key, None)
-    fitted = [
-        [key, calibration.model_dump(mode="json", exclude={"held_out"})]
-        for key, calibration in node.calibrations
-        if key[0] != "escalate"
-    ]
-    output = [post_processing, fitted, [code.text for code in node.code]]
+    keys = unit_keys(instance, "judge")
+    passed_on = counted_fields(instance.unit)
+    fitted = [[key, counted_fields(calibration)] for key, calibration in node.calibrations if key[0] != "escalate"]
+    output = [[passed_on.get("propagate"), passed_on.get("validate")], fitted, [code.text for code in node.code]]
     if not isinstance(node.work, LLMNode):
         return {"unit": _digest(keys), "before": _digest(upstream), "output": _digest(output)}
     scale, extract = keys.pop("scale", None), keys.pop("extract", None)
-    models = [[model_keys(model) for model in models] for models in (node.work.models, node.work.follow_up)]
+    models = [[counted_fields(model) for model in models] for models in (node.work.models, node.work.follow_up)]
     return {
         "model": _digest(models),
         "prompt": _digest(keys),

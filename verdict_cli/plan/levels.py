@@ -18,7 +18,7 @@ from verdict_cli.language.expressions.turns import Turn
 from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType, list_of
 
 if TYPE_CHECKING:
-    from verdict_cli.plan.early_layers import Early
+    from verdict_cli.plan.early_stopping import EarlyStop
     from verdict_cli.plan.node import Node, Plan
 
 ITEM_COLUMN = "item"
@@ -35,10 +35,10 @@ class Condition:
 
     def __call__(self, values: Mapping[str, Any]) -> bool:
         """Whether it holds. RowError where its value is not a boolean."""
-        found = self.holds(values)
-        if not isinstance(found, bool):
-            raise RowError(f"`when: {self.holds.text}` gives {found!r:.80}, not true or false", hint="compare")
-        return found
+        holds = self.holds(values)
+        if not isinstance(holds, bool):
+            raise RowError(f"`when: {self.holds.text}` gives {holds!r:.80}, not true or false", hint="compare")
+        return holds
 
 
 @dataclass(frozen=True)
@@ -73,18 +73,18 @@ class EachGroup:
 
     def list_of(self, values: Mapping[str, Any]) -> list[Any]:
         """The entries. RowError, with the entry's number, for a list that cannot be run."""
-        found = self.entries({**values, **ENTRY_LISTS})
-        if not isinstance(found, list):
-            raise RowError(f"`each: {self.text}` gives {found!r:.80}, not a list", kind="input")
-        if len(found) > self.most:
+        entries = self.entries({**values, **ENTRY_LISTS})
+        if not isinstance(entries, list):
+            raise RowError(f"`each: {self.text}` gives {entries!r:.80}, not a list", kind="input")
+        if len(entries) > self.most:
             raise RowError(
-                f"`each: {self.text}` gives {len(found):,} entries, more than `max: {self.most}`",
+                f"`each: {self.text}` gives {len(entries):,} entries, more than `max: {self.most}`",
                 hint="raise `max` if so many calls are meant",
                 kind="input",
             )
-        return [self._read(place, entry) for place, entry in enumerate(found)]
+        return [self._read(number, entry) for number, entry in enumerate(entries)]
 
-    def _read(self, place: int, entry: Any) -> Any:
+    def _read(self, number: int, entry: Any) -> Any:
         try:
             if entry is None:
                 raise RowError("it is null")
@@ -94,7 +94,7 @@ class EachGroup:
                 if follow(path, {self.name: entry}) is None:
                     raise RowError(f"{'.'.join(map(str, path))} is null; a prompt needs a value")
         except (RowError, ReplyError) as error:
-            raise RowError(f"`each: {self.text}`, entry {place}: {error.message}", kind="input") from None
+            raise RowError(f"`each: {self.text}`, entry {number}: {error.message}", kind="input") from None
         return entry
 
 
@@ -108,7 +108,7 @@ class Level:
     children: Sequence[Sequence[int]]
     awaited: Sequence[bool]
     groups: Mapping[int, int]
-    early: tuple[Early, ...]
+    early: tuple[EarlyStop, ...]
 
 
 def plan_level(plan: Plan, around: tuple[int, ...], *, pinned: bool) -> Level:
@@ -148,7 +148,7 @@ def plan_level(plan: Plan, around: tuple[int, ...], *, pinned: bool) -> Level:
     return Level(
         waiting,
         tuple(index for index, count in waiting.items() if not count),
-        tuple(tuple(of) for of in children),
+        tuple(tuple(waiting_units) for waiting_units in children),
         tuple(node.index in groups or bool(node.stages) for node in plan.nodes),
         groups,
         tuple(early for early in plan.early if plan.nodes[early.pool].groups == around and not pinned),
@@ -196,22 +196,24 @@ class Given(NamedTuple):
 
 def spread_outputs(parts: Spread, outputs: Callable[[int], Any], place: tuple[int, ...] = ()) -> list[Given]:
     """The outputs in order."""
-    found: list[Given] = []
+    given: list[Given] = []
     for part in parts:
         if isinstance(part, int):
-            found.append(Given(part, place, outputs(part)))
+            given.append(Given(part, place, outputs(part)))
             continue
         units, inside = part
         lists = {unit: outputs(unit) for unit in units}
         if inside == units:  # nothing deeper, as nearly always
-            at_all = [(unit, each) for unit, each in lists.items() if each is not None]
-            count = max((len(each) for _, each in at_all), default=0)
-            found += [Given(unit, (*place, entry), each[entry]) for entry in range(count) for unit, each in at_all]
+            at_all = [(unit, entries) for unit, entries in lists.items() if entries is not None]
+            count = max((len(entries) for _, entries in at_all), default=0)
+            given += [
+                Given(unit, (*place, entry), entries[entry]) for entry in range(count) for unit, entries in at_all
+            ]
             continue
-        for entry in range(max((len(each) for each in lists.values() if each is not None), default=0)):
-            at = {unit: None if each is None else each[entry] for unit, each in lists.items()}
-            found += spread_outputs(inside, at.__getitem__, (*place, entry))
-    return found
+        for entry in range(max((len(entries) for entries in lists.values() if entries is not None), default=0)):
+            at = {unit: None if entries is None else entries[entry] for unit, entries in lists.items()}
+            given += spread_outputs(inside, at.__getitem__, (*place, entry))
+    return given
 
 
 def listed(output: RecordType, depth: int) -> RecordType:
@@ -249,13 +251,13 @@ def from_lists(columns: Mapping[str, Any], depth: int) -> Any:
         return columns
     count = max(len(values) for values in columns.values() if values is not None)
     return [
-        from_lists({name: None if values is None else values[place] for name, values in columns.items()}, depth - 1)
-        for place in range(count)
+        from_lists({name: None if values is None else values[number] for name, values in columns.items()}, depth - 1)
+        for number in range(count)
     ]
 
 
 def when_text(plan: Plan, node: Node) -> str | None:
     """The conditions under which a unit runs, joined; None where it always does."""
-    places = [*node.checked, *(place for group in node.groups for place in plan.groups[group].checked)]
-    texts = [plan.conditions[place].holds.text for place in sorted(set(places))]
+    numbers = [*node.checked, *(number for group in node.groups for number in plan.groups[group].checked)]
+    texts = [plan.conditions[number].holds.text for number in sorted(set(numbers))]
     return " and ".join(f"({text})" for text in texts) if len(texts) > 1 else texts[0] if texts else None

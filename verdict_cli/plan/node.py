@@ -23,14 +23,13 @@ from verdict_cli.language.units.base import LLMUnit, UnitBase
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
 from verdict_cli.model import Model
-from verdict_cli.plan.data_columns import Brace, Used
-from verdict_cli.plan.early_layers import Early
 from verdict_cli.plan.levels import Condition, EachGroup, Level, Spread, listed, plan_level
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 
 if TYPE_CHECKING:
     from verdict_cli.language.authoring.functions import Function
-    from verdict_cli.plan.compile_rubric_pool import RubricPooling
+    from verdict_cli.plan.compile_pool import RubricPooling
+    from verdict_cli.plan.early_stopping import EarlyStop
 
 
 @dataclass(frozen=True)
@@ -152,36 +151,79 @@ class Escalation:
 
 
 @dataclass(frozen=True)
+class UsedColumn:
+    """A dataset column that something names."""
+
+    column: str
+    location: str
+    """Where it is named first: ``file:line:column``, path."""
+    asked: bool = True
+    """Whether a unit needs it; otherwise only metrics, gates or `where` do, and a row can be judged without it."""
+    is_needed: bool = True
+    """Whether no run is possible without it; metrics are merely not split by a column that is missing."""
+    hint: str = ""
+    """What else could be done where the column is missing."""
+
+
+@dataclass(frozen=True)
+class LiteralBrace:
+    """A literal brace in a prompt that holds a name alone."""
+
+    column: str
+    problem: Problem
+    """What it is where the data has that column."""
+
+
+@dataclass(frozen=True)
 class Node:
-    """A unit in a plan. ``parents`` and ``children`` are indices into ``Plan.nodes``; ``code`` are the Python
-    functions in it, ``fingerprint`` 16 hex digits over everything that affects its calls: the unit and all upstream.
-    ``calibrations`` is what was fitted to it, by key; ``marks`` are digests of the judge's parts, by which a calibration recognises it.
-    ``groups`` are the `each` steps around it, ``checked`` the conditions inside the innermost; without the units ``needs`` it is
-    skipped. ``spread``: a parent is inside `each`. ``copies``: its place among the units of its name in an entry, and their number."""
+    """A unit in a plan."""
 
     id: str
+    """Its name in result columns: `judge[1]`."""
     name: str
+    """The name that several units may share: `judge`."""
     index: int
+    """Where it is in `Plan.nodes`."""
     unit: UnitBase
+    """Its keys in the file."""
     parents: tuple[int, ...]
+    """The indices of the units that it depends on."""
     children: tuple[int, ...]
+    """The indices of the units that depend on it."""
     work: LLMNode | MapNode | PoolNode
+    """What it does at a row."""
     casts: tuple[Cast, ...]
+    """Where its input fields come from."""
     settings: Mapping[str, Any]
+    """What prompts and expressions see as `unit`."""
     rules: tuple[CompiledRule, ...]
+    """What must be true of a response (`validate`)."""
     propagate: OutputFunction | None
+    """What replaces the output, None where nothing does."""
     output: RecordType
+    """The fields that it passes on."""
     pinned: bool
+    """Whether it runs once for all rows."""
     code: tuple[Function, ...] = ()
+    """The Python functions in it."""
     fingerprint: str = ""
+    """16 hex digits over everything that affects its calls: the unit and all upstream."""
     escalation: Escalation | None = None
+    """Which models are called while the answer is not certain."""
     calibrations: tuple[tuple[ExpressionPath, Fitted], ...] = ()
+    """What was fitted to it, each with its key."""
     marks: Mapping[str, str] = field(default_factory=dict)
+    """Digests of the judge's parts, by which a calibration recognises it."""
     groups: tuple[int, ...] = ()
+    """The `each` steps around it, outermost first, as indices into `Plan.groups`."""
     checked: tuple[int, ...] = ()
+    """The conditions inside the innermost of them, as indices into `Plan.conditions`."""
     needs: frozenset[int] = frozenset()
+    """The units without whose output it is skipped."""
     spread: Spread | None = None
+    """How the outputs of parents inside an `each` are laid out in one list; None where no parent is inside one."""
     copies: tuple[int, int] | None = None
+    """Its number among the units of its name in an entry, and how many there are."""
 
     @cached_property
     def result(self) -> RecordType:
@@ -203,36 +245,56 @@ class Node:
 
 @dataclass(frozen=True)
 class Plan:
-    """A pipeline ready to run. ``places`` says where each evaluation is in the file: a problem without a message."""
+    """A pipeline ready to run."""
 
     name: str
+    """The pipeline's name."""
     nodes: tuple[Node, ...]
+    """The units, every parent before its children."""
     outputs: tuple[int, ...]
-    columns: tuple[Used, ...]
+    """The indices of the units that the last step passes on."""
+    columns: tuple[UsedColumn, ...]
+    """The columns of the data that something names."""
     row_types: RecordType | None
+    """The declared types of columns; None where none are declared."""
     where: Expression | None
+    """Which rows are read."""
     evaluations: Mapping[str, Evaluation]
+    """The evaluations but for those in `arenas`."""
     gates: tuple[Gate, ...]
+    """The limits that a run must keep."""
     published: Mapping[str, Published]
+    """The published table of each evaluation that names one."""
     resolved: Mapping[str, Any]
+    """The document as it is run: files inlined, overrides applied."""
     fingerprint: str
-    early: tuple[Early, ...] = ()
+    """32 hex digits over everything that affects results."""
+    early: tuple[EarlyStop, ...] = ()
+    """The layers that stop early."""
     fence: PathPolicy = ANYWHERE
-    braces: tuple[Brace, ...] = ()
-    places: Mapping[str, Problem] = field(default_factory=dict)
+    """Which files the pipeline may read."""
+    braces: tuple[LiteralBrace, ...] = ()
+    """The braces in prompts that are an error where the data has a column of that name."""
+    evaluation_locations: Mapping[str, Problem] = field(default_factory=dict)
+    """Where each evaluation is in the file: a problem without a message."""
     groups: tuple[EachGroup, ...] = ()
+    """The `each` steps."""
     conditions: tuple[Condition, ...] = ()
+    """The `when` conditions."""
     trace: Expression | None = None
+    """The id of the trace that a row judges."""
     span: Expression | None = None
+    """The id of the span in it."""
     interval_level: float = 0.95
+    """The confidence level of intervals in reports."""
     arenas: Mapping[str, Evaluation] = field(default_factory=dict)
-    """The evaluations that are leaderboards of systems; `evaluations` has the others."""
+    """The evaluations that are leaderboards of systems."""
     is_shipped: bool = False
     """Whether the pipeline comes with verdict, for data of any user: their rows may lack the column of `dataset.id`."""
 
     @cached_property
     def escalating(self) -> tuple[int, ...]:
-        """The places of the units that escalate or abstain."""
+        """The indices of the units that escalate or abstain."""
         return tuple(node.index for node in self.nodes if node.escalation is not None)
 
     @property
@@ -253,7 +315,7 @@ class Plan:
     @cached_property
     def inner_levels(self) -> tuple[Level, ...]:
         """Where every entry of each `each` begins."""
-        return tuple(plan_level(self, (*each.around, index), pinned=False) for index, each in enumerate(self.groups))
+        return tuple(plan_level(self, (*group.around, index), pinned=False) for index, group in enumerate(self.groups))
 
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:

@@ -15,7 +15,7 @@ from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPa
 from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.plan.node import LLMNode, Node
-from verdict_cli.plan.result_scope import EVALUATION_ROOTS, ResultScope
+from verdict_cli.plan.scope import EVALUATION_ROOTS, ResultScope
 
 _MOST = 1_000
 """The most combinations of values for which an expression is evaluated: 10 ms."""

@@ -22,9 +22,9 @@ class StepFlow:
     groups: tuple[int, ...] = ()
     checked: tuple[int, ...] = ()
 
-    def inside(self, place: int, *, is_each: bool) -> StepFlow:
+    def inside(self, number: int, *, is_each: bool) -> StepFlow:
         """The same with one more `each`, or condition, around it."""
-        return StepFlow((*self.groups, place)) if is_each else StepFlow(self.groups, (*self.checked, place))
+        return StepFlow((*self.groups, number)) if is_each else StepFlow(self.groups, (*self.checked, number))
 
 
 EVERY_ROW = StepFlow()
@@ -72,9 +72,9 @@ def _names_entry(unit: RowKeys) -> bool:
 
 def begin_row_steps(unit: RowKeys, names: Namespace, path: InstancePath, around: StepFlow, first: int) -> list[RowStep]:
     """The step's `each` and its `when`, the outer one first: a `when` that names the entry is checked for each one."""
-    each = [RowStep(True, unit, names, path, around, first)] if unit.each is not None else []
+    each_step = [RowStep(True, unit, names, path, around, first)] if unit.each is not None else []
     when = [RowStep(False, unit, names, path, around, first)] if unit.condition is not None else []
-    return [*each, *when] if each and when and _names_entry(unit) else [*when, *each]
+    return [*each_step, *when] if each_step and when and _names_entry(unit) else [*when, *each_step]
 
 
 def check_keys_of_each(unit: RowKeys, names: Namespace, path: InstancePath) -> None:

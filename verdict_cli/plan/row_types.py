@@ -28,7 +28,6 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.language.namespace import Namespace, UnknownNameError
 from verdict_cli.language.scales import named_scales
-from verdict_cli.plan.compile_context import compile_expression_at
 from verdict_cli.plan.row_steps import InstancePath
 from verdict_cli.plan.scope import NodeScope
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPolicy
@@ -137,8 +136,8 @@ def row_expression(
     if text is None:
         return None
     scope = NodeScope((), (), types.fields if types else {})
-    expression = compile_expression_at(
-        text, ("source",), scope.resolve, lambda message, hint: names.problem("bad-expression", message, hint, path)
+    expression = scope.expression(
+        text, ("source",), lambda message, hint: names.problem("bad-expression", message, hint, path)
     )
     for column in sorted(scope.uses.columns):
         use_column(column, names, path)

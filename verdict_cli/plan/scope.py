@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
 
-from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolved, format_expression_path
+from verdict_cli.language.document.error_messages import nearest_spelling
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.expressions.expression import Expression, compile_expression
+from verdict_cli.language.expressions.paths import (
+    ExpressionError,
+    ExpressionPath,
+    Resolve,
+    Resolved,
+    format_expression_path,
+)
 from verdict_cli.language.fields.types import (
     NUMBER,
     DistributionType,
     FieldType,
+    ItemsType,
     ListType,
     PlainType,
     RecordType,
@@ -22,6 +33,7 @@ from verdict_cli.language.fields.types import (
     without_null,
 )
 from verdict_cli.plan.levels import below, listed
+from verdict_cli.plan.node import Node
 
 
 def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[ExpressionPath, FieldType]:
@@ -53,6 +65,17 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
 
 SAY_FIELDS = "say which fields it gives: `fields=['score']`"
 """What to do about a Python function that raises on made-up values."""
+
+
+def compile_expression_at(
+    text: str, roots: Sequence[str], resolve: Resolve, tell: Callable[[str, str], None]
+) -> Expression | None:
+    """The expression; None, and `tell(message, hint)` called, when it can never be evaluated."""
+    try:
+        return compile_expression(text, roots, resolve)
+    except ExpressionError as error:
+        tell(error.message, error.hint)
+        return None
 
 
 @dataclass(frozen=True)
@@ -150,7 +173,7 @@ class NodeScope:
     def behind(self) -> NodeScope:
         """The same scope as an expression for each of the entries before this node sees it: with their names."""
         names = [self.entries_of(unit.groups) for unit in self.parent_units() if self.depth(unit)]
-        return replace(self, entries={name: kind for each in reversed(names) for name, kind in each.items()})
+        return replace(self, entries={name: kind for entries in reversed(names) for name, kind in entries.items()})
 
     def note_tested(self, paths: Iterable[ExpressionPath]) -> None:
         """Note the units of which an expression tests whether they have an output."""
@@ -158,6 +181,13 @@ class NodeScope:
             if path[0] == "previous" and len(path) > 1:
                 ids = {target[1] for target in self.resolve(path).paths}
                 self.uses.tested.update(unit.index for unit in self.upstream if unit.id in ids)
+
+    def expression(self, text: str, roots: Sequence[str], tell: Callable[[str, str], None]) -> Expression | None:
+        """The compiled expression; None, and `tell(message, hint)` called, when it can never be evaluated."""
+        compiled = compile_expression_at(text, (*roots, *self.entries), self.resolve, tell)
+        if compiled is not None:
+            self.note_tested(compiled.tested)
+        return compiled
 
     def with_fields(self, **fixed: RecordType) -> NodeScope:
         """The same scope in which these roots are known too. What they use is remembered here as well."""
@@ -184,6 +214,7 @@ class NodeScope:
             return self.at(direct[0], ())
         word, rest = path[1], path[2:]
         named = [unit for unit in direct if unit.name == word]
+        # A field comes before a unit of its name, but for a path that goes on below a direct dependency of that name.
         if not named or not rest:
             self._check_certain(str(word), direct)
             fielded = [unit for unit in direct if unit.output.kind_of(word) is not None]
@@ -243,7 +274,8 @@ class NodeScope:
             )
         self.uses.units.update(unit.index for unit in units)
         self.uses.needs.update(unit.index for unit in units)
-        return Resolved(tuple(("previous", unit.id) for unit in units), UnknownType(), many=True)
+        kind = ItemsType(tuple(self._whole(unit) for unit in units))
+        return Resolved(tuple(("previous", unit.id) for unit in units), kind, many=True)
 
     def _nearest(self, name: str) -> list[Upstream]:
         """The ancestors of that name that are fewest links away, in order of definition."""
@@ -269,14 +301,19 @@ class NodeScope:
             message = f"{unit.id} is inside `each`, and its fields are not known: {unit.output.unknown}"
             raise ExpressionError(message, SAY_FIELDS)
         if not rest or rest[0] not in unit.output.fields:
-            whole: FieldType = unit.output
-            for _ in range(depth):
-                whole = list_of(whole)
-            rest, kind = type_at_path(unit.output if rest and not isinstance(rest[0], int) else whole, rest, unit.id)
+            whole = unit.output if rest and not isinstance(rest[0], int) else self._whole(unit)
+            rest, kind = type_at_path(whole, rest, unit.id)
             return Resolved((("previous", unit.id, *rest),), kind)
         field_name = str(rest[0])
         rest, kind = type_at_path(self.seen(unit).fields[field_name], rest[1:], f"{unit.id}.{field_name}")
         return Resolved((("previous", f"{unit.id}.{field_name}", *rest),), kind)
+
+    def _whole(self, unit: Upstream) -> FieldType:
+        """The type of a unit's whole output; of a unit inside an `each`, of the list of its outputs."""
+        whole: FieldType = unit.output
+        for _ in range(self.depth(unit)):
+            whole = list_of(whole)
+        return whole
 
     def _input(self, path: ExpressionPath) -> Resolved:
         declared = self.input or {}
@@ -297,7 +334,7 @@ class NodeScope:
     def _outputs(self, path: ExpressionPath) -> Resolved:
         self.uses.units.update(self.parents)
         if len(path) == 1:
-            return Resolved((path,))
+            return Resolved((path,), ItemsType(tuple(unit.output for unit in self.parent_units())))
         index = path[1]
         if isinstance(index, int) and any(self.depth(self.upstream[parent]) for parent in self.parents):
             return Resolved((path,))  # how many outputs there are depends on the row
@@ -326,3 +363,97 @@ def _nearest_spelling(word: str, direct: Sequence[Upstream], upstream: Sequence[
     known = {name for unit in direct for name in unit.output.fields} | {unit.name for unit in upstream}
     close = get_close_matches(word, sorted(known), n=1)
     return f"did you mean {close[0]!r}?" if close else ""
+
+
+RESULT_ROOTS = ("source", "output", "nodes")
+EVALUATION_ROOTS = (*RESULT_ROOTS, "human")
+"""Evaluations also see the human labels of a row, in `labels.jsonl` in the run's directory."""
+HUMAN_FIELDS = ("label", "note", "inclusion")
+
+
+@dataclass
+class ResultScope:
+    """Resolves paths into a pipeline's outputs; ``used`` are the places of the units that they name.
+
+    For metrics of entries, ``item`` is the unit whose outputs they are of, and ``entries`` has the types of the entries'
+    names.
+    """
+
+    nodes: tuple[Node, ...]
+    outputs: tuple[int, ...]
+    used: set[int] = field(default_factory=set)
+    item: Node | None = None
+    entries: Mapping[str, FieldType] = field(default_factory=dict)
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The names that expressions can use."""
+        return (*EVALUATION_ROOTS, *self.entries)
+
+    def of_items(self, unit: str, entries: Callable[[Sequence[int]], Mapping[str, FieldType]]) -> ResultScope:
+        """The scope of the entries of a unit inside `each`. ExpressionError where there is no such unit."""
+        node = next((node for node in self.nodes if node.id == unit), None)
+        if node is None:
+            copies = [node.id for node in self.nodes if node.name == unit]
+            known = [node.id for node in self.nodes if node.groups]
+            hint = f"say which: {', '.join(copies)}" if copies else nearest_spelling(unit, known)
+            raise ExpressionError(f"there is no unit {unit!r}", hint)
+        if not node.groups:
+            hint = "metrics of rows need no `items`; `each` makes a unit run for every entry of a list"
+            raise ExpressionError(f"{unit!r} is not inside an `each`, so it has no entries", hint)
+        self.used.add(node.index)
+        return replace(self, item=node, entries=entries(node.groups))
+
+    def resolve(self, path: ExpressionPath) -> Resolved:
+        """What the path means. ExpressionError when it cannot be resolved."""
+        root, rest = path[0], path[1:]
+        if root in self.entries:
+            followed, kind = type_at_path(self.entries[str(root)], rest, str(root))
+            return Resolved(((root, *followed),), kind)
+        if root == "output" and self.item is not None:
+            followed, kind = type_at_path(self.item.output, rest, "output")
+            return Resolved(((root, *followed),), kind)
+        if root == "output":
+            if len(self.outputs) != 1:
+                ids = ", ".join(self.nodes[index].id for index in self.outputs)
+                raise ExpressionError(
+                    f"the pipeline gives on {len(self.outputs)} units: {ids}",
+                    f"write `nodes['{self.nodes[self.outputs[0]].id}']`, or pool them",
+                )
+            followed, kind = type_at_path(self.nodes[self.outputs[0]].result, rest, "output")
+            return Resolved(((root, *followed),), kind)
+        if root == "nodes" and rest:
+            node = next((node for node in self.nodes if node.id == rest[0]), None)
+            if node is None:
+                raise ExpressionError(
+                    f"there is no unit {rest[0]!r}", nearest_spelling(str(rest[0]), [node.id for node in self.nodes])
+                )
+            self.used.add(node.index)
+            followed, kind = type_at_path(node.result, rest[1:], node.id)
+            return Resolved(((root, node.id, *followed),), kind)
+        if root == "human" and not (
+            rest[:1] == ("labels",) if len(rest) == 2 else len(rest) == 1 and rest[0] in HUMAN_FIELDS
+        ):
+            fields = "`human.label`, `human.note`, `human.inclusion`, or one person's label: `human.labels['NAME']`"
+            raise ExpressionError("`human` has no such field", f"write {fields}")
+        return Resolved((path,))
+
+
+_NAMED = re.compile(r"([A-Za-z_][\w-]*)\.([A-Za-z_]\w*)")
+
+
+def expand_panel(evaluation: Evaluation, nodes: Sequence[Node]) -> Evaluation:
+    """The evaluation with an expression for each judge of its panel; `nodes` are all of the plan, in order."""
+    if not isinstance(evaluation.panel, str):
+        return evaluation
+    return evaluation.model_copy(update={"panel": panel_expressions(evaluation.panel, [node.id for node in nodes])})
+
+
+def panel_expressions(panel: str, ids: Sequence[str]) -> tuple[str, ...]:
+    """The expressions that `judge.score` abbreviates; empty where fewer than two units have the name."""
+    named = _NAMED.fullmatch(panel)
+    if named is None:
+        return ()
+    name, field = named.groups()
+    matching = [node for node in ids if node == name or re.fullmatch(re.escape(name) + r"\[\d+\]", node)]
+    return tuple(f"nodes[{node!r}].{field}" for node in matching) if len(matching) > 1 else ()

@@ -17,7 +17,7 @@ from verdict_cli.language.prompts.placeholders import Slot
 from verdict_cli.language.prompts.prompt import END, Cut, PlaceholderPrompt
 from verdict_cli.llm.model_families import family
 from verdict_cli.model import Model
-from verdict_cli.plan.early_layers import Early
+from verdict_cli.plan.early_stopping import EarlyStop
 from verdict_cli.plan.node import LLMNode, Node
 
 MOST_MARKS = 4
@@ -41,7 +41,7 @@ def takes_marks(model: Model) -> bool:
     return of is not None and of.protocol == "anthropic" and model.prompt_cache == "auto"
 
 
-def with_marks(nodes: Sequence[Node], early: Sequence[Early]) -> tuple[Node, ...]:
+def with_marks(nodes: Sequence[Node], early: Sequence[EarlyStop]) -> tuple[Node, ...]:
     """The nodes, where a model needs marks with the ends of what their prompts share."""
     marked = [node for node in nodes if isinstance(node.work, LLMNode) and _is_marked(node)]
     if not marked:

@@ -231,10 +231,12 @@ def _with_every_call(plan: Plan) -> Plan:
     nodes = []
     for node in plan.nodes:
         known = node.escalation
-        made = None if known is None else replace(known, when=_always, abstains=False)
-        nodes.append(replace(node, escalation=made if node.stages else None))
+        escalation = None if known is None else replace(known, when=_always, abstains=False)
+        nodes.append(replace(node, escalation=escalation if node.stages else None))
     true = compile_expression("true")
-    conditions = tuple(replace(each, holds=true) if each.waits else each for each in plan.conditions)
+    conditions = tuple(
+        replace(condition, holds=true) if condition.waits else condition for condition in plan.conditions
+    )
     return replace(plan, nodes=tuple(nodes), early=(), conditions=conditions)
 
 
@@ -244,7 +246,7 @@ def _always(_: Mapping[str, Any]) -> bool:
 
 def optional_nodes(plan: Plan) -> frozenset[int]:
     """The indices of the units that a layer may skip by stopping early, or that follow what other units say."""
-    stopped = {place for early in plan.early for item in early.items[first_batch(early) :] for place in item}
+    stopped = {index for early in plan.early for item in early.items[first_batch(early) :] for index in item}
     return frozenset(stopped | {node.index for node in plan.nodes if follows_units(plan, node)})
 
 
@@ -269,8 +271,8 @@ def _line(unit: str, model: str, calls: int, rendered: _Rendered) -> Line:
     )
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second
 
 
 def _length(model: Model, reply: Reply) -> int:

@@ -40,7 +40,7 @@ class RowInputs:
         for used in self._plan.columns:
             if used.asked and used.column not in source:
                 known = ", ".join(map(repr, source)) or "none"
-                message = f"the row has no column {used.column!r}, which {used.place} uses"
+                message = f"the row has no column {used.column!r}, which {used.location} uses"
                 raise DataError(
                     Problem("missing-column", message, f"{used.hint and used.hint + '; '}its columns are {known}")
                 )

@@ -13,7 +13,7 @@ from verdict_cli.language.fields.types import DistributionType, FieldType, Scale
 from verdict_cli.messages import Call, Failure, Output, Result, cost_of
 from verdict_cli.plan.levels import in_lists
 from verdict_cli.plan.node import LLMNode, Plan
-from verdict_cli.plan.result_scope import RESULT_ROOTS, ResultScope
+from verdict_cli.plan.scope import RESULT_ROOTS, ResultScope
 
 
 def outcome(plan: Plan, result: Result) -> dict[str, Any]:

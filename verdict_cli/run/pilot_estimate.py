@@ -52,7 +52,7 @@ def run_pilot(session: JudgeSession, dry: DryRun, count: int, *, level: float = 
     it paid for no row.
     """
     results, error = asyncio.run(_judge_rows(session, [kept.row for kept in dry.kept]))
-    judged = [(place, result) for place, result in enumerate(results) if result is not None]
+    judged = [(number, result) for number, result in enumerate(results) if result is not None]
     if error is not None and not (isinstance(error, BudgetError) and judged):
         raise error
     return _estimate(session, dry, judged, count, level, "" if error is None else error.message)
@@ -65,11 +65,11 @@ async def _judge_rows(session: JudgeSession, rows: Sequence[Row]) -> tuple[list[
     remaining = iter(enumerate(rows))
 
     async def work() -> None:
-        for place, row in remaining:
+        for number, row in remaining:
             if errors:
                 return
             try:
-                results[place] = await session.judge(row)
+                results[number] = await session.judge(row)
             except VerdictError as error:
                 errors.append(error)
 
@@ -115,7 +115,7 @@ def _estimate(
     session: JudgeSession, dry: DryRun, judged: Sequence[tuple[int, Result]], count: int, level: float, stopped: str
 ) -> PilotEstimate:
     models = {model.name: model for model in models_of(dry.plan)}
-    places = [place for place, _ in judged]
+    numbers = [number for number, _ in judged]
     sums = [_by_key(result.calls) for _, result in judged]
     pinned = _by_key(session.pinned)
     shared = {node.id for node in dry.plan.nodes if node.pinned}
@@ -127,12 +127,12 @@ def _estimate(
             known = pinned.get(key, _Sums())
             lines.append(Line(*key, known.calls, known.prompt, known.completion, known.cost, known.calls))
             continue
-        rendered = [dry.kept[place].prompt_tokens.get(key, 0) for place in places]
-        found = [row.get(key, _Sums()) for row in sums]
-        line, slope = _carried_over(key, dry.prompt_tokens(key), rendered, found, models[key[1]], count)
+        rendered = [dry.kept[number].prompt_tokens.get(key, 0) for number in numbers]
+        used = [row.get(key, _Sums()) for row in sums]
+        line, slope = _carried_over(key, dry.prompt_tokens(key), rendered, used, models[key[1]], count)
         lines.append(replace(line, least=min(line.calls, least.get(key, 0))))
-        for place, one in enumerate(found):
-            residuals[place] += math.nan if one.cost is None else one.cost - slope * rendered[place]
+        for number, row_sums in enumerate(used):
+            residuals[number] += math.nan if row_sums.cost is None else row_sums.cost - slope * rendered[number]
     cost = total(lines, "", "").cost_usd
     margin = None if cost is None else margins(residuals, count, level)
     calls = [*session.pinned, *(call for _, result in judged for call in result.calls)]
@@ -159,7 +159,7 @@ def _by_key(calls: Sequence[Call]) -> dict[UnitModel, _Sums]:
 
 
 def _carried_over(
-    key: UnitModel, all_rendered: int, rendered: Sequence[int], found: Sequence[_Sums], model: Model, count: int
+    key: UnitModel, all_rendered: int, rendered: Sequence[int], used: Sequence[_Sums], model: Model, count: int
 ) -> tuple[Line, float]:
     """The line of all rows, and the dollars that a token of a rendered prompt costs. ``rendered`` are the tokens of the
     judged rows' prompts as the dry run counts them, ``all_rendered`` those of all rows.
@@ -167,18 +167,18 @@ def _carried_over(
     Prompts are estimated by the ratio of charged to rendered tokens, which is known for every row; replies by their mean.
     The cost is a difference estimate: the mean of the judged rows, plus what the other rows' prompts differ from theirs.
     """
-    share = count / len(found)
-    prompt, completion = sum(one.prompt for one in found), sum(one.completion for one in found)
+    share = count / len(used)
+    prompt, completion = sum(row_sums.prompt for row_sums in used), sum(row_sums.completion for row_sums in used)
     ratio = prompt / sum(rendered) if sum(rendered) else 0.0
     slope = ratio * _read_price(model)
-    costs = [one.cost for one in found if one.cost is not None]
+    costs = [row_sums.cost for row_sums in used if row_sums.cost is not None]
     cost = share * sum(costs) + slope * (all_rendered - share * sum(rendered))
     line = Line(
         *key,
-        round(share * sum(one.calls for one in found)),
+        round(share * sum(row_sums.calls for row_sums in used)),
         round(ratio * all_rendered if ratio else share * prompt),
         round(share * completion),
-        max(0.0, cost) if len(costs) == len(found) else None,
+        max(0.0, cost) if len(costs) == len(used) else None,
     )
     return line, slope
 

@@ -15,8 +15,7 @@ from verdict_cli.llm.providers.model_checks import check_model, sees_images
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model
-from verdict_cli.plan.data_columns import Brace
-from verdict_cli.plan.node import LLMNode, Node, Plan
+from verdict_cli.plan.node import LiteralBrace, LLMNode, Node, Plan
 from verdict_cli.plan.possible_predictions import PossibleValues, possible_values
 from verdict_cli.plan.row_types import row_converter
 from verdict_cli.run.label_checks import check_label_values
@@ -227,7 +226,7 @@ class _Checks:
         self.repeated: Counter[str | int] = Counter()
         """The ids that were seen more than once, and how often again: the first `_MOST_REPEATED` of them."""
         self._braces = plan.braces
-        self._named: dict[Brace, None] = {}
+        self._named: dict[LiteralBrace, None] = {}
         self._labels: list[tuple[LabelCounts, Problem]] = []
         for name, evaluation in plan.evaluations.items():
             if evaluation.items is not None:
@@ -238,7 +237,7 @@ class _Checks:
             )
             counted = count_labels(evaluation, predictions)
             if counted is not None:
-                self._labels.append((counted, plan.places[name]))
+                self._labels.append((counted, plan.evaluation_locations[name]))
 
     @property
     def looks_at_rows(self) -> bool:

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from verdict_cli.plan.early_layers import Early, Mean
+from verdict_cli.plan.early_stopping import EarlyStop, Mean
 from verdict_cli.run.attempts import draw
 
 
-def is_decided(early: Early, values: Sequence[Mapping[str, Any]], left: int) -> bool:
+def is_decided(early: EarlyStop, values: Sequence[Mapping[str, Any]], left: int) -> bool:
     """Whether the result of the pool is the same with ``left`` more values, at the layer's confidence.
 
     ``values`` are those that are pooled, by field, in order of definition. Fewer than the pool's quorum decide nothing.
@@ -36,7 +36,7 @@ def is_decided(early: Early, values: Sequence[Mapping[str, Any]], left: int) -> 
 
 
 @lru_cache(maxsize=1024)
-def first_batch(early: Early) -> int:
+def first_batch(early: EarlyStop) -> int:
     """How many units are called before the first check: no fewer can decide the layer, even if all agree."""
     of = len(early.items)
     rule = early.rule
@@ -112,7 +112,7 @@ def _mean(rule: Mean, values: Sequence[float], left: int, confidence: float) -> 
     return confidence < 1 and float(stdtrit(asked, (1 + confidence) / 2)) * error <= rule.within
 
 
-def is_audited(early: Early, seed: int, row: str | int) -> bool:
+def is_audited(early: EarlyStop, seed: int, row: str | int) -> bool:
     """Whether all units are called at the row with this id, to see what stopping early would have missed."""
     return draw(seed, row, f"audit {early.pool}") < early.audit_share * 2**64
 
@@ -123,7 +123,7 @@ class EarlyStopState:
     At an ``audited`` row it does not stop.
     """
 
-    def __init__(self, early: Early, *, audited: bool = False) -> None:
+    def __init__(self, early: EarlyStop, *, audited: bool = False) -> None:
         self.early = early
         self.audited = audited
         self.started = first_batch(early)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.plan.early_layers import Early, Mean
+from verdict_cli.plan.early_stopping import EarlyStop, Mean
 from verdict_cli.plan.node import Node, Plan, PoolNode
 from verdict_cli.run.compute import pooled_values
 from verdict_cli.run.stopping_rule import first_batch, is_audited, is_decided
@@ -53,7 +53,7 @@ def _clusters(plan: Plan, results: Path) -> Ints | None:
     return np.unique(texts, return_inverse=True)[1].astype(np.int64)
 
 
-def _kept(plan: Plan, early: Early, pool: Node, results: Path, seed: int) -> list[bool | None]:
+def _kept(plan: Plan, early: EarlyStop, pool: Node, results: Path, seed: int) -> list[bool | None]:
     """Whether each row's early result is the full one; None for rows that were not audited, or failed."""
     assert isinstance(pool.work, PoolNode)
     fields = [name for name, _ in pool.work.fields]
@@ -77,7 +77,7 @@ def _kept(plan: Plan, early: Early, pool: Node, results: Path, seed: int) -> lis
     return kept
 
 
-def _same_result(early: Early, pool: Node, outputs: Sequence[dict[str, Any] | None]) -> bool | None:
+def _same_result(early: EarlyStop, pool: Node, outputs: Sequence[dict[str, Any] | None]) -> bool | None:
     count = len(early.items)
     started = first_batch(early)
     while started < count:

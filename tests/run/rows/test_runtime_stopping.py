@@ -15,7 +15,7 @@ from scipy.stats import t
 
 from verdict_cli.errors import SpecError
 from verdict_cli.messages import Request, Row
-from verdict_cli.plan.early_layers import Early, Mean, Vote
+from verdict_cli.plan.early_stopping import EarlyStop, Mean, Vote
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.estimate import estimate_run
 from verdict_cli.run.stopping_rule import first_batch, is_decided, vote
@@ -33,9 +33,9 @@ def jury(until: str, repeat: int = 9, more: str = "", pool: str = "ModePoolUnit"
     return JURY % (more, repeat, until, pool)
 
 
-def early(most: int, confidence: float, rule: Vote | Mean, first: int = 1) -> Early:
+def early(most: int, confidence: float, rule: Vote | Mean, first: int = 1) -> EarlyStop:
     leaves = tuple(range(most))
-    return Early(tuple((leaf,) for leaf in leaves), leaves, most, 1, confidence, first, 1, rule)
+    return EarlyStop(tuple((leaf,) for leaf in leaves), leaves, most, 1, confidence, first, 1, rule)
 
 
 def winner(values: list[int]) -> int:

@@ -126,7 +126,7 @@ def _begin(
         raise UsageError(
             f"--unit {unit}: no unit of that name with its prompt in this file", hint=f"units that ask a model: {known}"
         )
-    from verdict_cli.plan.compile_examples import named_columns
+    from verdict_cli.plan.compile_llm_unit import named_columns
 
     folder = out or Path("align") / plan.name
     cluster = cluster or plan.evaluations[evaluation].cluster

@@ -232,7 +232,7 @@ class AlignSearch:
 
     def _valid(self, made: Sequence[PromptCandidate]) -> list[PromptCandidate]:
         """The candidates that can be run and still ask about the same columns; why the others were dropped is noted."""
-        from verdict_cli.plan.compile_examples import named_columns
+        from verdict_cli.plan.compile_llm_unit import named_columns
         from verdict_cli.plan.node import LLMNode
 
         kept = []

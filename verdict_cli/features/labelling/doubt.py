@@ -10,7 +10,7 @@ import numpy as np
 from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.plan.node import LLMNode, Plan
-from verdict_cli.plan.result_scope import panel_expressions
+from verdict_cli.plan.scope import panel_expressions
 from verdict_cli.stats.columns.collect import Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, LabelSet
 from verdict_cli.storage.tables.human_labels import label_key

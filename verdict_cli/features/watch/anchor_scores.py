@@ -13,7 +13,7 @@ from verdict_cli.language.expressions.expression import Expression, compile_expr
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.fields.types import ScaleType, without_null
 from verdict_cli.plan.node import Plan
-from verdict_cli.plan.result_scope import RESULT_ROOTS, ResultScope
+from verdict_cli.plan.scope import RESULT_ROOTS, ResultScope
 from verdict_cli.stats.columns.saved_rows import saved_rows
 
 _FIELDS = ("score", "mean")

@@ -49,7 +49,7 @@ class View(Mapping[str, Any]):
             return self[name]
         except KeyError:
             known = ", ".join(map(str, self)) or "nothing"
-            raise AttributeError(f"there is no {name!r} here, only {known}") from None
+            raise AttributeError(f"there is no {name!r} here, only {known}", name=name, obj=self) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise UsageError(f"{name!r} cannot be set: {type(self).__name__} is immutable", hint="make a new one")

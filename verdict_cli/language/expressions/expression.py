@@ -14,12 +14,11 @@ from jinja2.parser import Parser
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions import resource_limits
 from verdict_cli.language.expressions.ast_check import check_ast, literal_path, rewrite, tested_paths
-from verdict_cli.language.expressions.entry_lists import ENTRY_LIST_TYPES
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolve, unresolved
 from verdict_cli.language.expressions.sandbox import LARGEST_BITS, Sandbox, sandbox_environment
 from verdict_cli.language.expressions.turns import Turns
-from verdict_cli.language.fields.field_keys import fits
-from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, FieldType, PlainType, ScaleType, UnknownType
+from verdict_cli.language.expressions.type_check import check_types, infer_type
+from verdict_cli.language.fields.types import FieldType, ItemsType, UnknownType
 from verdict_cli.language.transcript import NumberedMessages
 
 
@@ -45,62 +44,6 @@ def to_plain(value: Any) -> Any:
     if callable(value):
         raise RowError(f"`{getattr(value, '__name__', value)}` is a method: call it with `()`")
     raise RowError(f"the result is a {type(value).__name__}, which JSON does not have")
-
-
-_FILTERS: dict[str, FieldType] = {
-    **dict.fromkeys(("mean", "median", "variance", "stdev", "float"), NUMBER),
-    **dict.fromkeys(("length", "count", "int", "wordcount"), INTEGER),
-    **dict.fromkeys(("upper", "lower", "trim", "join", "string", "title", "capitalize", "replace", "truncate"), TEXT),
-}
-
-
-def infer_type(node: nodes.Node, type_of: Callable[[ExpressionPath], FieldType]) -> FieldType:
-    """The type of an expression, `Unknown` where it depends on the values. `type_of` returns the type of a path."""
-    path = literal_path(node)
-    if path is not None:
-        return type_of(path)
-    if isinstance(node, nodes.Const):
-        return {bool: TRUTH, int: INTEGER, float: NUMBER, str: TEXT}.get(type(node.value), UnknownType())
-    if isinstance(node, nodes.Compare | nodes.Not | nodes.Test):
-        return TRUTH
-    if isinstance(node, nodes.Concat):
-        return TEXT
-    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name):
-        return ENTRY_LIST_TYPES.get(node.node.name, UnknownType())
-    if isinstance(node, nodes.Filter):
-        return _FILTERS.get(node.name, UnknownType())
-    if isinstance(node, nodes.CondExpr) and node.expr2 is not None:
-        return _either(infer_type(node.expr1, type_of), infer_type(node.expr2, type_of))
-    if isinstance(node, nodes.Neg | nodes.Pos):
-        return _arithmetic([infer_type(node.node, type_of)], always_float=False)
-    if isinstance(node, nodes.BinExpr) and not isinstance(node, nodes.And | nodes.Or):
-        sides = [infer_type(node.left, type_of), infer_type(node.right, type_of)]
-        if isinstance(node, nodes.Pow) and NUMBER not in map(_plain, sides):
-            return UnknownType()
-        return _arithmetic(sides, always_float=isinstance(node, nodes.Div))
-    return UnknownType()
-
-
-def _arithmetic(sides: list[FieldType], *, always_float: bool) -> FieldType:
-    kinds = [_plain(side) for side in sides]
-    if not all(isinstance(kind, PlainType) and kind.numeric() for kind in kinds):
-        return UnknownType()
-    return NUMBER if always_float or NUMBER in kinds else INTEGER
-
-
-def _plain(kind: FieldType) -> FieldType:
-    """The plain type of a scale's values; another type as it is."""
-    return next(
-        (plain for plain in (INTEGER, TRUTH, NUMBER, TEXT) if isinstance(kind, ScaleType) and fits(kind, plain)), kind
-    )
-
-
-def _either(one: FieldType, other: FieldType) -> FieldType:
-    if one == other:
-        return one
-    if {one, other} == {INTEGER, NUMBER}:
-        return NUMBER
-    return UnknownType()
 
 
 FAULTS = (
@@ -168,7 +111,7 @@ def compile_expression(text: str, roots: Collection[str] | None = None, resolve:
             meant = resolve(path)
         except ExpressionError:
             return UnknownType()
-        return UnknownType() if meant.many else meant.type
+        return meant.type
 
     try:
         parser = Parser(sandbox, text, state="variable")
@@ -177,8 +120,11 @@ def compile_expression(text: str, roots: Collection[str] | None = None, resolve:
             raise TemplateSyntaxError("chunk after expression", parser.stream.current.lineno)
         check_ast(parsed, sandbox)
         kind = infer_type(parsed, type_of)
+        wrong_type = _type_error(parsed, type_of)
         tested = tested_paths(parsed)
         meant = rewrite(parsed, resolve, roots, paths, frozenset())
+        if wrong_type is not None:  # later than errors of names, which are more likely its cause
+            raise ExpressionError(f"`{text}`: {wrong_type.message}", wrong_type.hint)
         assert isinstance(meant, nodes.Expr)
         body: list[nodes.Node] = [nodes.Assign(nodes.Name("result", "store"), meant, lineno=1)]
         template = sandbox.from_string(nodes.Template(body, lineno=1))
@@ -190,7 +136,16 @@ def compile_expression(text: str, roots: Collection[str] | None = None, resolve:
         raise
     except (SyntaxError, ValueError) as error:
         raise ExpressionError(f"`{text:.200}` is not an expression: {error}", _syntax_hint(text)) from None
+    kind = UnknownType() if isinstance(kind, ItemsType) else kind
     return Expression(text, tuple(paths), kind, template, literal_path(meant), tested)
+
+
+def _type_error(node: nodes.Node, type_of: Callable[[ExpressionPath], FieldType]) -> ExpressionError | None:
+    try:
+        check_types(node, type_of)
+    except ExpressionError as error:
+        return error
+    return None
 
 
 @cache

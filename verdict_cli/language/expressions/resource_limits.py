@@ -158,7 +158,7 @@ def formatted(template: str, values: Iterable[Any], mark: str) -> None:
 
 def limited_method(text: str, name: str, args: tuple[Any, ...]) -> None:
     """Charge for a string method before it is called."""
-    charge(len(text) + sum(abs(one) for one in args if isinstance(one, int)))
+    charge(len(text) + sum(abs(argument) for argument in args if isinstance(argument, int)))
     if name == "replace" and len(args) > 1:
         _replaced(text, args[0], args[1])
     elif name == "join" and args:
@@ -178,7 +178,7 @@ def bounded(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
         value, more = args[first], (*args[first + 1 :], *keys.values())
         # Each slot of `slice` is a list of its own, and `batch` fills one list.
         size = 40 if name in ("slice", "batch") else 1
-        charge(size * sum(abs(one) for one in more if isinstance(one, int)))
+        charge(size * sum(abs(argument) for argument in more if isinstance(argument, int)))
         if name in _TEXT and not isinstance(value, str):
             value = value_text(value)
         if name == "join":
@@ -191,31 +191,34 @@ def bounded(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
             charge(weight(value) + weight(more) * len(value))
         elif name == "replace" and len(more) > 1:
             args = (*args[: first + 1], *map(value_text, args[first + 1 : first + 3]), *args[first + 3 :])
-            keys = {key: value_text(one) if key in ("old", "new") else one for key, one in keys.items()}
+            keys = {key: value_text(argument) if key in ("old", "new") else argument for key, argument in keys.items()}
             _replaced(str(value), *[*map(value_text, more[:2])])
         elif name == "indent":
             text = str(value)
-            charge((text.count("\n") + 1) * max((_size(one) for one in more), default=4))
+            charge((text.count("\n") + 1) * max((_size(argument) for argument in more), default=4))
         elif name == "format":
             formatted(str(value), more, "%")
             args = (*args[: first + 1], *printed(args[first + 1 :]))
             keys = dict(zip(keys, printed(keys.values()), strict=True))
         elif name in ("xmlattr", "urlencode") and not isinstance(value, str):
             value = (
-                {key: value_text(one) for key, one in value.items()}
+                {key: value_text(argument) for key, argument in value.items()}
                 if isinstance(value, Mapping)
                 else value_text(value)
             )
         elif name == "pprint":
             raise SecurityError("`pprint` writes a value as Python does: use the filter `tojson`")
-        elif name == "sum" and any(isinstance(one, list | tuple | str) for one in more[1:] or keys.values()):
+        elif name == "sum" and any(isinstance(argument, list | tuple | str) for argument in more[1:] or keys.values()):
             raise SecurityError("`sum` adds numbers")
         elif name in _EACH and not isinstance(value, str | Mapping):
             value = counted(value)
         if name in _WHOLE or name in _SLOW:
             charge(weight(value) * (8 if name in _SLOW else 1))
         if name == "wordwrap":
-            charge((len(str(value)) + 1) * max((len(one) for one in more if isinstance(one, str)), default=1))
+            charge(
+                (len(str(value)) + 1)
+                * max((len(argument) for argument in more if isinstance(argument, str)), default=1)
+            )
         result = own(*args[:first], value, *args[first + 1 :], **keys)
         if isinstance(result, str):
             charge(len(result))

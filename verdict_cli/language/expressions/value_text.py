@@ -109,18 +109,18 @@ def _refuse_null(value: Any) -> None:
     """RowError that names the place of the first null inside the value."""
     todo: list[tuple[Any, Any]] = [(value, None)]
     while todo:
-        item, place = todo.pop()
+        item, path_to_item = todo.pop()
         if item is None:
             keys = []
-            while place is not None:
-                key, place = place
+            while path_to_item is not None:
+                key, path_to_item = path_to_item
                 keys.append(f"[{key!r}]")
             path = "".join(reversed(keys))
             raise RowError(f"{path:.200} in it is null; a prompt needs a value", kind="missing-value")
         if isinstance(item, Mapping):
-            todo += [(inner, (key, place)) for key, inner in reversed(list(item.items()))]
+            todo += [(inner, (key, path_to_item)) for key, inner in reversed(list(item.items()))]
         elif isinstance(item, list | tuple):
-            todo += [(item[index], (index, place)) for index in range(len(item) - 1, -1, -1)]
+            todo += [(item[index], (index, path_to_item)) for index in range(len(item) - 1, -1, -1)]
 
 
 def _compact_json(value: Any) -> str:

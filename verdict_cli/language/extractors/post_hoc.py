@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from verdict_cli.config_model import python_constructor
+from verdict_cli.config_model import Uncounted, python_constructor
 from verdict_cli.errors import UsageError
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor, FollowUp
 from verdict_cli.language.extractors.structured import StructuredOutputExtractor
@@ -25,7 +25,7 @@ class PostHocExtractor(Extractor):
 
     type: Literal["post_hoc"] = "post_hoc"
     """The type of extractor."""
-    model: ModelKey | None = None
+    model: Annotated[ModelKey | None, Uncounted("the models that are called count")] = None
     """The model that structures the text; by default the unit's own."""
 
     @python_constructor

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import Whole, python_constructor
+from verdict_cli.config_model import LATER, Whole, python_constructor
 from verdict_cli.language.calibrations import MapKey, ProbabilityMap, ScoreWeights, ScoreWeightsKey, apply_map
 from verdict_cli.language.extractors.bound_extractor import (
     EXPLANATION,
@@ -65,9 +65,9 @@ class _TokenExtractor(Extractor):
     """The least probability that the scale's tokens must have together; below it, the reply cannot be read."""
     first_token: bool = False
     """Read the alternatives of the reply's first token, whatever the reply says; `min_mass` still holds. For recordings of judges that were read so."""
-    sequence: bool = False
+    sequence: Annotated[bool, LATER] = False
     """Whether a value may have several tokens: its probability is then the product along them, where all are among the alternatives."""
-    samples: Annotated[int, Field(ge=0, le=1000), Whole] = 0
+    samples: Annotated[int, Field(ge=0, le=1000), Whole, LATER] = 0
     """With `sequence`: how many further replies (at temperature 1) give the probability of the values whose tokens are not all among the alternatives; the output `sampled` says where they did."""
     calibration: MapKey | None = None
     """A map that `verdict calibrate` fitted: the token probabilities are replaced by calibrated ones."""
@@ -201,7 +201,7 @@ class TokenProbabilityExtractor(_TokenExtractor):
 
     type: Literal["token_probability"] = "token_probability"
     """The type of extractor."""
-    log: bool = False
+    log: Annotated[bool, LATER] = False
     """Gives the response's own field instead of `distribution`: the natural logarithm of the probability of the scale's best value, such as that of `true`."""
 
     def validation_error(self, response: RecordType) -> ExtractorIssue | None:

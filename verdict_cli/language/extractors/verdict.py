@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from verdict_cli.config_model import LATER
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors.answer_text import visible
 from verdict_cli.language.extractors.bound_extractor import (
@@ -93,7 +94,7 @@ class VerdictExtractor(Extractor):
 
     type: Literal["verdict"] = "verdict"
     """The type of extractor."""
-    default: Literal["fail", "none"] = "fail"
+    default: Annotated[Literal["fail", "none"], LATER] = "fail"
     """What a unit gets whose last reply states neither verdict nor score: FAIL and 0 with `defaulted: true`, or `none`: the row fails."""
 
     def validation_error(self, response: RecordType) -> ExtractorIssue | None:

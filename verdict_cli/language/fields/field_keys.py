@@ -134,6 +134,14 @@ def is_input_path(key: Any) -> bool:
     return isinstance(key, str) and _INPUT_PATH.match(key) is not None
 
 
+_ENTRY_PATH = re.compile(r"[A-Za-z_]\w*\.")
+
+
+def is_path_key(key: Any) -> bool:
+    """Whether an input field's key is a path, also one into an entry of `each`, rather than the name of a type."""
+    return is_input_path(key) or (isinstance(key, str) and _ENTRY_PATH.match(key) is not None)
+
+
 def field_type(key: Any, scale_named: Callable[[str], Scale]) -> FieldType:
     """The type that a key means. `scale_named` resolves the name of a scale, or raises."""
     if isinstance(key, str):
@@ -177,6 +185,12 @@ def map_parts(kind: FieldType, change: Callable[[FieldType, tuple[str, ...]], Fi
         return change(kind, names)
 
     return mapped(kind, ())
+
+
+def plain_type(kind: FieldType) -> FieldType:
+    """The plain type of a scale's values: int, bool, float or str; another type as it is."""
+    plains = (INTEGER, TRUTH, NUMBER, TEXT)
+    return next((plain for plain in plains if isinstance(kind, ScaleType) and fits(kind, plain)), kind)
 
 
 def fits(given: FieldType, expected: FieldType) -> bool:

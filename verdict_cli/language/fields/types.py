@@ -274,6 +274,13 @@ class UnknownType:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class ItemsType(UnknownType):
+    """A list that exists within expressions alone, such as `outputs`: each item is of one of these types."""
+
+    items: tuple[FieldType, ...]
+
+
 def list_of(item: FieldType) -> FieldType:
     """The type of lists whose entries are of this type."""
     return TextListType() if item == TEXT else ListType(item)

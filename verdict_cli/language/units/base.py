@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import ConfigModel, Seq, Whole
+from verdict_cli.config_model import ConfigModel, Seq, Uncounted, Whole
 from verdict_cli.language.examples import Examples
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, Thoughts
@@ -40,19 +40,28 @@ ENTRY = "item"
 MOST_ENTRIES = 100
 """The most entries of a list by default."""
 
+_AROUND = Uncounted("the compiled `each` and `when` around a unit count")
+_RESOLVED = Uncounted("what it means at the unit counts: its content, without names and inherited settings")
+_BY_ID = Uncounted("the id of the node counts")
+_BY_TYPE = Uncounted("the types that it means count, not their names")
+_PASSED_ON = Uncounted("it changes what is passed on, which a judge's digest counts with its output", ("judge",))
+_NOT_ASKED = Uncounted("it changes neither what is asked nor how the reply is read", ("judge",))
+
 
 class RowKeys(ConfigModel):
     """The keys by which a step follows the row: it runs for every entry of a list, or only where a condition holds."""
 
-    each: Annotated[str, Field(min_length=1)] | None = None
+    each: Annotated[Annotated[str, Field(min_length=1)] | None, _AROUND] = None
     """An expression that gives a list of the row, such as `source.claims`: the step runs once for every entry."""
-    entry_name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = Field(default=None, alias="as")
+    entry_name: Annotated[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None, _AROUND] = Field(
+        default=None, alias="as"
+    )
     """The entry's name in prompts and expressions, `item` by default."""
-    most: Annotated[int, Field(ge=1, le=1_000_000), Whole] | None = Field(default=None, alias="max")
+    most: Annotated[Annotated[int, Field(ge=1, le=1_000_000), Whole] | None, _AROUND] = Field(default=None, alias="max")
     """The most entries of the list, 100 by default; a longer list fails the row before its first call there."""
-    per_call: Annotated[int, Field(ge=2, le=1000), Whole] | None = None
+    per_call: Annotated[Annotated[int, Field(ge=2, le=1000), Whole] | None, _AROUND] = None
     """How many entries one call judges: fewer calls, but less accurate than a call for each entry."""
-    condition: Annotated[str, Field(min_length=1)] | None = Field(default=None, alias="when")
+    condition: Annotated[Annotated[str, Field(min_length=1)] | None, _AROUND] = Field(default=None, alias="when")
     """An expression: where it is false for the row (or the entry), the step is skipped."""
 
 
@@ -61,22 +70,22 @@ class UnitBase(RowKeys):
 
     calls_model: ClassVar[bool] = False
 
-    name: Annotated[str, Field(pattern=UNIT_NAME)] | None = None
+    name: Annotated[Annotated[str, Field(pattern=UNIT_NAME)] | None, _BY_ID] = None
     """The unit's name in result columns and placeholders; its type in snake case by default."""
-    input: InputFields | None = None
+    input: Annotated[InputFields | None, _BY_TYPE] = None
     """Fields that the unit takes from upstream, each with its type, `{type: str, default: ""}` or a path such as
     `source.text`; fields without a match by name are matched by type."""
-    output: FieldTypes | None = None
+    output: Annotated[FieldTypes | None, _BY_TYPE] = None
     """Fields that the unit passes on; those of its response by default."""
-    propagation: Expressions | None = Field(default=None, alias="propagate")
+    propagation: Annotated[Expressions | None, _PASSED_ON] = Field(default=None, alias="propagate")
     """Expressions that replace the output passed on, such as `score: output.score / 5`."""
-    rules: Seq[str] = Field(default=(), alias="validate")
+    rules: Annotated[Seq[str], _PASSED_ON] = Field(default=(), alias="validate")
     """Expressions over `response`, `input` and `source` that must be true, else the unit is called again."""
-    on_failure: Literal["fail", "skip"] = "fail"
+    on_failure: Annotated[Literal["fail", "skip"], _NOT_ASKED] = "fail"
     """What a failure of this unit does: `fail` fails the row, `skip` leaves the unit without an output."""
-    pinned: bool = Field(default=False, alias="pin")
+    pinned: Annotated[bool, _RESOLVED] = Field(default=False, alias="pin")
     """Run once for the whole dataset and share the result."""
-    escalate: Escalate | None = None
+    escalate: Annotated[Escalate | None, _RESOLVED] = None
     """What happens when the answer is not certain enough: another model is called, or the unit abstains."""
 
     @property
@@ -106,29 +115,29 @@ class LLMUnit(UnitBase):
 
     calls_model: ClassVar[bool] = True
 
-    prompt_key: PromptKey | None = Field(default=None, alias="prompt")
+    prompt_key: Annotated[PromptKey | None, _RESOLVED] = Field(default=None, alias="prompt")
     """What the model is asked."""
-    delimit: bool | None = None
+    delimit: Annotated[bool | None, _RESOLVED] = None
     """Whether texts in the prompt that come from rows or models are enclosed in tags that they cannot contain; the
     pipeline's setting by default."""
-    model: ModelKey | None = None
+    model: Annotated[ModelKey | None, _RESOLVED] = None
     """The model; the layer's, the block's or the pipeline's by default."""
-    scale: ScaleKey | None = None
+    scale: Annotated[ScaleKey | None, _RESOLVED] = None
     """The scale that a judge's values are on."""
     scale_instructions: bool = True
     """Whether the scale's own sentence is added to the prompt."""
     explanation: bool = False
     """Asks for a text `explanation` before the judgement."""
-    extract_key: ExtractKey = Field(default="structured", alias="extract")
+    extract_key: Annotated[ExtractKey, _RESOLVED] = Field(default="structured", alias="extract")
     """How the response is read from the reply."""
-    examples: Examples | None = None
+    examples: Annotated[Examples | None, _RESOLVED] = None
     """Labelled rows that the prompt shows before the row to judge."""
     cites: Annotated[str, Field(min_length=1)] | None = None
     """An expression of the conversation whose turns, or of the list of texts whose entries, the explanation cites as `[3]`: a
     number that does not exist makes the reply unreadable, and the output has the numbers as `citations`."""
-    response: FieldTypes | None = None
+    response: Annotated[FieldTypes | None, _BY_TYPE] = None
     """Fields of the response besides the unit's own, which follow them."""
-    streamed: bool = Field(default=False, alias="stream")
+    streamed: Annotated[bool, _NOT_ASKED] = Field(default=False, alias="stream")
     """Whether the reply is streamed."""
 
     raw_thoughts: ClassVar[Thoughts] = "keep"
