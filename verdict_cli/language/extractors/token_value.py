@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from verdict_cli.errors import ReplyError
+from verdict_cli.language.extractors.answer_text import visible
 from verdict_cli.language.extractors.token_support import Support
 from verdict_cli.messages import Alternative
 
@@ -72,7 +73,7 @@ def position_at(positions: Sequence[TokenPosition], text: str, start: int) -> tu
     """
     if len(positions) == 1 and any(spelled(one.token).strip() == text.strip() for one in positions[0]):
         return 0, text[:start], text  # recordings of one token often have its alternatives in another order
-    pieces = [spelled(position[0].token) if position else "" for position in positions]
+    pieces = [visible(spelled(position[0].token)) if position else "" for position in positions]
     # Some servers leave out the white space at the ends of the text, write reasoning before it, or a special token after it.
     while pieces and is_special(pieces[-1]) and not text.rstrip().endswith(pieces[-1].strip()):
         pieces.pop()

@@ -52,7 +52,7 @@ _MARKUP = r"(?:</?[a-z][^<>\n]{0,20}>)?"
 _OUT_OF = r"out[ \t]+of(?:[ \t]+(?:an?|the|possible|maximum|max\.?|total|of|full|perfect|score|top))*"
 _OF = (
     rf"{_OUT_OF}"
-    r"|of(?:[ \t]+(?:the|a[ \t]+possible))?|von|sur|su|de|di|av|af|van|из"
+    r"|of(?:[ \t]+(?:the|a[ \t]+possible))?|over|von|sur|su|de|di|av|af|van|из"
 )
 _DIVIDED = re.compile(
     rf"{_MARKUP}[ \t]*(?:(?:points?|pts?\.?|stars?|marks?)[ \t]*)?,?[ \t]*[(\[]?[ \t]*(?:[/⁄∕÷／][ \t]*|(?:{_OF})[ \t]+){_MARKUP}\Z",
@@ -60,7 +60,7 @@ _DIVIDED = re.compile(
 )
 _RANGE = re.compile(
     rf"(?:[ \t]*\([^()\d\n]{{0,30}}\))?(?:[ \t]*(?:[{_DASHES}~〜～]|\.\.\.?|…)[ \t]+|[{_DASHES}~〜～]|\.\.\.?|…"
-    rf"|[ \t]+(?:to|through|thru|until|bis|à|or|and)[ \t]+)[{_DASHES}+]?\Z",
+    rf"|[ \t]+(?:(?:up[ \t]+)?to|through|thru|until|bis|à|or|and)[ \t]+)[{_DASHES}+]?\Z",
     re.IGNORECASE,
 )
 _LISTED_ENDS = re.compile(r"[ \t]*[,;][ \t]*\Z")
@@ -70,6 +70,7 @@ _BEST = re.compile(
     r"[ \t]*(?:=|is|being|means?|meaning)[ \t]*(?:the[ \t]+)?(?:best|worst|highest|lowest|perfect|excellent|maximum|minimum|top)\b",
     re.IGNORECASE,
 )
+_WHERE = re.compile(r"\b(?:where|with)[ \t]+\Z", re.IGNORECASE)
 _DENOMINATOR = re.compile(rf"(?:[/⁄∕÷／][ \t]*|\b{_OUT_OF}[ \t]+|\bscale[ \t]+of[ \t]+){_MARKUP}\Z", re.IGNORECASE)
 _LARGEST = re.compile(r"(?:\bmax(?:imum|\.)?|满分|滿分|满点)(?:[ \t]+\w+){0,2}[ \t]*[:=]?[ \t]*\Z", re.IGNORECASE)
 _POINT_SCALE = re.compile(r"[ \t]*[-‐‑][ \t]*(?:points?|pts?|stars?|levels?)\b", re.IGNORECASE)
@@ -209,7 +210,7 @@ def _alone(text: str, number: WrittenNumber, ends: Ends) -> WrittenNumber:
         return number._replace(value=None, mention=is_last)
     if _LARGEST.search(before):
         return number._replace(value=None, mention=is_last and after.lstrip()[:1] in (")", "]", "）"))
-    if is_end and _BEST.match(after):
+    if is_end and (_BEST.match(after) or (_WHERE.search(before) and _IS_NAMED.match(after))):
         return number._replace(value=None, mention=True)
     in_pair = ends is not None and re.fullmatch(r"(\d+)[,;](\d+)", text[start:end])
     if in_pair and (float(in_pair[1]), float(in_pair[2])) == ends and before[-1:] in ("[", "(", "{"):
@@ -217,7 +218,7 @@ def _alone(text: str, number: WrittenNumber, ends: Ends) -> WrittenNumber:
     mixed = _MIXED.match(text, end)
     if mixed and mixed[1] < mixed[2]:  # 4 1/2
         return number._replace(value=None)
-    if _COMPOUND.match(after) or re.match(r":\d|‰", after) or re.search(r"(?:\d:|[≤≥≈])\Z", before):
+    if _COMPOUND.match(after) or re.match(r":\d|‰", after) or re.search(r"(?:\d:|[≤≥≈±][ \t]*)\Z", before):
         return number._replace(value=None)
     return number
 
