@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.evaluations import Evaluation, arena_keys
 from verdict_cli.language.fields.types import FieldType
 from verdict_cli.language.load import Spec, in_order
 from verdict_cli.language.namespace import Namespace
+from verdict_cli.language.package_files import is_shipped
 from verdict_cli.language.units.choice_base import OPTIONS_HINT, ChoiceUnit
 from verdict_cli.plan.check_evaluations import check_evaluations, load_published
 from verdict_cli.plan.compile import compile_node
@@ -130,6 +132,7 @@ class _Build:
         nodes, groups, conditions = row_steps.finish(nodes)
         nodes = judge_digest(valid, nodes)
         check_calibrations(valid, nodes)
+        self.problems += self.names.schema_problems()
         self._raise()
         self._warn_unused(nodes, instances)
         self._warn_same_prompts(nodes, valid)
@@ -163,6 +166,7 @@ class _Build:
             arenas=arenas,
             groups=groups,
             conditions=conditions,
+            is_shipped=is_shipped(Path(self.spec.document.file)),
         )
         return Built(plan, tuple(in_order(self.warnings)))
 
@@ -271,12 +275,15 @@ class _Build:
 
     def _use_column(self, column: str, names: Namespace, path: InstancePath, hint: str = "") -> None:
         asked = path[0] not in _BESIDE
+        is_needed = asked or path[0] != "evaluate" or path[2] != "by"
         known = self.columns.get(column)
         if known is None:
             at = names.spec.problem("", "", "", path)
-            self.columns[column] = Used(column, str(at), asked, hint)
+            self.columns[column] = Used(column, str(at), asked, is_needed, hint)
         else:
-            self.columns[column] = replace(known, asked=known.asked or asked, hint=known.hint or hint)
+            self.columns[column] = replace(
+                known, asked=known.asked or asked, is_needed=known.is_needed or is_needed, hint=known.hint or hint
+            )
 
     def _warn_shown(
         self, nodes: Sequence[Node], instances: Sequence[UnitInstance], evaluations: Mapping[str, Evaluation]

@@ -13,9 +13,10 @@ from verdict_cli.language.conversation import CHAT_ROLES, ConversationError, rol
 from verdict_cli.language.fields.types import INTEGER, TEXT, ListType, RecordType, TranscriptType, UnknownType
 from verdict_cli.language.transcript import NumberedMessages, calls_text, content_text, numbered
 
-TURNS = ListType(
-    RecordType({"index": INTEGER, "role": TEXT, "content": TEXT, "before": TranscriptType(), "message": UnknownType()})
+TURN = RecordType(
+    {"index": INTEGER, "role": TEXT, "content": TEXT, "before": TranscriptType(), "message": UnknownType()}
 )
+TURNS = ListType(TURN)
 """The type of what `turns` gives."""
 
 

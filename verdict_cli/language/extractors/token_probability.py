@@ -448,6 +448,9 @@ TOP_LOGPROBS = 20
 
 DISTRIBUTION_FIELD = "distribution"
 
+LEAST_PROBABILITY = 1e-10
+"""What a value that is not among a reply's alternatives counts as in a logarithm: servers report none that is smaller."""
+
 SPARE_TOKENS = 8
 """Tokens that a reply may have beside its value: quotes, emphasis, a period, white space."""
 
@@ -468,6 +471,11 @@ def _draw(probabilities: dict[Any, float], request: Request) -> Any:
     key = f"{request.seed}|{request.row.lot}|{request.node}|{request.call}|{request.attempt}"
     seed = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest())
     return random.Random(seed).choices(list(probabilities), weights=list(probabilities.values()))[0]
+
+
+def _log_of_best(_: Any, scale: Scale) -> Callable[[dict[Any, float], Request], float]:
+    best = scale.best()
+    return lambda probabilities, _: math.log(max(probabilities[best], LEAST_PROBABILITY))
 
 
 def _expectation(extractor: WeightedSummedScoreExtractor, scale: Scale) -> Callable[[dict[Any, float], Request], float]:
@@ -535,12 +543,16 @@ class _TokenExtractor(Extractor):
                 )
         return None
 
+    def made_as(self) -> TokenReading:
+        """What the extractor makes of the distribution."""
+        return self.reading
+
     def bind(self, response: RecordType) -> BoundExtractor:
-        """The extractor for a scale: what `reading` makes of the distribution, beside the evidence for it."""
+        """The extractor for a scale: what it makes of the distribution, beside the evidence for it."""
         ((field, own),) = _judged(response).items()
         scale, after, explains = _scale(response), self.after, EXPLANATION in response.fields
-        name, kind = self.reading.field or field, self.reading.kind(own)
-        score = self.reading.score(self, scale)
+        reading = self.made_as()
+        name, kind, score = reading.field or field, reading.kind(own), reading.score(self, scale)
         support = support_of(scale)
 
         def output(reply: Reply, request: Request, probabilities: dict[Any, float], mass: float) -> dict[str, Any]:
@@ -627,6 +639,20 @@ class TokenProbabilityExtractor(_TokenExtractor):
         lambda _, __: lambda probabilities, _: probabilities,
         DISTRIBUTION_FIELD,
     )
+    log: bool = False
+    """Gives the response's own field instead of `distribution`: the natural logarithm of the probability of the scale's best value, such as that of `true`."""
+
+    def validation_error(self, response: RecordType) -> ExtractorIssue | None:
+        """In addition, `log` needs a best value."""
+        issue = super().validation_error(response)
+        if issue is None and self.log and _scale(response).best() is None:
+            hint = "give the scale `ordered: true`, or leave `log` out and use `distribution`"
+            return ("log", "no value of the scale is the best, whose probability could be the score", hint)
+        return issue
+
+    def made_as(self) -> TokenReading:
+        """The distribution, or with `log` the logarithm."""
+        return TokenReading(lambda _: NUMBER, _log_of_best) if self.log else self.reading
 
 
 class ArgmaxScoreExtractor(_TokenExtractor):

@@ -9,8 +9,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
 from pydantic import Discriminator, Tag
+from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel
+from verdict_cli.config_model import ConfigModel, Expected, displayed
 from verdict_cli.language.expressions.paths import ExpressionPath, Resolve
 from verdict_cli.language.extractors.answer_text import requested_tags
 from verdict_cli.language.prompts.brace_texts import BraceText, error_of, warning_of
@@ -44,10 +45,18 @@ def _prompt_tag(value: Any) -> str | None:
     return "<jinja>" if isinstance(value, JinjaPrompt | dict) else None
 
 
-PromptKey = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[PromptFile, Tag("<file>")] | Annotated[JinjaPrompt, Tag("<jinja>")],
-    Discriminator(_prompt_tag),
-]
+def _expected(given: Any) -> tuple[str, str]:
+    return f"expected a prompt, found {displayed(given)}", "write a text, `{file: prompts/judge.md}` or `{jinja: …}`"
+
+
+PromptKey = TypeAliasType(
+    "PromptKey",
+    Annotated[
+        Annotated[str, Tag("<text>")] | Annotated[PromptFile, Tag("<file>")] | Annotated[JinjaPrompt, Tag("<jinja>")],
+        Discriminator(_prompt_tag),
+        Expected(_expected),
+    ],
+)
 """A prompt in a pipeline: a text, `{file: …}` or `{jinja: …}`."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -11,16 +11,13 @@ from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.bound_extractor import Thoughts
 from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, TranscriptType
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.units.base import LLMUnit, UnitBase
-
-if TYPE_CHECKING:
-    from verdict_cli.language.authoring.arguments import LLMUnitKeys
+from verdict_cli.language.units.base import LLMUnit
 
 
 class ConversationalUnit(LLMUnit):
     """Speaks the next turn of a conversation in its role."""
 
-    unit: Literal["ConversationalUnit"]
+    unit: Literal["ConversationalUnit"] = "ConversationalUnit"
     """The unit's type."""
     extract_key: ExtractKey = Field(default="raw", alias="extract")
     """How the turn is read from the reply; the whole text by default."""
@@ -30,9 +27,6 @@ class ConversationalUnit(LLMUnit):
     """Numbers the turns by their place in the conversation: `Proponent #1`."""
 
     raw_thoughts: ClassVar[Thoughts] = "drop"
-
-    def __init__(self, role_name: str, *, number: bool = False, **keys: Unpack[LLMUnitKeys]) -> None:
-        UnitBase.__init__(self, role_name=role_name, number=number or None, **keys)
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
         return {"response": TEXT}
@@ -58,13 +52,10 @@ class ConversationalUnit(LLMUnit):
 class DebateUnit(ConversationalUnit):
     """Speaks the next turn of a debate and argues its stance."""
 
-    unit: Literal["DebateUnit"]  # type: ignore[assignment]
+    unit: Literal["DebateUnit"] = "DebateUnit"  # type: ignore[assignment]
     """The unit's type."""
     stance: Annotated[str, Field(min_length=1)]
     """The position that the unit argues, whatever the others say."""
-
-    def __init__(self, role_name: str, stance: str, *, number: bool = False, **keys: Unpack[LLMUnitKeys]) -> None:
-        UnitBase.__init__(self, role_name=role_name, stance=stance, number=number or None, **keys)
 
     def prompt_prefix(self) -> str:
         """Names the role and the stance."""
