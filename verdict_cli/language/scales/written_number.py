@@ -38,6 +38,7 @@ _ATOM = re.compile(
     rf"(?<![\w.])(?:\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?![\d.,])|\d+(?:[{_POINTS}{_COMMAS}'’٬_。]\d+)*|[{_POINTS}]\d+)?"
     r"(?:(?<=\d)[eE][-+]?\d{1,3}|(?<=\d)?[¼-¾⅐-⅞])?"
 )
+_BEGINS = re.compile(rf"[\d{_POINTS}¼-¾⅐-⅞]")
 _PLAIN = re.compile(r"\d*(?:\.\d+)?")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:,\d{3}){2,}")
 _DECIMAL_COMMA = re.compile(r"\d+,\d{1,2}")
@@ -91,6 +92,8 @@ def number_ends(scale: Scale) -> Ends:
 
 def without_markup(text: str) -> str:
     """The text without Markdown's emphasis and TeX around numbers."""
+    if not any(mark in text for mark in "*_`~$\\"):
+        return text
     return _EMPHASIS.sub("", _FRACTION.sub(r"\1/\2", text).replace("\\%", "%"))
 
 
@@ -108,7 +111,7 @@ def find_numbers(text: str, ends: Ends = None) -> list[WrittenNumber]:
 
 
 def _numbers(text: str, ends: Ends) -> Iterator[WrittenNumber]:
-    atoms = [_signed(text, match, ends) for match in _ATOM.finditer(text) if match[0]]
+    atoms = [_signed(text, match, ends) for match in _digits(text)]
     index = 0
     while index < len(atoms):
         number = atoms[index]
@@ -125,6 +128,16 @@ def _numbers(text: str, ends: Ends) -> Iterator[WrittenNumber]:
                 yield joined
                 continue
         yield _alone(text, number, ends)
+
+
+def _digits(text: str) -> Iterator[re.Match[str]]:
+    """The numbers without their signs. Most of a text has none, and a search for one character is fast."""
+    end = 0
+    while begins := _BEGINS.search(text, end):
+        match = _ATOM.match(text, begins.start())
+        end = max(begins.end(), match.end() if match else 0)
+        if match and match[0]:
+            yield match
 
 
 def _signed(text: str, match: re.Match[str], ends: Ends) -> WrittenNumber:
