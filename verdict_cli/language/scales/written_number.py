@@ -29,7 +29,7 @@ class WrittenNumber(NamedTuple):
     mention: bool = False
 
 
-MOST_DIGITS = 400
+LONGEST_NUMBER = 400
 """The longest number that is read: no float is longer."""
 _SPACES = " \u00a0\u2007\u2009\u202f"
 _POINTS, _COMMAS = ".٫·．", ",，"
@@ -177,7 +177,7 @@ def _parsed(written: str) -> Decimal | None:
         mantissa = mantissa.replace(",", ".")
     elif _THOUSANDS.fullmatch(mantissa):
         mantissa = mantissa.replace(",", "")
-    elif not _PLAIN.fullmatch(mantissa) or len(mantissa) > MOST_DIGITS:
+    elif not _PLAIN.fullmatch(mantissa) or len(mantissa) > LONGEST_NUMBER:
         return None
     return Decimal(f"{mantissa}e{exponent[0]}" if exponent else mantissa)
 
