@@ -122,6 +122,7 @@ schema: $(VENV)/.core ## Regenerate the schemas of pipelines, data cards and pub
 .PHONY: reference
 reference: $(VENV)/.core ## Regenerate the pages of docs/reference
 	$(BIN)/python docs/tools/reference.py
+	$(BIN)/python docs/tools/replies_page.py
 
 $(VENV)/.docs: $(VENV)/.core
 	$(PIP) install --constraint constraints.txt --editable '.[docs]'

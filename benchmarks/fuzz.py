@@ -29,8 +29,10 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisWarning
 from pyreqwest.http import Url
+from typer.testing import CliRunner
 from yarl import URL
 
+from verdict_cli.cli.app import app
 from verdict_cli.errors import VerdictError
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.expressions.expression import compile_expression
@@ -178,6 +180,66 @@ def extractors(text: bytes) -> None:
                 reader(Reply(text.decode("utf-8", "replace"), finish_reason=finish), REQUEST)
 
 
+RUN_CONFIG = """
+verdict: 1
+name: fuzz
+model: {name: gpt-4o-mini, retries: 1}
+dataset: {id: id}
+pipeline:
+  - layer:
+      - {unit: JudgeUnit, name: judge, scale: 1-5, explanation: true, on_failure: skip, prompt: "Rate {source.text}"}
+      - {unit: JudgeUnit, name: number, scale: 1-5, extract: {type: regex, pattern: LAST_FLOAT}, on_failure: skip, prompt: "{source.text}"}
+      - {unit: JudgeUnit, name: tokens, scale: 1-5, extract: weighted_summed_score, on_failure: skip, prompt: "{source.text}"}
+      - {unit: RubricUnit, name: rubric, criteria: [Short], on_failure: skip, prompt: "{source.text}"}
+      - {unit: CoTUnit, name: thought, on_failure: skip, prompt: "{source.text}"}
+  - {unit: JudgeUnit, name: last, scale: boolean, explanation: true, prompt: "{source.text}"}
+evaluate: {last: {prediction: output.score, target: source.right, positive: true, metrics: [accuracy]}}
+"""
+RUN_UNITS = ("judge", "number", "tokens", "rubric", "thought", "last")
+
+
+def runs(content: bytes) -> None:
+    """A whole run, from the replies of a recording to its report and resumed: every end but an internal error."""
+    texts = content.decode("utf-8", "surrogateescape").split("\x1e")
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
+        folder = Path(name)
+        (folder / "p.yaml").write_text(RUN_CONFIG, encoding="utf-8")
+        rows = [{"id": index, "text": texts[index % len(texts)], "right": True} for index in range(3)]
+        _write_lines(folder / "data.jsonl", rows)
+        replies = [
+            {
+                "id": row,
+                "unit": unit,
+                "attempt": attempt,
+                "reply": text,
+                "logprobs": [[{"token": text[:3], "logprob": -0.1}]],
+            }
+            for row in range(3)
+            for place, unit in enumerate(RUN_UNITS)
+            for attempt in range(2)
+            if (text := texts[(row + place + attempt) % len(texts)])
+        ]
+        _write_lines(folder / "replies.jsonl", replies)
+        command = [
+            "run",
+            folder / "p.yaml",
+            folder / "data.jsonl",
+            "--replay",
+            folder / "replies.jsonl",
+            "--out",
+            folder / "out",
+        ]
+        for _ in range(2):
+            done = CliRunner().invoke(app, [*map(str, command), "--quiet"])
+            if done.exception is not None and not isinstance(done.exception, SystemExit | VerdictError):
+                raise done.exception
+            assert done.exit_code in (0, 1, 2, 3), done.output[-400:]
+
+
+def _write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
 def journal(content: bytes) -> None:
     """A journal with any bytes in it, opened, read, and written on."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
@@ -231,6 +293,25 @@ EVENT = CHAT.replace(b'"message"', b'"delta"')
 JSON_WORDS = words(
     'null true NaN -Infinity 1e999 -5 [ ] { } [[[[[[ {"a": , : " \\ud800 \\u0000 [DONE] data: 99999999999999999999'
 )
+ANSWERS = [
+    b'{"explanation": "fine", "score": 4}',
+    b'{"explanation": "half \\ud83d", "score": true}',
+    b"<think>2</think>\nVERDICT: PASS\nSCORE: 8/10",
+    b"<|channel|>analysis<|message|>2<|end|><|start|>assistant<|channel|>final<|message|>4",
+    "Score: −2, or 4 out of 5".encode(),
+    b"3",
+]
+REPLY_WORDS = words(
+    '<think> </think> [THINK] <|im_end|> </s> VERDICT: SCORE: PASS FAIL not 8/10 1-10 80% 1e308 -1 1,5 ** ``` { } " \\ \\( \\ud83d \\u0000 [1-9] null NaN'
+)
+REPLY_WORDS += [
+    b"\n",
+    b"\x1e",
+    b"\xff",
+    b"\x00",
+    b"\xed\xa0\xbd",
+    *(char.encode() for char in "\u200b\u202e\ufeff\u2212８½٫"),
+]
 ANSWER = b'```json\n{"why": "a", "score": 4, "n": 1, "p": 0.5, "ok": true, "items": ["a"]}\n```\nFINAL VERDICT: 4'
 
 PIPELINES = [path.read_bytes() for path in sorted(ROOT.glob("configs/*.yaml"))]
@@ -265,7 +346,8 @@ PARTS: dict[str, tuple[Callable[[Any], None], st.SearchStrategy[Any]]] = {
     "expressions": (expressions, st.lists(st.sampled_from(CODE), max_size=14).map(b" ".join) | mutated([b"source.a"], CODE)),
     "templates": (templates, st.lists(st.sampled_from(CODE + TAGS), max_size=20).map(b" ".join)),
     "scales": (scales, JSON),
-    "extractors": (extractors, mutated([ANSWER], JSON_WORDS) | st.lists(st.sampled_from([b"a" * 40 + b"!", *JSON_WORDS]), max_size=9).map(b" ".join)),
+    "extractors": (extractors, mutated([ANSWER, *ANSWERS], [*JSON_WORDS, *REPLY_WORDS]) | st.lists(st.sampled_from([b"a" * 40 + b"!", *JSON_WORDS]), max_size=9).map(b" ".join)),
+    "runs": (runs, mutated([b"\x1e".join(ANSWERS), *ANSWERS], REPLY_WORDS)),
     "journal": (journal, mutated(JOURNALS, [*JSON_WORDS, b"\n", b"\0"])),
     "addresses": (addresses, mutated(ADDRESSES, ADDRESS_WORDS) | st.lists(st.sampled_from(ADDRESS_WORDS) | st.binary(max_size=2), max_size=12).map(lambda parts: b"http://" + b"".join(parts))),
     "replies": (replies, mutated(BODIES, [*JSON_WORDS, b"\n", b"\ndata: "]) | JSON.map(lambda one: json.dumps(one).encode())),
@@ -278,6 +360,7 @@ CORPORA: dict[str, tuple[list[bytes], list[bytes]]] = {
     "templates": (CODE + TAGS, CODE + TAGS),
     "scales": (JSON_WORDS, JSON_WORDS),
     "extractors": ([ANSWER], JSON_WORDS),
+    "runs": ([b"\x1e".join(ANSWERS)], REPLY_WORDS),
     "journal": (JOURNALS, JSON_WORDS),
     "addresses": (ADDRESSES, ADDRESS_WORDS),
     "replies": (BODIES, JSON_WORDS),

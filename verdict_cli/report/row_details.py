@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from verdict_cli.language.extractors.token_distribution import is_logprob
+from verdict_cli.language.extractors.token_probability import is_logprob
 from verdict_cli.report.chat import as_conversation, chat_turns, image_notes
 from verdict_cli.report.compress import NESTED, encoded
 from verdict_cli.report.entry_tables import entry_tables

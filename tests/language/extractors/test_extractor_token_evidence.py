@@ -14,8 +14,11 @@ from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 from verdict_cli.errors import ReplyError, SpecError
-from verdict_cli.language.extractors.token_distribution import distribution, sequence_distribution
-from verdict_cli.language.extractors.token_probability import TokenProbabilityExtractor
+from verdict_cli.language.extractors.token_probability import (
+    TokenProbabilityExtractor,
+    distribution,
+    sequence_distribution,
+)
 from verdict_cli.language.fields.types import TEXT, RecordType, ScaleType
 from verdict_cli.language.load import load
 from verdict_cli.language.scales import Scale

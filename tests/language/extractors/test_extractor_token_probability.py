@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.token_distribution import distribution as evidence
 from verdict_cli.language.extractors.token_probability import (
     ArgmaxScoreExtractor,
     SampleScoreExtractor,
     TokenProbabilityExtractor,
     WeightedSummedScoreExtractor,
+    ambiguity,
+    spelled,
 )
-from verdict_cli.language.extractors.token_support import ambiguity
-from verdict_cli.language.extractors.token_value import spelled
+from verdict_cli.language.extractors.token_probability import distribution as evidence
 from verdict_cli.language.fields.types import MASS_TYPE, NUMBER, TEXT, RecordType, ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.boolean import BooleanScale

@@ -257,3 +257,11 @@ def test_a_field_that_it_does_not_read_is_a_problem() -> None:
     trouble = VerdictExtractor().validation_error(RecordType({"choice": TEXT}))
     assert trouble is not None
     assert "'choice'" in trouble[1]
+
+
+def test_a_score_has_at_most_18_digits() -> None:
+    assert parse_verdict("SCORE: " + "9" * 18)["score"] == 10**18 - 1
+    assert parse_verdict("SCORE: " + "9" * 19)["score"] == 0
+    assert BOTH.read(Reply("VERDICT: PASS\nSCORE: " + "9" * 18), REQUEST)["score"] == 10**18 - 1
+    with pytest.raises(ReplyError, match="no score can be read"):
+        BOTH.read(Reply("VERDICT: PASS\nSCORE: 1" + "0" * 18), REQUEST)

@@ -265,7 +265,16 @@ def test_an_order_that_contradicts_the_scale_is_a_problem(keys: dict[str, Any]) 
 
 
 @pytest.mark.parametrize(
-    ("values", "warned"), [([1, 5], True), ([0, 1], False), ([1, 3, 5], False), (["1", "5"], False)]
+    ("values", "warned"),
+    [
+        ([1, 5], True),
+        ([-1, 1], True),
+        ([-5, -1], True),
+        ([-1, 0], False),
+        ([0, 1], False),
+        ([1, 3, 5], False),
+        (["1", "5"], False),
+    ],
 )
 def test_two_numbers_as_values_are_warned_of(values: list[Any], warned: bool) -> None:
     issue = DiscreteScale(values).warning()

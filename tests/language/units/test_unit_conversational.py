@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+import verdict_cli
 from verdict_cli import CoTUnit, Pipeline
 from verdict_cli.language.fields.types import TEXT, RecordType, TranscriptType
 from verdict_cli.language.units.conversational import ConversationalUnit, DebateUnit
@@ -46,8 +47,8 @@ def test_what_debaters_show_each_other_is_their_answer(scripted_model: Any) -> N
     scripted_model.answer = lambda request: f"<think>secret of {request.node}</think>My case."
     debate = (
         Pipeline("d", model="m")
-        >> DebateUnit("A", "for").prompt("{source.q}").named("a")
-        >> DebateUnit("B", "against").prompt("{source.q}").named("b")
+        >> verdict_cli.DebateUnit("A", "for").prompt("{source.q}").named("a")
+        >> verdict_cli.DebateUnit("B", "against").prompt("{source.q}").named("b")
     )
     judged = debate.run({"q": "x"})
     assert [turn["content"] for turn in judged.conversation] == ["My case.", "My case."]
@@ -66,3 +67,4 @@ def test_a_chain_of_thought_passes_on_what_follows_a_block_where_both_are_there(
 
 def test_a_debate_is_a_conversation() -> None:
     assert issubclass(DebateUnit, ConversationalUnit)
+    assert issubclass(verdict_cli.DebateUnit, verdict_cli.ConversationalUnit)

@@ -277,4 +277,4 @@ pipeline:
 
 def test_points_that_are_too_large_for_a_sum_fail_their_row_alone() -> None:
     with pytest.raises(RowError, match="too large"):
-        RubricPoolUnit("c.points").grade([1e308, 1e308], [1.0, 1.0])
+        RubricPool(points="c.points").grade([1e308, 1e308], [1.0, 1.0])

@@ -66,7 +66,7 @@ def split_thoughts(text: str, kept: Collection[str] = (), *, inline: bool = True
     Raises:
         ReplyError: the reply ends within its thoughts, or nothing follows them.
     """
-    if _HARMONY.search(text):
+    if "<|" in text and _HARMONY.search(text):
         return _final_channel(text)
     stated = _BARE_HARMONY.match(text) or _GRANITE.match(text)
     if stated:

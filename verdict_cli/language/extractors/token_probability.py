@@ -1,17 +1,24 @@
-"""`token_probability` and the scores made from it; distributions read from log-probabilities."""
+"""Scores from token probabilities: where a reply's value is, what its alternatives say of the other values, and four readings
+of that distribution: `token_probability`, `argmax_score`, `sample_score`, `weighted_summed_score`.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import random
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 from pydantic import Field
 
 from verdict_cli.config_model import LATER, Whole, python_constructor
+from verdict_cli.errors import ReplyError
 from verdict_cli.language.calibrations import MapKey, ProbabilityMap, ScoreWeights, ScoreWeightsKey, apply_map
+from verdict_cli.language.extractors.answer_text import visible
 from verdict_cli.language.extractors.bound_extractor import (
     EXPLANATION,
     MASS_FIELD,
@@ -21,9 +28,6 @@ from verdict_cli.language.extractors.bound_extractor import (
     ExtractorIssue,
     MoreReplies,
 )
-from verdict_cli.language.extractors.token_distribution import distribution, sequence_distribution
-from verdict_cli.language.extractors.token_support import ambiguity, support_of
-from verdict_cli.language.extractors.token_value import find_value
 from verdict_cli.language.fields.types import (
     MASS_TYPE,
     NUMBER,
@@ -36,11 +40,407 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Value
+from verdict_cli.messages import Alternative, Reply, Request
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+_PIECE = re.compile(r"[^\W\d_]+|\d+|.", re.DOTALL)
 
-    from verdict_cli.messages import Reply, Request
+
+@dataclass(frozen=True)
+class Support:
+    """The value of each token; `cased` where two values differ only in case."""
+
+    exact: Mapping[str, Any]
+    cased: bool
+
+    def values(self, token: str) -> tuple[Any, ...]:
+        """The values that a token can mean: one of its own, else all that it begins.
+
+        A single Latin letter does not begin a word: it is rarely a tokenizer's first piece, but often a stray alternative.
+        """
+        word = self.normal(token)
+        if word in self.exact:
+            return (self.exact[word],)
+        candidates = [value for known, value in self.exact.items() if known.startswith(word) and may_begin(word, known)]
+        return tuple(dict.fromkeys(candidates))
+
+    def is_clear(self, value: Any, present: Set[Any]) -> bool:
+        """Whether the token of a value means it and does not begin a longer one: `1` may begin `10` where the tokenizer
+        writes digits one by one, which it does not where `10` is among the values that are ``present``."""
+        longer = self.longer.get(value)
+        return longer is None or not longer.isdisjoint(present)
+
+    @cached_property
+    def longer(self) -> dict[Any, frozenset[Any]]:
+        """The longer values that each value begins, where it begins some."""
+        begun: dict[Any, frozenset[Any]] = {}
+        for word, value in self.exact.items():
+            longer = {other for known, other in self.exact.items() if known.startswith(word) and may_begin(word, known)}
+            if longer - {value}:
+                begun[value] = begun.get(value, frozenset()) | (longer - {value})
+        return begun
+
+    def normal(self, token: str) -> str:
+        """The token without surrounding space, and without case where case does not matter."""
+        word = token.strip().strip("▁Ġ")
+        return word if self.cased else word.casefold()
+
+
+def may_begin(word: str, known: str) -> bool:
+    """Whether a token that a known one starts with may mean it: not a single Latin letter of a word."""
+    return bool(word) and not (len(word) == 1 and known[:2].isascii() and known[:2].isalpha())
+
+
+def support_of(scale: Scale) -> Support:
+    cased = _cased(scale)
+    return Support({(token if cased else token.casefold()): value for token, value in _stripped_tokens(scale)}, cased)
+
+
+def ambiguity(scale: Scale) -> str | None:
+    """Why the first token does not distinguish the scale's values, None when it does.
+
+    Numbers and single words are assumed to start with a token of their own, a minus sign aside; a value of several
+    words or pieces starts with its first piece, which must not start another value.
+    """
+    seen: dict[str, Any] = {}
+    for token, value in _stripped_tokens(scale):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        first = _PIECE.match(token)
+        piece = token if first is None or (number and first[0] != "-") else first[0]
+        key = piece if _cased(scale) else piece.casefold()
+        if key in seen and seen[key] != value:
+            return f"the values {seen[key]!r} and {value!r} begin with the same token {piece!r}"
+        seen[key] = value
+    return None
+
+
+def _stripped_tokens(scale: Scale) -> list[tuple[str, Any]]:
+    return [(token.strip(), value) for token, value in scale.tokens()]
+
+
+def _cased(scale: Scale) -> bool:
+    folded: dict[str, Any] = {}
+    return any(folded.setdefault(token.casefold(), value) != value for token, value in _stripped_tokens(scale))
+
+
+QUOTES = "\"'`“”‘’"
+_AROUND = QUOTES + "*_"  # quotes and markdown emphasis
+_SPECIAL = re.compile(r"<.+>")
+_SHOWN = 80
+
+TokenPosition = tuple[Alternative, ...]
+
+
+class FoundValue(NamedTuple):
+    """The value that a reply writes, and where: an index in the text."""
+
+    value: Any
+    start: int
+
+
+def find_value(text: str, support: Support, after: str | None) -> FoundValue:
+    """The value that is the whole text, or all that follows the last ``after``. ReplyError for any other text."""
+    begin, end = 0, len(text)
+    if after is not None:
+        found = text.rfind(after)
+        if found < 0:
+            raise ReplyError(f"the reply does not contain {after!r}", hint="ask for it in the prompt")
+        begin = found + len(after)
+    start, stop = _stripped(text, begin, end)
+    period = True
+    while start < stop:
+        word = support.normal(text[start:stop])
+        if word in support.exact:
+            return FoundValue(support.exact[word], start)
+        if period and text[stop - 1] == ".":
+            period, stop = False, stop - 1
+        elif text[start] in _AROUND:
+            start += 1
+        elif text[stop - 1] in _AROUND:
+            stop -= 1
+        else:
+            break
+        start, stop = _stripped(text, start, stop)
+    rest = text[begin:].strip()
+    shown = rest if len(rest) <= _SHOWN else rest[:_SHOWN] + "…"
+    where = "the reply" if after is None else f"what follows {after!r}"
+    raise ReplyError(
+        f"{where} is not exactly one value of the scale: {shown!r}",
+        hint="ask for the value alone, or use `after` where reasons come before it",
+    )
+
+
+def _stripped(text: str, start: int, stop: int) -> tuple[int, int]:
+    while start < stop and text[start].isspace():
+        start += 1
+    while start < stop and text[stop - 1].isspace():
+        stop -= 1
+    return start, stop
+
+
+def position_at(positions: Sequence[TokenPosition], text: str, start: int) -> tuple[int, str, str]:
+    """The index of the position whose drawn token contains this place of the text, what that token has before it, and it.
+
+    ReplyError where the drawn tokens do not spell the text.
+    """
+    if len(positions) == 1 and any(spelled(one.token).strip() == text.strip() for one in positions[0]):
+        return 0, text[:start], text  # recordings of one token often have its alternatives in another order
+    pieces = [visible(spelled(position[0].token)) if position else "" for position in positions]
+    # Some servers leave out the white space at the ends of the text, write reasoning before it, or a special token after it.
+    while pieces and is_special(pieces[-1]) and not text.rstrip().endswith(pieces[-1].strip()):
+        pieces.pop()
+    written, wanted = "".join(pieces).rstrip(), text.strip()
+    if not written.endswith(wanted):
+        raise ReplyError("the reply's tokens do not spell its text", kind="no-logprobs")
+    place = len(written) - len(wanted) + start - (len(text) - len(text.lstrip()))
+    for index, piece in enumerate(pieces):
+        if place < len(piece):
+            return index, piece[:place], piece
+        place -= len(piece)
+    raise ReplyError("the reply's tokens end before its value", kind="no-logprobs")
+
+
+def is_special(token: str) -> bool:
+    """Whether a token is one of a tokenizer's own, such as `<|eot|>`."""
+    return _SPECIAL.fullmatch(token.strip()) is not None
+
+
+def spelled(token: str) -> str:
+    """The token's text: some servers write a leading space as `▁` or `Ġ`."""
+    return " " + token[1:] if token[:1] in ("▁", "Ġ") else token
+
+
+def bare_token(token: str) -> str:
+    """The token without the quotes, emphasis and final period that a reply may have around its value."""
+    word = token.strip().strip(_AROUND).strip()
+    return word[:-1] if word.endswith(".") and len(word) > 1 else word
+
+
+UNCLEAR_REPLY = 0.01
+"""The share of the scale's probability that may be on tokens that begin several values. More would bias the result."""
+_ROUNDING = 0.01
+"""How far above 0 a log-probability may be: servers compute them in low precision."""
+
+
+def is_logprob(value: float) -> bool:
+    """Whether it is the logarithm of a probability: not NaN, and not above 0 beyond rounding."""
+    return value <= _ROUNDING
+
+
+def distribution(
+    reply: Reply, scale: Scale, *, after: str | None = None, min_mass: float = 0.0, first_token: bool = False
+) -> tuple[dict[Any, float], float]:
+    """The probability of each value, normalised over the token support and in its order; and the support's own mass.
+
+    They are those at the position where the reply's value begins, with ``first_token`` at the first one.
+
+    Raises:
+        ReplyError: the model returned no log-probabilities, the reply is not exactly one value, the support's mass is
+            below ``min_mass``, zero or NaN, or the value's first token does not identify it.
+    """
+    if not reply.logprobs:
+        raise _no_logprobs()
+    support = support_of(scale)
+    if first_token:
+        position, lead, around = reply.logprobs[0], "", False
+    else:
+        found = find_value(reply.text, support, after)
+        index, lead, drawn = position_at(reply.logprobs, reply.text, found.start)
+        position = reply.logprobs[index]
+        around = not _values(support, drawn, lead, around=False)
+        if _values(support, drawn, lead, around=around) != (found.value,):
+            raise _several_tokens(reply.text.strip())
+    mass, unclear = _mass(support, position, lead, around=around)
+    total = math.fsum(mass.values())
+    if unclear > UNCLEAR_REPLY * total and unclear + total >= min_mass:
+        raise _several_tokens(reply.text.strip())
+    if total == 0 or total < min_mass:
+        raise _low_mass(total, min_mass)
+    values = dict.fromkeys(value for _, value in scale.tokens())
+    return {value: mass.get(value, 0.0) / total for value in values}, min(total, 1.0)
+
+
+def _mass(support: Support, position: TokenPosition, lead: str, *, around: bool) -> tuple[dict[Any, float], float]:
+    """The probability of each value, and of tokens that begin several values."""
+    mass: dict[Any, float] = {}
+    unclear = 0.0
+    read = [_values(support, alternative.token, lead, around=around) for alternative in position]
+    present = {values[0] for values in read if len(values) == 1}
+    for alternative, values in zip(position, read, strict=True):
+        if len(values) == 1 and support.is_clear(values[0], present):
+            mass[values[0]] = mass.get(values[0], 0.0) + _probability(alternative)
+        elif values:
+            unclear += _probability(alternative)
+    return mass, unclear
+
+
+def _values(support: Support, token: str, lead: str, *, around: bool) -> tuple[Any, ...]:
+    """The values that a token can mean, without ``lead``, the text before the value in the token that was drawn.
+
+    ``around``: the drawn token has quotes, emphasis or a period around its value, so other tokens may have them too.
+    """
+    word = without_lead(spelled(token), lead)
+    return support.values(word) or (support.values(bare_token(word)) if around else ())
+
+
+def _probability(alternative: Alternative) -> float:
+    if not is_logprob(alternative.logprob):
+        raise ReplyError(f"{alternative.logprob!r} is not a log-probability", kind="no-logprobs")
+    return math.exp(alternative.logprob)
+
+
+def without_lead(word: str, lead: str) -> str:
+    """A token's text without ``lead``, where it has it too; white space does not matter."""
+    return word[len(lead) :] if lead.strip() and word.startswith(lead) else word
+
+
+def _no_logprobs() -> ReplyError:
+    return ReplyError(
+        "the model returned no log-probabilities",
+        hint="token extractors need a model that returns them; use `structured` or `regex` with this one",
+        kind="no-logprobs",
+    )
+
+
+def _low_mass(mass: float, least: float) -> ReplyError:
+    error = ReplyError(
+        f"the scale's tokens have a probability of {mass:.2g} together, less than {least:g}",
+        hint="ask for the value alone, or lower `min_mass`",
+        kind="low-mass",
+    )
+    error.mass = mass
+    return error
+
+
+def _several_tokens(written: str) -> ReplyError:
+    return ReplyError(
+        f"this model writes values in several tokens, here {written!r}",
+        hint="use a scale whose values are single tokens, such as letters, or give the extractor `sequence: true`",
+        kind="no-logprobs",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceDistribution:
+    """The raw probability of each value whose tokens are all among the alternatives, and the values where they are not."""
+
+    products: dict[Any, float]
+    missing: tuple[Any, ...]
+    mass: float
+
+    def completed(self, replies: Iterable[Any] = ()) -> dict[Any, float]:
+        """The distribution, in which a missing value has its share of these further replies. ReplyError where nothing has
+        a probability."""
+        drawn = list(replies)
+        shares = {value: drawn.count(value) / len(drawn) if drawn else 0.0 for value in self.missing}
+        total = math.fsum([*self.products.values(), *shares.values()])
+        if total == 0:
+            raise ReplyError("no value of the scale has a probability", kind="low-mass")
+        return {value: (p + shares.get(value, 0.0)) / total for value, p in self.products.items()}
+
+
+def sequence_distribution(
+    reply: Reply, scale: Scale, *, after: str | None = None, min_mass: float = 0.0, sampled: bool = False
+) -> SequenceDistribution:
+    """The probability of each value as the product along its tokens.
+
+    The reply's own tokens give the path: at each of its positions the alternatives either finish a value, can begin only
+    one, which they then count for, or leave it open which value they begin. ``sampled``: further replies will give the
+    probability of the values that are missing; without them, those that no alternative begins have none.
+
+    Raises:
+        ReplyError: as `distribution`, or values stay open and there are no further replies.
+    """
+    if not reply.logprobs:
+        raise _no_logprobs()
+    support = support_of(scale)
+    found = find_value(reply.text, support, after)
+    index, lead, _ = position_at(reply.logprobs, reply.text, found.start)
+    path = _Path(support, found.value)
+    for position in reply.logprobs[index:]:
+        if not path.follow(position, lead):
+            break
+        lead = ""
+    products, unclear = path.finished()
+    if path.mass == 0 or path.mass < min_mass:
+        raise _low_mass(path.mass, min_mass)
+    if unclear > UNCLEAR_REPLY * path.mass and not sampled:
+        raise ReplyError(
+            f"several values begin as {reply.text.strip()!r:.80} does, or as another token in its place",
+            hint="give the extractor `samples: 20`, which estimates these values from further replies",
+            kind="no-logprobs",
+        )
+    values = tuple(dict.fromkeys(value for _, value in scale.tokens()))
+    missing = tuple(value for value in values if value not in products)
+    return SequenceDistribution({value: products.get(value, 0.0) for value in values}, missing, min(path.mass, 1.0))
+
+
+class _Path:
+    """The walk along a reply's tokens: what they have spelled so far, and with which probability."""
+
+    def __init__(self, support: Support, value: Any) -> None:
+        self.support, self.value = support, value
+        self.text, self.reached, self.mass = "", 1.0, 0.0
+        self.products: dict[Any, float] = {}
+        self.open: list[tuple[Any, tuple[Any, ...], float]] = []
+        """(value, longer values, probability) of texts that are a value, or None, and may continue as the longer ones."""
+
+    def follow(self, position: TokenPosition, lead: str) -> bool:
+        """Add one position's alternatives, of which the first was drawn. False where the value ends here."""
+        complete, _ = _continuations(self.support, self.text)
+        continues = False
+        for place, alternative in enumerate(position):
+            word = without_lead(spelled(alternative.token), lead)
+            p = self.reached * _probability(alternative)
+            if self.text and complete is not None and _is_end(word):
+                self._add(complete, p)
+                continue
+            value, longer = _continuations(self.support, self.text + word)
+            if not self.text and (place == 0 or value is not None or longer):
+                self.mass += p
+            if place == 0 and (longer or value is None):
+                continues = True
+            elif not longer:
+                self._add(value, p)
+            elif value is None and len(longer) == 1:
+                self._add(longer[0], p)
+            else:
+                self.open.append((value, longer, p))
+        if continues:
+            self.reached *= _probability(position[0])
+            self.text += without_lead(spelled(position[0].token), lead)
+        return continues
+
+    def _add(self, value: Any, p: float) -> None:
+        if value is not None:
+            self.products[value] = self.products.get(value, 0.0) + p
+
+    def finished(self) -> tuple[dict[Any, float], float]:
+        """The products, and the probability of texts that may become a value without one."""
+        value, longer = _continuations(self.support, self.text)
+        if self.value not in self.products and value == self.value:
+            self.open.append((value, longer, self.reached))  # the reply ends here, or its next token is not known
+        unclear = 0.0
+        for value, longer, p in sorted(self.open, key=lambda one: (one[0] is None, len(one[1]))):
+            if not all(other in self.products for other in longer):
+                unclear += p
+            elif value is not None:  # the longer values have tokens of their own, so this is the whole value
+                self._add(value, p)
+        return self.products, unclear
+
+
+def _continuations(support: Support, text: str) -> tuple[Any, tuple[Any, ...]]:
+    """The value that a text is, quotes and emphasis around it aside (None: no value), and the others that it begins."""
+    word = support.normal(text)
+    if word not in support.exact:
+        word = support.normal(bare_token(word)) or word
+    value = support.exact.get(word)
+    begun = (other for known, other in support.exact.items() if known.startswith(word) and may_begin(word, known))
+    return value, tuple(dict.fromkeys(other for other in begun if other != value))
+
+
+def _is_end(word: str) -> bool:
+    """Whether a token ends the value before it: a special token, a line end, a quote, emphasis or a period."""
+    return not word or (not bare_token(word).strip(".") and bool(word.strip(" "))) or is_special(word)
 
 
 TOP_LOGPROBS = 20
@@ -58,7 +458,34 @@ BYTES_A_TOKEN = 3
 """A cautious estimate of how much of a value one token writes."""
 
 
+class TokenReading(NamedTuple):
+    """What an extractor makes of a distribution. ``kind`` gives the output's type from the response's, ``score(extractor,
+    scale)`` the function of the probabilities and the request; ``field`` names the output, None: as the response's field."""
+
+    kind: Callable[[FieldType], FieldType]
+    score: Callable[[Any, Scale], Callable[[dict[Any, float], Request], Any]]
+    field: str | None = None
+
+
+def _draw(probabilities: dict[Any, float], request: Request) -> Any:
+    key = f"{request.seed}|{request.row.lot}|{request.node}|{request.call}|{request.attempt}"
+    seed = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest())
+    return random.Random(seed).choices(list(probabilities), weights=list(probabilities.values()))[0]
+
+
+def _log_of_best(_: Any, scale: Scale) -> Callable[[dict[Any, float], Request], float]:
+    best = scale.best()
+    return lambda probabilities, _: math.log(max(probabilities[best], LEAST_PROBABILITY))
+
+
+def _expectation(extractor: WeightedSummedScoreExtractor, scale: Scale) -> Callable[[dict[Any, float], Request], float]:
+    number = scale.number if extractor.weights is None else extractor.numbers().__getitem__
+    return lambda probabilities, _: math.fsum(p * (number(value) or 0.0) for value, p in probabilities.items())
+
+
 class _TokenExtractor(Extractor):
+    reading: ClassVar[TokenReading]
+    """What the extractor makes of the distribution."""
     after: Annotated[str, Field(min_length=1)] | None = None
     """Text that comes before the value, such as `Score:`, so that reasons may come before it; its last occurrence counts."""
     min_mass: Annotated[float, Field(ge=0, le=1)] = 0.5
@@ -116,10 +543,16 @@ class _TokenExtractor(Extractor):
                 )
         return None
 
-    def _bound(
-        self, response: RecordType, name: str, kind: FieldType, score: Callable[[dict[Any, float], Request], Any]
-    ) -> BoundExtractor:
+    def made_as(self) -> TokenReading:
+        """What the extractor makes of the distribution."""
+        return self.reading
+
+    def bind(self, response: RecordType) -> BoundExtractor:
+        """The extractor for a scale: what it makes of the distribution, beside the evidence for it."""
+        ((field, own),) = _judged(response).items()
         scale, after, explains = _scale(response), self.after, EXPLANATION in response.fields
+        reading = self.made_as()
+        name, kind, score = reading.field or field, reading.kind(own), reading.score(self, scale)
         support = support_of(scale)
 
         def output(reply: Reply, request: Request, probabilities: dict[Any, float], mass: float) -> dict[str, Any]:
@@ -201,6 +634,11 @@ class TokenProbabilityExtractor(_TokenExtractor):
 
     type: Literal["token_probability"] = "token_probability"
     """The type of extractor."""
+    reading: ClassVar[TokenReading] = TokenReading(
+        lambda kind: DistributionType(cast(ScaleType, kind).scale),
+        lambda _, __: lambda probabilities, _: probabilities,
+        DISTRIBUTION_FIELD,
+    )
     log: Annotated[bool, LATER] = False
     """Gives the response's own field instead of `distribution`: the natural logarithm of the probability of the scale's best value, such as that of `true`."""
 
@@ -212,14 +650,9 @@ class TokenProbabilityExtractor(_TokenExtractor):
             return ("log", "no value of the scale is the best, whose probability could be the score", hint)
         return issue
 
-    def bind(self, response: RecordType) -> BoundExtractor:
-        if self.log:
-            (name,), best = _judged(response), _scale(response).best()
-            return self._bound(
-                response, name, NUMBER, lambda probabilities, _: math.log(max(probabilities[best], LEAST_PROBABILITY))
-            )
-        kind = DistributionType(_scale(response))
-        return self._bound(response, DISTRIBUTION_FIELD, kind, lambda probabilities, _: probabilities)
+    def made_as(self) -> TokenReading:
+        """The distribution, or with `log` the logarithm."""
+        return TokenReading(lambda _: NUMBER, _log_of_best) if self.log else self.reading
 
 
 class ArgmaxScoreExtractor(_TokenExtractor):
@@ -227,12 +660,9 @@ class ArgmaxScoreExtractor(_TokenExtractor):
 
     type: Literal["argmax_score"] = "argmax_score"
     """The type of extractor."""
-
-    def bind(self, response: RecordType) -> BoundExtractor:
-        ((name, kind),) = _judged(response).items()
-        return self._bound(
-            response, name, kind, lambda probabilities, _: max(probabilities, key=probabilities.__getitem__)
-        )
+    reading: ClassVar[TokenReading] = TokenReading(
+        lambda kind: kind, lambda _, __: lambda probabilities, _: max(probabilities, key=probabilities.__getitem__)
+    )
 
 
 class SampleScoreExtractor(_TokenExtractor):
@@ -240,16 +670,7 @@ class SampleScoreExtractor(_TokenExtractor):
 
     type: Literal["sample_score"] = "sample_score"
     """The type of extractor."""
-
-    def bind(self, response: RecordType) -> BoundExtractor:
-        ((name, kind),) = _judged(response).items()
-
-        def draw(probabilities: dict[Any, float], request: Request) -> Any:
-            key = f"{request.seed}|{request.row.lot}|{request.node}|{request.call}|{request.attempt}"
-            seed = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest())
-            return random.Random(seed).choices(list(probabilities), weights=list(probabilities.values()))[0]
-
-        return self._bound(response, name, kind, draw)
+    reading: ClassVar[TokenReading] = TokenReading(lambda kind: kind, lambda _, __: _draw)
 
 
 class WeightedSummedScoreExtractor(_TokenExtractor):
@@ -257,6 +678,7 @@ class WeightedSummedScoreExtractor(_TokenExtractor):
 
     type: Literal["weighted_summed_score"] = "weighted_summed_score"
     """The type of extractor."""
+    reading: ClassVar[TokenReading] = TokenReading(lambda _: NUMBER, _expectation)
     weights: ScoreWeightsKey | None = None
     """Numbers that replace the values' own: a mapping, or a file that `verdict calibrate` wrote."""
 
@@ -277,25 +699,16 @@ class WeightedSummedScoreExtractor(_TokenExtractor):
             hint = "give the scale `scores:` or the extractor `weights:`"
             return ("", f"the values {scale.display()} have no number", hint)
         values = list(dict.fromkeys(value for _, value in scale.tokens()))
-        weights = self._numbers()
+        weights = self.numbers()
         for value in weights:
             if value not in values:
                 return ("weights", f"{value!r} is not a value of the scale", f"its values are {scale.display()}")
         missing = [value for value in values if value not in weights]
         return ("weights", f"the value {missing[0]!r} has no weight", "give every value a number") if missing else None
 
-    def _numbers(self) -> dict[Value, float]:
+    def numbers(self) -> dict[Value, float]:
         """The weights, written out or fitted."""
         if isinstance(self.weights, ScoreWeights):
             return self.weights.weights
         assert isinstance(self.weights, dict)
         return self.weights
-
-    def bind(self, response: RecordType) -> BoundExtractor:
-        (name,) = _judged(response)
-        number = self._numbers().__getitem__ if self.weights is not None else _scale(response).number
-
-        def expectation(probabilities: dict[Any, float], _: Request) -> float:
-            return math.fsum(p * (number(value) or 0.0) for value, p in probabilities.items())
-
-        return self._bound(response, name, NUMBER, expectation)

@@ -7,8 +7,8 @@ last attempt, and the row says so (`defaulted`).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from verdict_cli.config_model import LATER
 from verdict_cli.errors import ReplyError
@@ -47,7 +47,9 @@ _NOT = (
     r"(?:\b(?:not|non|no|never|cannot|hardly|barely)\b|n['’]t\b|\b(?:fail(?:s|ed|ing)?|unable|refuse[sd]?)[ \t]+to\b|\bwithout\b)"
     r"(?:[ \t]+(?:an?|be|been|have|the|quite|fully|really|clear|yet|let|this|it|that|to|deserve|merit)\b){0,4}[ \t]*[-‐‑]?[ \t]*"
 )
-_WORD = re.compile(rf"(?P<no>{_NOT})?\b(?P<word>(?P<pass>pass(?:ed|es)?)|fail(?:ed|s|ure)?)\b", re.IGNORECASE)
+_DENIED = re.compile(rf"{_NOT}\Z", re.IGNORECASE)
+_LONGEST_DENIAL = 60
+_WORD = re.compile(r"\b(?P<word>(?P<pass>pass(?:ed|es)?)|fail(?:ed|s|ure)?)\b", re.IGNORECASE)
 _ALONE = re.compile(r"^[^\w\n]*((?:pass|fail)(?:ed)?)[^\w\n]*$", re.IGNORECASE | re.MULTILINE)
 _OTHER = re.compile(r"\s*(?:/|\||\bor\b)\s*\W*(?:verdict\W+)?(?:pass|fail)", re.IGNORECASE)
 _SCORE_LABEL = re.compile(
@@ -55,6 +57,7 @@ _SCORE_LABEL = re.compile(
     rf"(?:(?P<separator>{_SEPARATOR})|[ \t]+(?:is|of)\b)?\s*[<(\[{{{{]*[ \t]*",
     re.IGNORECASE,
 )
+_QUOTE_MARKS = frozenset("\"“”*`#'‘’_")
 _QUOTES = re.compile(r"[\"“”*`#]|(?<!\w)['‘’_]+|['‘’_]+(?!\w)")
 
 OUTPUT = RecordType({"verdict": ScaleType(Categories(values=("FAIL", "PASS"))), "score": INTEGER})
@@ -156,7 +159,7 @@ def _plain(text: str) -> str:
             fields = {}
         if fields.keys() & {"verdict", "score"}:
             text = "\n".join(f"{name}: {fields[name]}" for name in ("verdict", "score") if name in fields)
-    return without_markup(_QUOTES.sub("", text))
+    return without_markup(_QUOTES.sub("", text) if _QUOTE_MARKS & set(text) else text)
 
 
 def _verdict(text: str) -> str | None:
@@ -168,10 +171,10 @@ def _verdict(text: str) -> str | None:
             return _stated(line)
     if lines := _ALONE.findall(text):
         return _stated(lines[-1])
-    words = [word for word in _WORD.finditer(text) if _meaning(word) is not None]
-    if len(set(map(_meaning, words))) > 1 and not words[-1]["word"].isupper():
-        raise ReplyError(f"the reply says both pass and fail, without a label: {_around(text, words[-1])}")
-    return _meaning(words[-1]) if words else None
+    words = [word for word in _words(text) if word.meaning is not None]
+    if len({word.meaning for word in words}) > 1 and not words[-1].match[0].isupper():
+        raise ReplyError(f"the reply says both pass and fail, without a label: {_around(text, words[-1].match)}")
+    return words[-1].meaning if words else None
 
 
 def _is_statement(label: re.Match[str]) -> bool:
@@ -181,22 +184,33 @@ def _is_statement(label: re.Match[str]) -> bool:
 
 def _stated(line: str) -> str:
     """The verdict of a line after its label: the word that it begins with, or else the only one in it."""
-    words = list(_WORD.finditer(line))
-    begins = words and not re.search(r"[^\W\d_]", line[: words[0].start()])
-    if begins and not _OTHER.match(line, words[0].end()):
+    words = list(_words(line))
+    begins = words and not re.search(r"[^\W\d_]", line[: words[0].start])
+    if begins and not _OTHER.match(line, words[0].match.end()):
         words = words[:1]
-    meanings = set(map(_meaning, words))
+    meanings = {word.meaning for word in words}
     meaning = meanings.pop() if len(meanings) == 1 else None
     if meaning is None:
         raise ReplyError(f"the verdict {line[:80]!r} is not clearly PASS or FAIL")
     return meaning
 
 
-def _meaning(word: re.Match[str]) -> str | None:
-    """What a word says; None for "not fail", which is not quite a pass."""
-    if word["no"]:
-        return "FAIL" if word["pass"] else None
-    return "PASS" if word["pass"] else "FAIL"
+class _Word(NamedTuple):
+    """A word pass or fail, from where its denial begins, and what both say; None for "not fail", which is not quite a pass."""
+
+    match: re.Match[str]
+    start: int
+    meaning: str | None
+
+
+def _words(text: str) -> Iterator[_Word]:
+    for match in _WORD.finditer(text):
+        begin = max(0, match.start() - _LONGEST_DENIAL)
+        denied = _DENIED.search(text[begin : match.start()])
+        if denied:
+            yield _Word(match, begin + denied.start(), "FAIL" if match["pass"] else None)
+        else:
+            yield _Word(match, match.start(), "PASS" if match["pass"] else "FAIL")
 
 
 def _around(text: str, match: re.Match[str]) -> str:

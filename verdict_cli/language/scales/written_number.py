@@ -29,7 +29,7 @@ class WrittenNumber(NamedTuple):
     mention: bool = False
 
 
-MOST_DIGITS = 400
+LONGEST_NUMBER = 400
 """The longest number that is read: no float is longer."""
 _SPACES = " \u00a0\u2007\u2009\u202f"
 _POINTS, _COMMAS = ".٫·．", ",，"
@@ -38,6 +38,7 @@ _ATOM = re.compile(
     rf"(?<![\w.])(?:\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?![\d.,])|\d+(?:[{_POINTS}{_COMMAS}'’٬_。]\d+)*|[{_POINTS}]\d+)?"
     r"(?:(?<=\d)[eE][-+]?\d{1,3}|(?<=\d)?[¼-¾⅐-⅞])?"
 )
+_BEGINS = re.compile(rf"[\d{_POINTS}¼-¾⅐-⅞]")
 _PLAIN = re.compile(r"\d*(?:\.\d+)?")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:,\d{3}){2,}")
 _DECIMAL_COMMA = re.compile(r"\d+,\d{1,2}")
@@ -52,7 +53,7 @@ _MARKUP = r"(?:</?[a-z][^<>\n]{0,20}>)?"
 _OUT_OF = r"out[ \t]+of(?:[ \t]+(?:an?|the|possible|maximum|max\.?|total|of|full|perfect|score|top))*"
 _OF = (
     rf"{_OUT_OF}"
-    r"|of(?:[ \t]+(?:the|a[ \t]+possible))?|von|sur|su|de|di|av|af|van|из"
+    r"|of(?:[ \t]+(?:the|a[ \t]+possible))?|over|von|sur|su|de|di|av|af|van|из"
 )
 _DIVIDED = re.compile(
     rf"{_MARKUP}[ \t]*(?:(?:points?|pts?\.?|stars?|marks?)[ \t]*)?,?[ \t]*[(\[]?[ \t]*(?:[/⁄∕÷／][ \t]*|(?:{_OF})[ \t]+){_MARKUP}\Z",
@@ -60,7 +61,7 @@ _DIVIDED = re.compile(
 )
 _RANGE = re.compile(
     rf"(?:[ \t]*\([^()\d\n]{{0,30}}\))?(?:[ \t]*(?:[{_DASHES}~〜～]|\.\.\.?|…)[ \t]+|[{_DASHES}~〜～]|\.\.\.?|…"
-    rf"|[ \t]+(?:to|through|thru|until|bis|à|or|and)[ \t]+)[{_DASHES}+]?\Z",
+    rf"|[ \t]+(?:(?:up[ \t]+)?to|through|thru|until|bis|à|or|and)[ \t]+)[{_DASHES}+]?\Z",
     re.IGNORECASE,
 )
 _LISTED_ENDS = re.compile(r"[ \t]*[,;][ \t]*\Z")
@@ -70,6 +71,7 @@ _BEST = re.compile(
     r"[ \t]*(?:=|is|being|means?|meaning)[ \t]*(?:the[ \t]+)?(?:best|worst|highest|lowest|perfect|excellent|maximum|minimum|top)\b",
     re.IGNORECASE,
 )
+_WHERE = re.compile(r"\b(?:where|with)[ \t]+\Z", re.IGNORECASE)
 _DENOMINATOR = re.compile(rf"(?:[/⁄∕÷／][ \t]*|\b{_OUT_OF}[ \t]+|\bscale[ \t]+of[ \t]+){_MARKUP}\Z", re.IGNORECASE)
 _LARGEST = re.compile(r"(?:\bmax(?:imum|\.)?|满分|滿分|满点)(?:[ \t]+\w+){0,2}[ \t]*[:=]?[ \t]*\Z", re.IGNORECASE)
 _POINT_SCALE = re.compile(r"[ \t]*[-‐‑][ \t]*(?:points?|pts?|stars?|levels?)\b", re.IGNORECASE)
@@ -90,6 +92,8 @@ def number_ends(scale: Scale) -> Ends:
 
 def without_markup(text: str) -> str:
     """The text without Markdown's emphasis and TeX around numbers."""
+    if not any(mark in text for mark in "*_`~$\\"):
+        return text
     return _EMPHASIS.sub("", _FRACTION.sub(r"\1/\2", text).replace("\\%", "%"))
 
 
@@ -107,7 +111,7 @@ def find_numbers(text: str, ends: Ends = None) -> list[WrittenNumber]:
 
 
 def _numbers(text: str, ends: Ends) -> Iterator[WrittenNumber]:
-    atoms = [_signed(text, match, ends) for match in _ATOM.finditer(text) if match[0]]
+    atoms = [_signed(text, match, ends) for match in _digits(text)]
     index = 0
     while index < len(atoms):
         number = atoms[index]
@@ -124,6 +128,16 @@ def _numbers(text: str, ends: Ends) -> Iterator[WrittenNumber]:
                 yield joined
                 continue
         yield _alone(text, number, ends)
+
+
+def _digits(text: str) -> Iterator[re.Match[str]]:
+    """The numbers without their signs. Most of a text has none, and a search for one character is fast."""
+    end = 0
+    while begins := _BEGINS.search(text, end):
+        match = _ATOM.match(text, begins.start())
+        end = max(begins.end(), match.end() if match else 0)
+        if match and match[0]:
+            yield match
 
 
 def _signed(text: str, match: re.Match[str], ends: Ends) -> WrittenNumber:
@@ -163,7 +177,7 @@ def _parsed(written: str) -> Decimal | None:
         mantissa = mantissa.replace(",", ".")
     elif _THOUSANDS.fullmatch(mantissa):
         mantissa = mantissa.replace(",", "")
-    elif not _PLAIN.fullmatch(mantissa) or len(mantissa) > MOST_DIGITS:
+    elif not _PLAIN.fullmatch(mantissa) or len(mantissa) > LONGEST_NUMBER:
         return None
     return Decimal(f"{mantissa}e{exponent[0]}" if exponent else mantissa)
 
@@ -209,7 +223,7 @@ def _alone(text: str, number: WrittenNumber, ends: Ends) -> WrittenNumber:
         return number._replace(value=None, mention=is_last)
     if _LARGEST.search(before):
         return number._replace(value=None, mention=is_last and after.lstrip()[:1] in (")", "]", "）"))
-    if is_end and _BEST.match(after):
+    if is_end and (_BEST.match(after) or (_WHERE.search(before) and _IS_NAMED.match(after))):
         return number._replace(value=None, mention=True)
     in_pair = ends is not None and re.fullmatch(r"(\d+)[,;](\d+)", text[start:end])
     if in_pair and (float(in_pair[1]), float(in_pair[2])) == ends and before[-1:] in ("[", "(", "{"):
@@ -217,7 +231,7 @@ def _alone(text: str, number: WrittenNumber, ends: Ends) -> WrittenNumber:
     mixed = _MIXED.match(text, end)
     if mixed and mixed[1] < mixed[2]:  # 4 1/2
         return number._replace(value=None)
-    if _COMPOUND.match(after) or re.match(r":\d|‰", after) or re.search(r"(?:\d:|[≤≥≈])\Z", before):
+    if _COMPOUND.match(after) or re.match(r":\d|‰", after) or re.search(r"(?:\d:|[≤≥≈±][ \t]*)\Z", before):
         return number._replace(value=None)
     return number
 
