@@ -18,17 +18,17 @@ from typing import get_args
 
 import numpy as np
 
-from verdict_cli.benchmarks.recorded.case import read_jsonl
-from verdict_cli.language.evaluations import GoldScope
-from verdict_cli.stats.columns.gold_pairs import GoldPairs
-from verdict_cli.stats.intervals.intervals import Draw
-from verdict_cli.stats.prediction_powered import corrected
-from verdict_cli.studies.labelling.draw import (
+from verdict_cli.features.benchmarks.recorded.case import read_jsonl
+from verdict_cli.features.labelling.draw import (
     inclusion_probabilities,
     scaled_sizes,
     stratified_probabilities,
     systematic_draw,
 )
+from verdict_cli.language.evaluations import GoldScope
+from verdict_cli.stats.columns.gold_pairs import GoldPairs
+from verdict_cli.stats.intervals.intervals import Draw
+from verdict_cli.stats.prediction_powered import corrected
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "data"

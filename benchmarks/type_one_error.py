@@ -24,7 +24,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import numpy.typing as npt
 
-from verdict_cli.stats.bradley_terry import Choice, fit_ratings
+from verdict_cli.features.audit.effects import Effect
+from verdict_cli.features.audit.probe_tests import attack_p, probe_p, with_family
+from verdict_cli.features.power.sample_size import rows_for_difference
+from verdict_cli.features.rank.bradley_terry import Choice, fit_ratings
+from verdict_cli.features.rank.pointwise import _differ, _pooled
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
@@ -33,10 +37,6 @@ from verdict_cli.stats.metrics import confusion
 from verdict_cli.stats.paired import Difference, RunRows
 from verdict_cli.stats.permutation import swap_test
 from verdict_cli.stats.reference import compare_with_reference
-from verdict_cli.studies.audit.effects import Effect
-from verdict_cli.studies.audit.probe_tests import attack_p, probe_p, with_family
-from verdict_cli.studies.power.sample_size import rows_for_difference
-from verdict_cli.studies.rank.pointwise import _differ, _pooled
 
 Lines = Iterator[tuple[str, ...]]
 OF_LABELS = ("accuracy", "balanced_accuracy", "f1", "mcc", "cohen_kappa", "krippendorff_alpha")

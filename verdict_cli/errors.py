@@ -217,17 +217,21 @@ class ReplyError(VerdictError):
     """A reply that cannot be read; it never becomes a score.
 
     ``failure`` is one of `kinds`; ``invalid`` means that a ``validate`` rule is false. ``reply`` is the reply that was
-    paid for, None where only its text is known; ``mass`` the probability of the scale's tokens, where it was too low.
+    paid for, None where only its text is known; ``mass`` the probability of the scale's tokens, where it was too low; ``default``
+    the response that stands in where the last attempt ends so.
     """
 
     kind = "unreadable"
-    kinds = frozenset({"unreadable", "off-scale", "cut-off", "refused", "empty", "no-logprobs", "low-mass", "invalid"})
+    kinds = frozenset(
+        {"unreadable", "off-scale", "cut-off", "refused", "empty", "no-logprobs", "low-mass", "no-verdict", "invalid"}
+    )
 
     def __init__(self, message: str, *, hint: str = "", kind: str = "", reply: Any = None) -> None:
         super().__init__(message, hint=hint)
         self.failure = kind or self.kind
         self.reply = reply
         self.mass: float | None = None
+        self.default: dict[str, Any] | None = None
 
 
 class RowError(VerdictError):

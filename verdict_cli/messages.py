@@ -76,7 +76,8 @@ class Usage(Struct, frozen=True):
     """Tokens that one call was charged for.
 
     Of the prompt's, ``cached_tokens`` were read from the provider's cache and ``cache_write_tokens`` written to it; of the
-    completion's, ``reasoning_tokens`` are the model's thinking.
+    completion's, ``reasoning_tokens`` are the model's thinking. ``note`` says how numbers of the server that contradict
+    each other were read.
     """
 
     prompt_tokens: int = 0
@@ -84,11 +85,12 @@ class Usage(Struct, frozen=True):
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
+    note: str = ""
 
     def plus(self, other: Usage) -> Usage:
         """The sum of two usages."""
-        pairs = zip(astuple(self), astuple(other), strict=True)
-        return Usage(*[one + two for one, two in pairs])
+        pairs = zip(astuple(self)[:-1], astuple(other)[:-1], strict=True)
+        return Usage(*[ours + theirs for ours, theirs in pairs])
 
 
 class Request(Struct, frozen=True):
@@ -100,7 +102,6 @@ class Request(Struct, frozen=True):
     use them. ``node``, ``call`` and ``attempt`` identify the call in recordings. ``written`` is the unit's id in the graph that
     has a copy of it for every entry, "" outside `each`. ``marks`` are where what the request shares with others ends, as
     (message, position in its text), (-1, -1) for the end of the request, for providers that cache only what is marked.
-    ``copies`` is how many replies are requested (`n`).
     """
 
     row: Row
@@ -117,7 +118,6 @@ class Request(Struct, frozen=True):
     stream: bool = False
     written: str = ""
     marks: tuple[tuple[int, int], ...] = ()
-    copies: int = 1
 
 
 class Allowance(Struct, frozen=True):
@@ -141,8 +141,7 @@ class Reply(Struct, frozen=True):
     cache or shared by a call in flight: it cost nothing here; ``shared`` says that the equal request was of the same run. ``sent`` are the parameters of the request as sent, in
     JSON, "" where nothing was sent; ``allowance`` are the provider's rate-limit headers. ``model`` is the model that
     answered, as the provider names it, ``system_fingerprint`` its version where the provider gives one; ``reasoning`` is the text of
-    its thinking, ``service_tier`` the tier that served the call. To a request for copies, ``choices`` are the replies, or the
-    errors of those that cannot be used.
+    its thinking, ``service_tier`` the tier that served the call.
     """
 
     text: str
@@ -159,7 +158,6 @@ class Reply(Struct, frozen=True):
     system_fingerprint: str = ""
     reasoning: str = ""
     service_tier: str = ""
-    choices: tuple[Any, ...] = ()
     shared: bool = False
 
 

@@ -11,9 +11,6 @@ from verdict_cli.config_model import ConfigModel, Whole
 PLACEHOLDER_MODEL = "baseline/lexical"
 """The model of a file that names none, used to check and draw its graph. It is never called."""
 
-N_FOR_REPEAT = "n_for_repeat"
-"""The entry of `params` by which equal calls of a row are made by one request. It is not sent."""
-
 EndpointKey = tuple[str, str | None, str | None]
 """A model's name, its `api_base` and its `api_key_env`."""
 
@@ -68,8 +65,6 @@ class Model(ConfigModel):
     """Seconds that one call may take."""
     max_wait: Annotated[float, Field(ge=0)] = 900.0
     """Seconds that a call may wait because of the provider's rate limit, in all; such waits do not use up `retries`."""
-    hedge: Literal["auto", "off"] = "off"
-    """Whether a call that is slower than 95% of the model's calls gets a second request, of which the first reply counts; at most 2% more requests, all of them paid for."""
     api_base: str | None = None
     """Base URL of the endpoint; `${VAR}` is replaced from the environment where the user listed the host."""
     api_key_env: str | None = None
@@ -91,7 +86,7 @@ class Model(ConfigModel):
     cache: bool = True
     """Whether replies to equal requests may be shared."""
     params: dict[str, Any] = Field(default_factory=dict)
-    """More arguments of a request, by their names in litellm, such as `top_k` or `tools`; what only a server knows goes in `extra_body`. `n_for_repeat: true` makes one request with `n` for the copies of a repeated unit, where the server speaks chat completions."""
+    """More arguments of a request, by their names in litellm, such as `top_k` or `tools`; what only a server knows goes in `extra_body`."""
     temperature: Annotated[float, Field(ge=0)] | None = None
     """Sampling temperature."""
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -119,9 +114,7 @@ class Model(ConfigModel):
         """The sampling arguments that were set, as litellm and the OpenAI API name them."""
         names = ("temperature", "top_p", "max_tokens", "seed", "stop", "reasoning_effort")
         given = {name: getattr(self, name) for name in names}
-        found = {name: value for name, value in given.items() if value is not None} | self.params
-        found.pop(N_FOR_REPEAT, None)
-        return found
+        return {name: value for name, value in given.items() if value is not None} | self.params
 
     def at_temperature_1(self) -> Model:
         """The model as its token probabilities have it: they are those at temperature 1, whatever temperature is set."""

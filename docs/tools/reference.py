@@ -93,7 +93,7 @@ def group_page(group: str, title: str, text: str) -> str:
 def commands_page() -> str:
     """The `--help` of each command."""
     lines: list[str] = []
-    for name in COMMANDS:
+    for name in COMMANDS.names():
         lines += [f"## verdict {name}", "", "```text", said([name]), "```", ""]
         for each in re.findall(r"^  ([a-z]+)  ", said([name]).partition("Commands:\n")[2], re.MULTILINE):
             lines += [f"### verdict {name} {each}", "", "```text", said([name, each]), "```", ""]

@@ -87,4 +87,4 @@ def test_completion_names_commands_and_options(
 
 def test_the_list_of_commands_is_whole(shell: Any) -> None:
     listed = shell("--help").out
-    assert all(re.search(rf"^  ([a-z]+, )*{name}[, ]", listed, re.MULTILINE) for name in COMMANDS)
+    assert all(re.search(rf"^  ([a-z]+, )*{name}[, ]", listed, re.MULTILINE) for name in COMMANDS.names())

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import verdict_cli.stats.gates
+from verdict_cli.registry import Registry
 from verdict_cli.report import evaluation_section, run_document
 from verdict_cli.report.charts import Bars
 from verdict_cli.report.renderers import html
@@ -101,10 +102,12 @@ def check_one_failure(run: Any, named: str, *, spec: bool = True) -> None:
     assert ("The resolved spec" in page) == spec
 
 
-@pytest.mark.parametrize("title", list(run_document.SECTIONS))
+@pytest.mark.parametrize("title", run_document.SECTIONS.names())
 def test_a_section_that_fails_is_named_in_its_place(run: Any, monkeypatch: pytest.MonkeyPatch, title: str) -> None:
-    sections = {name: failing if name == title else run_document.SECTIONS[name] for name in run_document.SECTIONS}
-    monkeypatch.setattr(run_document, "SECTIONS", sections)
+    sections = {
+        name: failing if name == title else run_document.SECTIONS[name] for name in run_document.SECTIONS.names()
+    }
+    monkeypatch.setattr(run_document, "SECTIONS", Registry("", sections))
     check_one_failure(run, title or "This section", spec=title != "Pipeline")
     done = run("report", "out")
     assert f"{title or 'This section'} could not be created" in " ".join(done.out.split())

@@ -44,7 +44,7 @@ def test_the_container_has_no_root_and_asks_the_server_for_its_health() -> None:
     assert (program, option) == ("python", "-c")
     compile(code, "healthcheck", "exec")
     port, path = re.findall(r"127\.0\.0\.1:(\d+)(/[a-z/]+)", code)[0]
-    served = (ROOT / "verdict_cli" / "http" / "api" / "app.py").read_text(encoding="utf-8")
+    served = (ROOT / "verdict_cli" / "features" / "server" / "app.py").read_text(encoding="utf-8")
     assert f'@app.get("{path}"' in served and f"EXPOSE {port}" in final
 
 

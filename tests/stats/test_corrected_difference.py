@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verdict_cli.features.labelling.draw import inclusion_probabilities, scaled_sizes, systematic_draw
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate, gate_problems
 from verdict_cli.run_facts import RunFacts
@@ -21,7 +22,6 @@ from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.measure import measure
 from verdict_cli.stats.prediction_powered import corrected
 from verdict_cli.storage.tables.writer import ParquetTable
-from verdict_cli.studies.labelling.draw import inclusion_probabilities, scaled_sizes, systematic_draw
 
 GOLD = Evaluation.model_validate({"value": "output.good", "gold": {"target": "human.label"}})
 

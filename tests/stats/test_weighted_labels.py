@@ -11,6 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import DataError
+from verdict_cli.features.labelling.draw import (
+    inclusion_probabilities,
+    scaled_sizes,
+    stratified_probabilities,
+    systematic_draw,
+)
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.gold_pairs import GoldPairs
 from verdict_cli.stats.intervals.intervals import Draw
@@ -18,12 +24,6 @@ from verdict_cli.stats.measure import measure
 from verdict_cli.stats.prediction_powered import corrected
 from verdict_cli.stats.weighted_labels import weighted_influence
 from verdict_cli.storage.tables.writer import ParquetTable
-from verdict_cli.studies.labelling.draw import (
-    inclusion_probabilities,
-    scaled_sizes,
-    stratified_probabilities,
-    systematic_draw,
-)
 
 
 def queued(rng: np.random.Generator, draw: str, rows: int, labels: int, share: float = 0.6) -> tuple[GoldPairs, float]:

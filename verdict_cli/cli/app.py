@@ -7,8 +7,6 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
@@ -17,116 +15,80 @@ from typer.core import TyperGroup
 
 from verdict_cli import __version__
 from verdict_cli.cli.console import print_error
+from verdict_cli.cli.extensions import extensions
 from verdict_cli.cli.help_format import HelpCommand
 from verdict_cli.cli.model_options import flatten_options
 from verdict_cli.errors import VerdictError
+from verdict_cli.registry import PartSpec, Registry
 
-GROUPS = {
-    "Commands": {
-        "init": "Write a first pipeline for your own data, and try it.",
-        "run": "Judge every row of a dataset and report the metrics.",
-        "view": "Show runs in a browser.",
-        "compare": "Compare runs row by row, metric by metric.",
-        "gate": "Re-evaluate a run's gates and regenerate the report.",
-    },
-    "Check a pipeline (no model is called)": {
-        "validate": "Check a pipeline file, and a dataset against it.",
-        "graph": "Draw the graph of a pipeline.",
-        "estimate": "Estimate the calls, tokens and cost of a run.",
-        "plan": "Compute how many rows or labels an interval needs.",
-        "explain": "Explain a unit, key, metric or error code.",
-        "units": "List the unit types, or the keys of one.",
-        "schema": "Print the JSON Schema of pipeline files.",
-    },
-    "Judge live": {
-        "judge": "Judge one row, or rows from standard input.",
-        "rank": "Rank candidates by score, tournament or groups.",
-        "serve": "Serve a judge over HTTP: verdicts, rewards, batches.",
-    },
-    "Study a judge": {
-        "sweep": "Compare variants of a pipeline: metric, cost, latency.",
-        "audit": "Test a judge for bias and prompt-injection robustness.",
-        "extract": "Read a run's recorded replies with other extractors.",
-        "calibrate": "Fit a judge to the labelled rows of a run.",
-        "queue": "Draw rows of a run for people to label.",
-        "align": "Improve a unit of a judge against human labels.",
-        "watch": "Detect drift of a judge on frozen rows.",
-    },
-    "Benchmarks and data": {
-        "bench": "Judge a benchmark, or reproduce published results.",
-        "import": "Convert logs of other tools to a dataset.",
-        "export": "Write the scores of a run for other tools.",
-        "datasets": "List, download, import and check benchmarks.",
-        "demo": "Show a judge, a report and a comparison, offline.",
-        "reproduce": "Reproduce the paper's tables 1 to 3.",
-    },
-    "Maintenance": {
-        "batch": "Show, cancel or collect the batches of a run.",
-        "report": "Recompute a run's metrics and rewrite its report.",
-        "verify": "Check a run's files against its digests.",
-        "cache": "Show or clear the cache of model replies.",
-    },
-}
-"""The sections of `verdict --help`, and the one-line help of each command."""
+COMMAND_HEADINGS = (
+    "Commands",
+    "Check a pipeline (no model is called)",
+    "Judge live",
+    "Study a judge",
+    "Benchmarks and data",
+    "Maintenance",
+)
+"""The groups of `verdict --help`, in order. A command under another heading is listed after them."""
 
-COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
-"""Each command is a module of this folder with a function of its name (`import_` for a keyword), or with an `app` if it has
-subcommands."""
+_START, _CHECK, _LIVE, _MAINTENANCE = COMMAND_HEADINGS[0], COMMAND_HEADINGS[1], COMMAND_HEADINGS[2], COMMAND_HEADINGS[5]
 
-
-LISTED_TOGETHER = {
-    "explain": (
-        ("explain", "units", "schema"),
-        "Explain a unit, key, metric or error; list units; print the JSON Schema.",
-    ),
-    "estimate": (("estimate", "plan"), "Estimate the cost of a run; the rows or labels that an interval needs."),
-    "queue": (("queue", "align"), "Draw rows for people to label; improve a judge by the labels."),
-    "verify": (("verify", "cache"), "Check a run's files; show or clear the cache of model replies."),
-    "bench": (("bench", "reproduce"), "Judge a benchmark, or reproduce published results and the paper's tables."),
-}
-"""Commands that `--help` lists in one line, at the first of them."""
+COMMANDS: Registry[Any] = Registry(
+    "verdict_cli.cli",
+    {
+        "run": PartSpec("run.run", "Judge every row of a dataset and report the metrics.", _START),
+        "compare": PartSpec("compare.compare", "Compare runs row by row, metric by metric.", _START),
+        "gate": PartSpec("gate.gate", "Re-evaluate a run's gates and regenerate the report.", _START),
+        "validate": PartSpec("validate.validate", "Check a pipeline file, and a dataset against it.", _CHECK),
+        "graph": PartSpec("graph.graph", "Draw the graph of a pipeline.", _CHECK),
+        "estimate": PartSpec("estimate.estimate", "Estimate the calls, tokens and cost of a run.", _CHECK),
+        "explain": PartSpec("explain.explain", "Explain a unit, key, metric or error code.", _CHECK),
+        "units": PartSpec("units.units", "List the unit types, or the keys of one.", _CHECK),
+        "schema": PartSpec("schema.schema", "Print the JSON Schema of pipeline files.", _CHECK),
+        "judge": PartSpec("judge.judge", "Judge one row, or rows from standard input.", _LIVE),
+        "batch": PartSpec("batch.app", "Show, cancel or collect the batches of a run.", _MAINTENANCE),
+        "report": PartSpec("report.report", "Recompute a run's metrics and rewrite its report.", _MAINTENANCE),
+        "verify": PartSpec("verify.verify", "Check a run's files against its digests.", _MAINTENANCE),
+        "cache": PartSpec("cache.app", "Show or clear the cache of model replies.", _MAINTENANCE),
+    },
+    "verdict_cli.commands",
+)
+"""The commands by name: a function, or a Typer application with subcommands. Features and packages bring further ones."""
 
 
 class Commands(TyperGroup):
     """The commands. The module of a command is imported when the command is run."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
+        return list(COMMANDS.names())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command, or None if there is none. Then all are loaded, because click suggests the nearest name."""
-        for name in (cmd_name,) if cmd_name in COMMANDS else COMMANDS:
+        for name in (cmd_name,) if COMMANDS.get(cmd_name) is not None else COMMANDS.names():
             if name not in self.commands:
                 self.add_command(_command(name), name)
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands in groups. Their modules are not imported: that takes longer than everything else here."""
-        followers = {name for names, _ in LISTED_TOGETHER.values() for name in names[1:]}
-        lines = {
-            name: (", ".join(LISTED_TOGETHER[name][0]), LISTED_TOGETHER[name][1])
-            if name in LISTED_TOGETHER
-            else (name, text)
-            for name, text in COMMANDS.items()
-            if name not in followers
-        }
-        width = max(len(names) for names, _ in lines.values())
-        for title, commands in GROUPS.items():
-            with formatter.section(title):
-                formatter.write_dl(
-                    [(lines[name][0].ljust(width), lines[name][1]) for name in commands if name in lines]
-                )
+        entries = {name: COMMANDS.entry(name) for name in COMMANDS.names()}
+        width = max(map(len, entries))
+        for heading in dict.fromkeys((*COMMAND_HEADINGS, *(entry.heading for entry in entries.values()))):
+            lines = [(name.ljust(width), entry.help) for name, entry in entries.items() if entry.heading == heading]
+            if lines:
+                with formatter.section(heading or "Commands of installed packages"):
+                    formatter.write_dl(lines)
 
 
 def _command(name: str) -> Any:
-    attribute = f"{name}_" if iskeyword(name) else name
-    module = import_module(f"verdict_cli.cli.{attribute}")
-    command_app = getattr(module, "app", None)
-    if command_app is None:
-        command_app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        command_app.command(name, cls=HelpCommand)(flatten_options(getattr(module, attribute)))
-    command = typer.main.get_command(command_app)
-    command.short_help = COMMANDS[name]
+    part = COMMANDS[name]
+    if not isinstance(part, typer.Typer):
+        function, part = part, typer.Typer(add_completion=False, rich_markup_mode=None)
+        added = extensions(name)
+        options = {key: added[key] for key in added.names()}
+        part.command(name, cls=HelpCommand)(flatten_options(function, name, options))
+    command = typer.main.get_command(part)
+    command.short_help = COMMANDS.entry(name).help or command.short_help
     return command
 
 
@@ -190,7 +152,7 @@ def main() -> None:
 
 def usage_hint(words: Sequence[str]) -> str:
     """Guess what is wrong with a command line: no command, or JSON or a glob that the shell expanded. Empty if unknown."""
-    if words and words[0] not in COMMANDS and Path(words[0]).suffix in (".yaml", ".yml"):
+    if words and Path(words[0]).suffix in (".yaml", ".yml"):
         return f"the command comes first: verdict run {shlex.join(words)}"
     if "--row" in words[:-1] and not words[words.index("--row") + 1].endswith("}"):
         return 'the shell split the row: put it in single quotes, --row \'{"question": "…"}\''

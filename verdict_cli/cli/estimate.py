@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
-from verdict_cli.cli.console import print_error, print_json, print_message, print_report
+from verdict_cli.cli.console import print_error, print_json, print_report
 from verdict_cli.cli.model_options import ModelOptions, PipelineOptions
 from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AllowHost, AsJson, Config, Limit, OptionalData
 from verdict_cli.errors import UsageError
 from verdict_cli.llm.model_families import is_free
 from verdict_cli.llm.providers.price_book import price_source
+from verdict_cli.registry import Registry
 from verdict_cli.run.batches.wave_estimate import WaveEstimate, estimate_waves
 from verdict_cli.run.estimate import DryRun, Line, total
 from verdict_cli.run.judge_session import JudgeSession
@@ -66,7 +67,9 @@ def estimate(
         )
     count = None
     if data is None:
-        config, data, options, count = _benchmark(config, options)
+        named = _named_run(config.as_posix())
+        config, data, count = named.config, named.data, named.rows
+        options = replace(options, settings=[*named.settings, *(options.settings or ())])
     plan = options.plan(config)
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
@@ -222,24 +225,27 @@ def _table(lines: list[Line]) -> str:
     )
 
 
-def _benchmark(name: Path, options: Options) -> tuple[Path, str, Options, int | None]:
-    """The pipeline and the data of a benchmark, and the number of its rows where the data are our sample."""
-    from verdict_cli.benchmarks.card import card, cards
-    from verdict_cli.benchmarks.data_dir import find_benchmark
-    from verdict_cli.language.package_files import named_config
+@dataclass(frozen=True)
+class NamedRun:
+    """What a bare name stands for: a pipeline with its data and settings."""
 
-    if name.as_posix() not in cards():
-        raise UsageError(
-            f"the data of {name} are missing, and it is not a benchmark",
-            hint="verdict estimate CONFIG DATA, or the name of a benchmark: verdict datasets list",
-        )
-    found = card(name.as_posix())
-    if found.config is None:
-        raise UsageError(f"{name} has no pipeline to judge it with", hint=f"verdict estimate CONFIG {name}")
-    located = find_benchmark(found, None)
-    options = replace(options, settings=[*found.settings, *(options.settings or ())])
-    count = found.files[0].rows if located.sample else None
-    if located.sample:
-        rows = "the number of its rows is not known" if count is None else f"scaled to its {count:,} rows"
-        print_message(f"{found.title} is not fetched: estimated from this project's sample, {rows}")
-    return named_config(found.config), str(located.path), options, count
+    config: Path
+    data: str
+    settings: Sequence[str]
+    rows: int | None
+    """The number of rows to scale the estimate to, where ``data`` is only a sample."""
+
+
+NAMED_RUNS: Registry[Callable[[str], NamedRun | None]] = Registry("verdict_cli.cli", {}, "verdict_cli.named_runs")
+"""Functions that know what a bare name such as `xstest` stands for, None where they do not."""
+
+
+def _named_run(name: str) -> NamedRun:
+    for source in NAMED_RUNS.names():
+        run = NAMED_RUNS[source](name)
+        if run is not None:
+            return run
+    raise UsageError(
+        f"the data of {name} are missing, and it is not a benchmark",
+        hint="verdict estimate CONFIG DATA, or the name of a benchmark: verdict datasets list",
+    )

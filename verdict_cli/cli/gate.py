@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from verdict_cli.cli.console import print_json
-from verdict_cli.cli.options import AsJson, PublicKey, Untrusted
+from verdict_cli.cli.options import AsJson, PublicKey
 from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
 from verdict_cli.errors import UsageError
 from verdict_cli.language.gate_rules import read_gates
@@ -40,7 +40,6 @@ def gate(
         ),
     ] = False,
     as_json: AsJson = False,
-    untrusted: Untrusted = False,
     key: PublicKey = None,
 ) -> None:
     """Re-evaluate a run's gates and regenerate the report, without calling a model.
@@ -50,10 +49,6 @@ def gate(
 
     Example: verdict gate runs/demo/judge --inconclusive pass
     """
-    if untrusted:
-        from verdict_cli.cli.untrusted import confine
-
-        confine(filter(None, (run, gates, key)), out=run)
     if key is not None:
         from verdict_cli.cli.verify import check_files
 

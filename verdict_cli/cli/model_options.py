@@ -7,13 +7,14 @@ parameter into separate options for typer.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from verdict_cli.cli.console import print_error, print_message
+from verdict_cli.cli.extensions import Extension, call_extended
 from verdict_cli.cli.options import (
     AllowCode,
     AllowHost,
@@ -159,32 +160,53 @@ class RowOptions(ModelOptions):
         )
 
 
-def flatten_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the command with each parameter of an options class replaced by the fields of that class, for typer."""
+EXTRAS = "extras"
+"""The parameter by which a command takes what its extensions add; it is no option."""
+
+
+def flatten_options(
+    command: Callable[..., Any], name: str = "", added: Mapping[str, type[Extension]] | None = None
+) -> Callable[..., Any]:
+    """Return the command with each parameter of an options class replaced by the fields of that class, for typer.
+
+    The options of the classes ``added`` follow; the command runs inside of what they do.
+    """
     hints = get_type_hints(command, include_extras=True)
     groups = {name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)}
+    extensions: dict[str, Any] = dict(added or {})
     flattened: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(command).parameters.items():
-        if name in groups:
-            types = get_type_hints(groups[name], include_extras=True)
-            flattened += [
-                inspect.Parameter(
-                    field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name]
-                )
-                for field in fields(groups[name])
-            ]
-        else:
-            flattened.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints.get(name, Any)))
+    for parameter in inspect.signature(command).parameters.values():
+        if parameter.name in groups:
+            flattened += _options(groups[parameter.name])
+        elif parameter.name != EXTRAS:
+            annotation = hints.get(parameter.name, Any)
+            flattened.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=annotation))
+    for extension in extensions.values():
+        flattened += _options(extension)
 
     @wraps(command)
     def flat_command(**values: Any) -> Any:
-        options = {
-            name: kind(**{field.name: values.pop(field.name) for field in fields(kind)})
-            for name, kind in groups.items()
-        }
-        return command(**values, **options)
+        options = dict(values)
+
+        def filled(kind: Any) -> Any:
+            return kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+
+        opened = [filled(kind) for kind in extensions.values()]
+        parameters = {group: filled(kind) for group, kind in groups.items()}
+        return call_extended(name, command, {**values, **parameters}, options, opened)
 
     del flat_command.__wrapped__
     flat_command.__signature__ = inspect.Signature(flattened)  # type: ignore[attr-defined]
     flat_command.__annotations__ = {parameter.name: parameter.annotation for parameter in flattened}
     return flat_command
+
+
+def _options(kind: Any) -> list[inspect.Parameter]:
+    """The fields of an options class as parameters."""
+    types = get_type_hints(kind, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name]
+        )
+        for field in fields(kind)
+    ]

@@ -109,14 +109,6 @@ Yes = Annotated[
     bool,
     typer.Option("--yes", "-y", help="Do not ask before money is spent. Without a terminal, nothing is asked anyway."),
 ]
-Untrusted = Annotated[
-    bool,
-    typer.Option(
-        "--untrusted",
-        help="For a pipeline or a dataset of unknown origin: use no other files, hosts, keys or code than the command names, "
-        "in a process with limits of memory and time. `run` requires --budget.",
-    ),
-]
 Sign = Annotated[
     Path | None,
     typer.Option(

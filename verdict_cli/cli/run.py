@@ -23,7 +23,6 @@ from verdict_cli.cli.options import (
     Sign,
     TraceContent,
     TraceOption,
-    Untrusted,
     Yes,
 )
 from verdict_cli.errors import UsageError
@@ -114,7 +113,6 @@ def run(
         ),
     ] = None,
     yes: Yes = False,
-    untrusted: Untrusted = False,
     sign: Sign = None,
     level: IntervalLevel = None,
 ) -> None:
@@ -125,8 +123,6 @@ def run(
 
     Example: verdict run xstest xstest_sample --model baseline/lexical
     """
-    if untrusted:
-        _confine(config, data, how, out, engine=engine, trace=trace, sign=sign)
     from verdict_cli.run.batches.batch_options import BatchOptions
 
     report = judged_dataset(
@@ -152,34 +148,6 @@ def run(
 
     show_report(report, as_json=as_json)
     raise typer.Exit(exit_code(report))
-
-
-def _confine(
-    config: Path, data: str, how: RowOptions, out: str | None, *, engine: Engine, trace: bool, sign: Path | None
-) -> None:
-    """Run the command in a confined process, unless this is that process. Raises UsageError."""
-    from verdict_cli.cli.untrusted import confine
-    from verdict_cli.storage.object_store.folder import is_remote_url
-
-    if how.budget is None and how.replay is None:
-        raise UsageError(
-            "--untrusted needs --budget, because the pipeline decides how many calls it makes",
-            hint="give --budget USD, or --replay RECORDING to make no call",
-        )
-    confine(
-        filter(None, (config, data, how.replay)),
-        out=out or "runs",
-        model=how.model,
-        allow_host=how.allow_host,
-        forbidden={
-            "--allow-code": how.allow_code,
-            "--allow-outside": how.allow_outside,
-            "--engine ray": engine is Engine.RAY,
-            "--trace": trace,
-            "--sign": sign,
-            "a URL": is_remote_url(data) or (out is not None and is_remote_url(out)),
-        },
-    )
 
 
 def judged_dataset(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,22 +9,23 @@ import orjson
 import typer
 
 from verdict_cli.cli.console import print_json, print_message
-from verdict_cli.language.json_schema import complete_schema, file_schema
+from verdict_cli.errors import UsageError
+from verdict_cli.language.json_schema import file_schema
+from verdict_cli.registry import Registry
 from verdict_cli.run.run_directory import output_errors
 
-
-class SchemaKind(StrEnum):
-    """The files that have a schema."""
-
-    PIPELINE = "pipeline"
-    CARD = "card"
-    PUBLISHED = "published"
+SCHEMAS: Registry[Any] = Registry(
+    "verdict_cli.language",
+    {"pipeline": "json_schema.complete_schema", "published": "evaluations.Published"},
+    "verdict_cli.schemas",
+)
+"""What has a schema: a function that makes it, or the class of the file."""
 
 
 def schema(
     kind: Annotated[
-        SchemaKind, typer.Argument(help="Pipeline files, data cards, or tables of published results.")
-    ] = SchemaKind.PIPELINE,
+        str, typer.Argument(help="`pipeline`, `card` for data cards, or `published` for tables of published results.")
+    ] = "pipeline",
     out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead of standard output.")] = None,
 ) -> None:
     """Print the JSON Schema of pipeline files for editors, including the unit types of installed packages; or that of data
@@ -44,13 +44,8 @@ def schema(
     print_message(f"written: {out}")
 
 
-def _schema(kind: SchemaKind) -> dict[str, Any]:
-    if kind is SchemaKind.CARD:
-        from verdict_cli.benchmarks.card import Card
-
-        return file_schema(Card)
-    if kind is SchemaKind.PUBLISHED:
-        from verdict_cli.language.evaluations import Published
-
-        return file_schema(Published)
-    return complete_schema()
+def _schema(kind: str) -> dict[str, Any]:
+    part = SCHEMAS.get(kind)
+    if part is None:
+        raise UsageError(f"there is no schema {kind!r}", hint=f"the schemas are {', '.join(SCHEMAS.names())}")
+    return file_schema(part) if isinstance(part, type) else part()

@@ -9,7 +9,7 @@ import typer
 
 from verdict_cli.cli.console import print_error, print_json, print_report
 from verdict_cli.cli.model_options import PipelineOptions
-from verdict_cli.cli.options import AllowHost, AsJson, Config, Untrusted
+from verdict_cli.cli.options import AllowHost, AsJson, Config
 from verdict_cli.errors import DataError, Problem, SpecError
 from verdict_cli.llm.model_families import is_local
 
@@ -24,17 +24,11 @@ def validate(
     options: PipelineOptions,
     allow_host: AllowHost = None,
     as_json: AsJson = False,
-    untrusted: Untrusted = False,
 ) -> None:
     """Check a pipeline file, and a dataset against it, without calling a model. Prints the hosts that a run would call.
 
     Example: verdict validate xstest xstest_sample
     """
-    if untrusted:
-        from verdict_cli.cli.untrusted import confine
-
-        forbidden = {"--allow-code": options.allow_code, "--allow-outside": options.allow_outside}
-        confine(filter(None, (config, data)), out=None, model=options.model, allow_host=allow_host, forbidden=forbidden)
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     hosts: list[str] = []

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from verdict_cli.config_model import ConfigModel, One, Whole
-from verdict_cli.language.registry import LazyUnion, Registry
+from verdict_cli.language.registry import LazyUnion
 from verdict_cli.language.scales.discrete import Value
+from verdict_cli.registry import Registry
 
 
 class Fitted(ConfigModel):

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, MutableMapping
 
 from verdict_cli.language.model_address import Address, AddressError, parse_address
+from verdict_cli.registry import UNTRUSTED
 
 ALLOWED = "VERDICT_ALLOW_HOSTS"
 """The environment variable that lists allowed hosts, separated by commas."""
 
-ONLY = "VERDICT_ONLY_HOSTS"
+ONLY = UNTRUSTED
 """The environment variable that `--untrusted` sets: the hosts with their ports that may be called at all, separated by commas."""
 
 _ADDRESS_SUFFIXES = ("_BASE_URL", "_API_BASE")

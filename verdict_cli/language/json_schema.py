@@ -12,8 +12,8 @@ from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.metric_registry import METRICS
 from verdict_cli.language.pipeline_file import PipelineFile
-from verdict_cli.language.registry import Registry
 from verdict_cli.language.scales import IMPLIED_TYPES, SCALES, Scale
+from verdict_cli.registry import Registry
 
 if TYPE_CHECKING:
     from pydantic_core import core_schema

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, Any, Literal
 
-from verdict_cli.language.registry import RegisteredName, Registry
+from verdict_cli.language.registry import RegisteredName
+from verdict_cli.registry import Registry
 
 EvaluationKind = Literal["classification", "ordinal", "numeric", "pairwise", "ranking"]
 """What the predictions and targets of an evaluation are."""

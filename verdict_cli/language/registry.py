@@ -1,125 +1,17 @@
-"""Parts of the language by name: built-in ones, imported on first use, and those that installed packages offer."""
+"""How a file's keys refer to parts in a registry: names and unions whose members are imported on first use."""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache, partial
-from importlib import import_module
-from typing import Any, Generic, Literal, TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar, cast
 
 from pydantic import GetCoreSchemaHandler, ValidationError, ValidatorFunctionWrapHandler, create_model
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from verdict_cli.config_model import ConfigModel, lazy_schema
-from verdict_cli.errors import UsageError
-from verdict_cli.language.egress_hosts import ONLY
+from verdict_cli.registry import Registry
 
-Part = TypeVar("Part")
 PartClass = TypeVar("PartClass", bound=ConfigModel)
-
-
-class Registry(Generic[Part]):
-    """Parts by the names under which a file uses them.
-
-    ``built_in`` has for each name the part itself, or `MODULE.OBJECT` within ``package``. A name that is not built in is looked up among the
-    entry points of ``group``; ``check(name, loaded)`` turns what an entry point holds into a part, or raises TypeError
-    with what it should be.
-
-    `registry[name]` and `get` cover both kinds. Iteration, `in` and `len` cover the built-in names only: they import
-    nothing, so a file without plugins starts as fast as if no package was installed.
-    """
-
-    def __init__(
-        self,
-        package: str,
-        built_in: Mapping[str, str | Part],
-        group: str = "",
-        check: Callable[[str, Any], Part] = lambda _, loaded: loaded,
-    ) -> None:
-        self.group = group
-        self.plugins: dict[str, Part] = {}
-        """The parts of installed packages that were looked up so far."""
-        self._package = package
-        self._built_in = built_in
-        self._check = check
-
-    def __getitem__(self, name: str) -> Part:
-        """The part of that name.
-
-        Raises:
-            KeyError: neither verdict nor an installed package has it.
-            UsageError: an installed package offers it, but it cannot be imported or is something else.
-        """
-        if name not in self._built_in:
-            return self._plugin(name)
-        part = self._built_in[name]
-        if not isinstance(part, str):
-            return part
-        module, _, attribute = part.rpartition(".")
-        return cast("Part", getattr(import_module(f"{self._package}.{module}"), attribute))
-
-    def get(self, name: object) -> Part | None:
-        """The part of that name, None where there is none."""
-        try:
-            return self[name] if isinstance(name, str) else None
-        except KeyError:
-            return None
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._built_in
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._built_in)
-
-    def __len__(self) -> int:
-        return len(self._built_in)
-
-    def plugin(self, name: object) -> Part | None:
-        """The part of that name of an installed package, None for a built-in name."""
-        return None if name in self._built_in else self.get(name)
-
-    def names(self) -> tuple[str, ...]:
-        """The built-in names, then those that installed packages offer; imports none of them."""
-        return (*self._built_in, *sorted({point.name for point in self._entry_points()} - self._built_in.keys()))
-
-    def title(self, name: str) -> str:
-        """The name of a built-in class itself. Several names can mean one class."""
-        return str(self._built_in[name]).rpartition(".")[2]
-
-    def choices(self, tag: Callable[[str], str]) -> dict[str, Callable[[], Part]]:
-        """A function that looks up each built-in part, by the tag of its name."""
-        return {tag(name): partial(self.__getitem__, name) for name in self._built_in}
-
-    def _entry_points(self, **filters: Any) -> Any:
-        if not self.group or ONLY in os.environ:  # --untrusted: a stranger's file imports no package
-            return ()
-        return _offered(self.group, tuple(sys.path)).select(**filters)
-
-    def _plugin(self, name: str) -> Part:
-        if name not in self.plugins:
-            for point in self._entry_points(name=name):
-                try:
-                    loaded = point.load()
-                except Exception as error:
-                    raise UsageError(
-                        f"{name!r} of the installed package at {point.value} cannot be imported: {error}",
-                        hint="fix or remove that package",
-                    ) from None
-                try:
-                    self.plugins[name] = self._check(name, loaded)
-                except TypeError as error:
-                    raise UsageError(f"the entry point {point.value} {error}", hint="report it to its author") from None
-        return self.plugins[name]
-
-
-@lru_cache(maxsize=32)
-def _offered(group: str, paths: tuple[str, ...]) -> Any:
-    """The entry points of the group. A scan of the installed packages takes 10 ms, and a file may have many unknown names."""
-    from importlib.metadata import entry_points  # only for a name that is not built in
-
-    return entry_points(group=group)
 
 
 def subclass_of(base: type[PartClass]) -> Callable[[str, Any], type[PartClass]]:

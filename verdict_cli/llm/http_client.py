@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import time
 from datetime import timedelta
 from functools import cache
@@ -13,7 +14,7 @@ from pyreqwest.http import Url
 from pyreqwest.proxy import ProxyBuilder
 from pyreqwest.response import Response
 
-from verdict_cli.language.egress_hosts import LOOPBACK
+from verdict_cli.llm.proxies import proxy_for
 
 _IDLE = timedelta(seconds=60)
 _EXIT_PAUSE_S = 0.02
@@ -31,7 +32,7 @@ class HttpClients:
 
     def get(self, url: Url) -> Client:
         """The client for this address, opened on first use."""
-        proxy = _proxy(url)
+        proxy = proxy_for(url.scheme, url.host_str or "", url.port_or_known_default or 0, os.environ)
         client = self._clients.get(proxy)
         if client is None:
             _pause_at_exit()
@@ -68,16 +69,6 @@ def root_cause(error: Exception) -> str:
     """The innermost cause of a failed request. The outer messages repeat the address, which may hold a secret."""
     causes = error.details.get("causes") if isinstance(error, DetailedPyreqwestError) else None
     return (causes[-1]["message"] if causes else str(error)) or type(error).__name__
-
-
-def _proxy(url: Url) -> str | None:
-    """The proxy that the environment sets for this address (``HTTPS_PROXY``, ``NO_PROXY`` …)."""
-    host = url.host_str or ""
-    if host in LOOPBACK:
-        return None
-    from urllib.request import getproxies, proxy_bypass
-
-    return None if proxy_bypass(host.strip("[]")) else getproxies().get(url.scheme)
 
 
 @cache

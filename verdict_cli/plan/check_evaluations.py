@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -21,6 +22,7 @@ from verdict_cli.language.namespace import Namespace
 from verdict_cli.plan.compile_context import compile_expression_at
 from verdict_cli.plan.node import Node
 from verdict_cli.plan.result_scope import ResultScope, panel_expressions
+from verdict_cli.registry import Registry
 
 
 def load_published(names: Namespace) -> dict[str, Published]:
@@ -44,6 +46,9 @@ def load_published(names: Namespace) -> dict[str, Published]:
                 names.tell(problem)
     return tables
 
+
+EVALUATORS: Registry[Callable[..., Mapping[str, Any]]] = Registry("verdict_cli.plan", {}, "verdict_cli.evaluators")
+"""What measures an evaluation that has a kind of its own, by its key: `(evaluations, results, seed=…)` gives a study for each."""
 
 _EXPRESSIONS = ("prediction", "target", "value", "probability", "consistent", "cluster", "group", "where")
 
@@ -70,6 +75,9 @@ def check_evaluations(
             continue
         for where, message, hint in evaluations.evaluation_problems(name, evaluation):
             names.problem("bad-evaluation", message, hint, _below(base, where))
+        if evaluations.arena_keys(evaluation) is not None and "arena" not in EVALUATORS.names():
+            message = "a leaderboard needs the feature `rank`, which is not installed"
+            names.problem("bad-evaluation", message, "install verdict with all its features", base)
         _check_nominal(names, evaluation, base, scope)
         texts: list[tuple[ExpressionPath, str | None]] = [((key,), getattr(evaluation, key)) for key in _EXPRESSIONS]
         texts += [(("by", index), text) for index, text in enumerate(evaluation.by)]

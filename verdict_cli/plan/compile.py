@@ -111,7 +111,7 @@ def compile_node(
     propagate, output = _propagated(context, inside, output)
     escalation = compile_escalation(context, scope.with_fields(response=compiled.response, output=output))
     if escalation is not None and escalation.stages:
-        output = RecordType({**output.fields, ANSWERED_BY: TEXT})
+        output = RecordType({**output.fields, ANSWERED_BY: TEXT}, output.unknown)
     casts += compile_option_inputs(context)
     if instance.pinned:
         _check_pinned(context)
@@ -175,7 +175,7 @@ def _propagated(
     code = code_at(context, "propagate")
     if code is not None:
         function = compile_output_function(context, code, scope, "propagate")
-        return function, function.output_fields or RecordType({})
+        return function, function.output_fields
     if context.instance.unit.propagation is None:
         return None, output
     expressions = {
@@ -196,7 +196,7 @@ def _declared_output(context: CompileContext, output: RecordType) -> RecordType:
         return output
     kept: dict[str, FieldType] = {}
     for name, kind in context.fields(unit.output, "output").items():
-        given = output.fields.get(name)
+        given = output.kind_of(name)
         if given is None and unit.propagation is not None and name in unit.propagation:
             continue
         if given is None:
@@ -207,7 +207,7 @@ def _declared_output(context: CompileContext, output: RecordType) -> RecordType:
             context.problem("wrong-type", message, "declare the type that is given", "output", name)
         else:
             kept[name] = kind
-    return RecordType(kept or dict(output.fields))
+    return RecordType(kept) if kept else output
 
 
 def _check_pinned(context: CompileContext) -> None:

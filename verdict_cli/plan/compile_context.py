@@ -24,7 +24,7 @@ from verdict_cli.language.units.base import LLMUnit
 from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.node import LLMNode, MapNode, PoolNode
 from verdict_cli.plan.row_steps import InstancePath
-from verdict_cli.plan.scope import NodeScope
+from verdict_cli.plan.scope import SAY_FIELDS, NodeScope, Upstream
 
 Compiled = TypeVar("Compiled", bound=Fitted)
 
@@ -137,6 +137,15 @@ class CompileContext:
                 hint = error.hint or TYPES_HINT
                 self.problem("unknown-type", error.message.replace("scale", "type or scale", 1), hint, key, name)
         return types
+
+
+def fields_are_known(context: CompileContext, parents: Sequence[Upstream]) -> bool:
+    """Whether a pool without `field` can choose among its parents' fields; reports a parent whose fields are not known."""
+    unit = next((parent for parent in parents if parent.output.unknown), None)
+    if unit is not None:
+        message = f"the fields of {unit.id} are not known: {unit.output.unknown}"
+        context.problem("nothing-to-pool", message, f"name the field to pool: `field:`, or {SAY_FIELDS}")
+    return unit is None
 
 
 def _from_unit(kind: FieldType) -> FieldType:

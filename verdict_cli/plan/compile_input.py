@@ -107,23 +107,27 @@ def _cast(name: str, kind: FieldType, scope: NodeScope, default: Any, *, pinned:
             default = kind.read(default)
         except ReplyError as error:
             raise ExpressionError(f"the default of the input field {name!r}: {error.message}", "") from None
-    upstream = [scope.upstream[index] for index in scope.parents]
+    upstream = scope.parent_units()
     if not upstream:
         return _column(name, kind, scope, default, pinned=pinned)
-    named = [unit for unit in upstream if name in unit.output.fields]
+    named = [unit for unit in upstream if unit.output.kind_of(name) is not None]
     if len(named) > 1:
         raise ExpressionError(
             f"the input field {name!r} is in several outputs: {', '.join(unit.id for unit in named)}",
             f"say which: `input: {{{name}: 'previous.NAME[0].{name}'}}`, or pool them first",
         )
     if named:
-        found = scope.seen(named[0]).fields[name]
+        found = scope.seen(named[0]).kind_of(name)
+        assert found is not None
         if not fits(found, kind):
             raise ExpressionError(
                 f"the input field {name!r} is to be {kind.type_name()}, but {named[0].id} gives {found.type_name()}",
                 "declare the type that is given, or convert it with `propagate`",
             )
-        return Cast(name, kind, scope.resolve(("previous", name)).paths[0])
+        path = scope.at(named[0], (name,)).paths[0]
+        if named[0].output.unknown and default is not _REQUIRED:
+            return Cast(name, kind, path, optional=True, default=default)
+        return Cast(name, kind, path)
     same = [(unit, field) for unit in upstream for field, found in scope.seen(unit).fields.items() if found == kind]
     if not same and default is not _REQUIRED:
         return _column(name, kind, scope, default, pinned=pinned)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from verdict_cli.language.calibrations import FITTED, CalibrationFile, Fitted
@@ -37,6 +38,7 @@ def compile_llm_unit(context: CompileContext, unit: LLMUnit, scale: Scale | None
         return None
     if prompt is None or not models:
         return CompiledUnit(None, reading.output, unit.output_fields(reading.output))
+    reading = replace(reading, kept_tags=reading.kept_tags | prompt.tags)
     work = LLMNode(
         unit=unit,
         prompt=prompt,
@@ -130,7 +132,8 @@ def _reading(context: CompileContext, unit: LLMUnit, response: RecordType) -> Bo
         where, message, hint = issue
         context.problem("bad-extractor", message, hint, "extract", *(part for part in where.split(".") if part))
         return None
-    return chosen.bind(response)
+    bound = chosen.bind(response)
+    return replace(bound, thoughts=unit.raw_thoughts) if chosen.type == "raw" else bound
 
 
 def _fitted(context: CompileContext, chosen: Extractor) -> Extractor | None:

@@ -22,7 +22,7 @@ from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
 from verdict_cli.language.units.rubric_pool import RubricPoolUnit
-from verdict_cli.plan.compile_context import PROMPT_ROOTS, CompileContext, CompiledUnit
+from verdict_cli.plan.compile_context import PROMPT_ROOTS, CompileContext, CompiledUnit, fields_are_known
 from verdict_cli.plan.compile_python import code_at, compile_output_function
 from verdict_cli.plan.compile_rubric_pool import compile_rubric_pool
 from verdict_cli.plan.node import MapNode, OutputFields, PoolNode
@@ -36,8 +36,7 @@ def compile_map(context: CompileContext, unit: MapUnit) -> CompiledUnit:
     code = code_at(context, "map")
     if code is not None:
         function = compile_output_function(context, code, context.scope, "map")
-        output = function.output_fields or RecordType({})
-        return CompiledUnit(MapNode(unit, function), output, output)
+        return CompiledUnit(MapNode(unit, function), function.output_fields, function.output_fields)
     expressions = {
         name: context.expression(text, _MAP_ROOTS, context.scope, "map", name)
         for name, text in unit.expressions.items()
@@ -85,7 +84,7 @@ def compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
         message = f"the units before it give a field {extra_field!r}, which it gives itself"
         context.problem("field-used-twice", message, "name the field to pool: `field:`", extra_field)
         return None
-    types_by_field = {name: [parent.output.fields[name] for parent in parents] for name in names}
+    types_by_field = {name: [parent.output.kind_of(name) or UnknownType() for parent in parents] for name in names}
     pooled = RecordType({name: _type(unit, types) for name, types in types_by_field.items()})
     fields = tuple((name, tuple(_number(unit, kind) for kind in types)) for name, types in types_by_field.items())
     return CompiledUnit(PoolNode(unit, fields, weights), pooled, unit.output_fields(pooled))
@@ -99,7 +98,7 @@ def _fields(context: CompileContext, unit: Pool, parents: Sequence[Upstream]) ->
     at = ("field",) if unit.field is not None else ("fields",)
     for name in named:
         for parent in parents:
-            kind = parent.output.fields.get(name)
+            kind = parent.output.kind_of(name)
             if kind is None:
                 hint = f"it gives {', '.join(parent.output.fields)}"
                 context.problem("unknown-field", f"{parent.id} gives no {name!r}", hint, *at)
@@ -112,6 +111,8 @@ def _fields(context: CompileContext, unit: Pool, parents: Sequence[Upstream]) ->
 
 
 def _all_poolable(context: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> tuple[str, ...] | None:
+    if not fields_are_known(context, parents):
+        return None
     common = [name for name in parents[0].output.fields if all(name in parent.output.fields for parent in parents)]
     names = tuple(name for name in common if all(_poolable(unit, parent.output.fields[name]) for parent in parents))
     names = tuple(name for name in names if not isinstance(parents[0].output.fields[name], MassType))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from verdict_cli.errors import ReplyError, RowError
-from verdict_cli.language.expressions.paths import ExpressionError, Resolve, follow
+from verdict_cli.language.expressions.paths import ExpressionError, follow
 from verdict_cli.language.fields.types import (
     DistributionType,
     FieldType,
@@ -21,7 +21,7 @@ from verdict_cli.language.fields.types import (
     UnknownType,
 )
 from verdict_cli.plan.compile_context import CompileContext
-from verdict_cli.plan.scope import NodeScope
+from verdict_cli.plan.scope import SAY_FIELDS, NodeScope
 
 if TYPE_CHECKING:
     from verdict_cli.language.authoring.functions import Function
@@ -60,10 +60,10 @@ RESOLVED = ("previous", "input")
 @dataclass(frozen=True)
 class PythonCall:
     """A function that is called with a row's values, as an expression is. ``words`` are those that `previous` and
-    `input` have at this node."""
+    `input` have at this node, where no row adds to them."""
 
     code: Function
-    resolve: Resolve
+    scope: NodeScope
     words: Mapping[str, tuple[str, ...]]
 
     @property
@@ -73,8 +73,11 @@ class PythonCall:
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
         """What the function gives. RowError when it raises; ReplyError when it refuses a response."""
+        scope = self.scope.at_row(values["previous"])
         given = {
-            name: _ResolvedRoot(name, values, self.resolve, self.words[name]) if name in RESOLVED else values[name]
+            name: _ResolvedRoot(name, values, scope, self.words[name] if scope is self.scope else _words(name, scope))
+            if name in RESOLVED
+            else values[name]
             for name in self.code.parameters
         }
         try:
@@ -87,9 +90,9 @@ class PythonCall:
 
 @dataclass(frozen=True)
 class OutputCall(PythonCall):
-    """A function that gives an output; ``gives`` are its fields, None while they are not known."""
+    """A function that gives an output with these fields."""
 
-    output_fields: RecordType | None = None
+    output_fields: RecordType
 
     def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The output. RowError for anything but a mapping with the expected fields."""
@@ -99,8 +102,6 @@ class OutputCall(PythonCall):
             raise RowError(f"{self.code.name}: {error.message}", hint=error.hint) from None
         if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
             raise RowError(f"{self.code.name} gave {given!r:.80}, expected a Schema or a mapping of fields")
-        if self.output_fields is None:
-            return given
         try:
             return self.output_fields.read(given)
         except ReplyError as error:
@@ -110,12 +111,12 @@ class OutputCall(PythonCall):
 class _ResolvedRoot(Mapping[str, Any]):
     """`previous` or `input` as a mapping: each word is resolved as in an expression."""
 
-    def __init__(self, root: str, values: Mapping[str, Any], resolve: Resolve, words: tuple[str, ...]) -> None:
-        self.root, self.values_, self.resolve, self.words = root, values, resolve, words
+    def __init__(self, root: str, values: Mapping[str, Any], scope: NodeScope, words: tuple[str, ...]) -> None:
+        self.root, self.values_, self.scope, self.words = root, values, scope, words
 
     def __getitem__(self, word: str) -> Any:
         try:
-            meant = self.resolve((self.root, word))
+            meant = self.scope.resolve((self.root, word))
         except ExpressionError as error:
             raise RowError(f"`{self.root}.{word}`: {error.message}", hint=error.hint) from None
         found = [follow(path, self.values_) for path in meant.paths]
@@ -144,28 +145,24 @@ def compile_python_unit(code: Function, scope: NodeScope) -> PythonCall:
     for root in ("source", "outputs"):
         if root in code.parameters:
             scope.resolve((root,))
-    return PythonCall(code, scope.resolve, words)
+    return PythonCall(code, scope, words)
 
 
 def compile_output_function(context: CompileContext, code: Function, scope: NodeScope, key: str) -> OutputCall:
     """The function with the fields that it gives: the declared ones, else those that a trial shows."""
     call = compile_python_unit(code, scope)
-    output_call = OutputCall(call.code, call.resolve, call.words, code.output_fields)
-    return (
-        output_call
-        if code.output_fields is not None
-        else replace(output_call, output_fields=_fields_of_trial(context, output_call, scope, key))
-    )
+    output_fields = code.output_fields or _fields_of_trial(context, call, scope, key)
+    return OutputCall(call.code, call.scope, call.words, output_fields)
 
 
 def compile_process(code: Function, scope: NodeScope, output_fields: RecordType) -> OutputCall:
     """The function that makes an output of these fields from a response."""
     call = compile_python_unit(code, scope)
-    return OutputCall(call.code, call.resolve, call.words, output_fields)
+    return OutputCall(call.code, call.scope, call.words, output_fields)
 
 
-def _fields_of_trial(context: CompileContext, function: OutputCall, scope: NodeScope, key: str) -> RecordType | None:
-    """The fields that the function gives for sample values; None, with a warning, when it cannot be called with them."""
+def _fields_of_trial(context: CompileContext, call: PythonCall, scope: NodeScope, key: str) -> RecordType:
+    """The fields that the function gives for sample values; unknown, with a warning, when it raises on them."""
     fixed = {root: sample_value(record) for root, record in scope.fixed.items()}
     values = {
         **fixed,
@@ -180,22 +177,20 @@ def _fields_of_trial(context: CompileContext, function: OutputCall, scope: NodeS
         "input": {name: sample_value(kind) for name, kind in (scope.input or {}).items()},
         "outputs": [sample_value(scope.upstream[index].output) for index in scope.parents],
     }
+    trial = OutputCall(call.code, call.scope, call.words, RecordType({}, "only a call shows them"))
     try:
-        return RecordType(dict.fromkeys(function(values), UnknownType()))
+        return RecordType(dict.fromkeys(trial(values), UnknownType()))
     except RowError as error:
-        hint = "say which fields it gives: `fields=['score']`"
-        context.warn(
-            f"its fields are not known: on made-up values, {error.message}", hint, (*context.instance.path, key)
-        )
-        return None
+        reason = f"on made-up values, {error.message}"
+        context.warn(f"its fields are not known: {reason}", SAY_FIELDS, (*context.instance.path, key))
+        return RecordType({}, reason)
 
 
 def _words(root: str, scope: NodeScope) -> tuple[str, ...]:
     """The words of the root that mean something at the node."""
     if root == "input" and scope.input is not None:
         return tuple(scope.input)
-    direct = [scope.upstream[index] for index in scope.parents]
-    words = dict.fromkeys(name for unit in direct for name in unit.output.fields)
+    words = dict.fromkeys(name for unit in scope.parent_units() for name in unit.output.fields)
     if root == "previous":
         words |= dict.fromkeys(unit.name for unit in scope.upstream)
     return tuple(word for word in words if _means(root, word, scope))

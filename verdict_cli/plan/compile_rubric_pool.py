@@ -20,8 +20,8 @@ from verdict_cli.language.fields.types import (
     without_null,
 )
 from verdict_cli.language.units.rubric_pool import RubricPoolUnit
-from verdict_cli.plan.compile_context import CompileContext, CompiledUnit
-from verdict_cli.plan.node import PoolNode
+from verdict_cli.plan.compile_context import CompileContext, CompiledUnit, fields_are_known
+from verdict_cli.plan.node import PoolNode, pooled_field
 from verdict_cli.plan.scope import Upstream
 
 _WAYS_OUT = "use `scale: boolean`, or a scale with `scores:` from 0 to 1"
@@ -47,7 +47,7 @@ class RubricPooling:
         points, met = [], []
         for output, entry in zip(outputs, names, strict=True):
             place = entry["index"]
-            value = None if output is None else output[self.field]
+            value = None if output is None else pooled_field(output, self.field)
             if value is None and self.unit.on_missing == "ignore":
                 continue
             if value is None and self.unit.on_missing == "fail":
@@ -89,7 +89,7 @@ def compile_rubric_pool(
         message = f"`{unit.points}` is of type {points.type.type_name()}"
         context.problem("no-number", message, "points are numbers, such as `criterion.points`", "points")
         return None
-    kinds = [parent.output.fields[name] for parent in parents]
+    kinds = [parent.output.kind_of(name) or UnknownType() for parent in parents]
     other = next((kind for kind in kinds if number(kind) != number(kinds[0])), None)
     if other is not None:
         message = f"{name!r} is of type {kinds[0].type_name()} here and of type {other.type_name()} there"
@@ -105,7 +105,7 @@ def _met_field(context: CompileContext, unit: RubricPoolUnit, parents: Sequence[
     given = parents[0].output.fields
     if unit.field is not None:
         for parent in parents:
-            kind = parent.output.fields.get(unit.field)
+            kind = parent.output.kind_of(unit.field)
             if kind is None:
                 hint = f"it gives {', '.join(parent.output.fields)}"
                 context.problem("unknown-field", f"{parent.id} gives no {unit.field!r}", hint, "field")
@@ -115,6 +115,8 @@ def _met_field(context: CompileContext, unit: RubricPoolUnit, parents: Sequence[
                 context.problem("no-number", message, _WAYS_OUT, "field")
                 return None
         return unit.field
+    if not fields_are_known(context, parents):
+        return None
     common = [name for name in given if all(name in parent.output.fields for parent in parents)]
     for fits in (_is_share, _may_be_share):
         names = [name for name in common if all(fits(parent.output.fields[name]) for parent in parents)]

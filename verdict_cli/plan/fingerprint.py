@@ -26,7 +26,6 @@ _CONNECTION = {
     "api_key_env",
     "timeout",
     "max_wait",
-    "hedge",
     "rate_limit",
     "cost",
     "cache",

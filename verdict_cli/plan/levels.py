@@ -219,7 +219,7 @@ def listed(output: RecordType, depth: int) -> RecordType:
     fields = dict(output.fields)
     for _ in range(depth):
         fields = {name: list_of(kind) for name, kind in fields.items()}
-    return RecordType(fields) if depth else output
+    return RecordType(fields, output.unknown) if depth else output
 
 
 def field_lists(outputs: Any, name: str, depth: int) -> Any:

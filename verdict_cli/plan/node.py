@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from verdict_cli.errors import Problem
+from verdict_cli.errors import Problem, RowError
 from verdict_cli.language.calibrations import Fitted
 from verdict_cli.language.citations import Citations
 from verdict_cli.language.evaluations import Evaluation, Published
@@ -133,6 +133,13 @@ class PoolNode:
     rubric: RubricPooling | None = None
 
 
+def pooled_field(output: Mapping[str, Any], name: str) -> Any:
+    """A field to pool. RowError where it is missing: only a row shows the fields of some Python functions."""
+    if name not in output:
+        raise RowError(f"there is no {name!r} to pool, only {', '.join(output) or 'nothing'}", kind="missing-value")
+    return output[name]
+
+
 @dataclass(frozen=True)
 class Escalation:
     """While a unit's answer is not certain enough (``when``), the models of each stage are called in turn; ``abstains``: if the
@@ -225,13 +232,6 @@ class Plan:
     def escalating(self) -> tuple[int, ...]:
         """The places of the units that escalate or abstain."""
         return tuple(node.index for node in self.nodes if node.escalation is not None)
-
-    @cached_property
-    def only_unit(self) -> Node | None:
-        """The plan's only unit, where nothing but its model's answer decides what a row gets."""
-        node = self.nodes[0]
-        many = len(self.nodes) > 1 or self.groups or self.conditions or self.early or node.pinned
-        return None if many or node.escalation is not None or not isinstance(node.work, LLMNode) else node
 
     @property
     def calibrated(self) -> str:

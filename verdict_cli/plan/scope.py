@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from typing import Any
 
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolved, format_expression_path
 from verdict_cli.language.fields.types import (
@@ -30,11 +31,12 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
     part, more = rest[0], rest[1:]
     kind = without_null(kind)
     if isinstance(kind, RecordType):
-        if part not in kind.fields:
+        inner = kind.kind_of(part)
+        if inner is None:
             close = get_close_matches(str(part), kind.fields, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"its fields are {', '.join(kind.fields) or 'none'}"
             raise ExpressionError(f"{where} has no field {part!r}", hint)
-        deeper, type_found = type_at_path(kind.fields[str(part)], more, f"{where}.{part}")
+        deeper, type_found = type_at_path(inner, more, f"{where}.{part}")
         return (part, *deeper), type_found
     if isinstance(kind, DistributionType):
         value = next((value for token, value in kind.scale.tokens() if value == part or token == str(part)), None)
@@ -47,6 +49,10 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
     if isinstance(kind, ScaleType | PlainType | TextListType | ListType):
         raise ExpressionError(f"{where} is of type {kind.type_name()} and has no part {part!r}", "")
     return rest, UnknownType()
+
+
+SAY_FIELDS = "say which fields it gives: `fields=['score']`"
+"""What to do about a Python function that raises on made-up values."""
 
 
 @dataclass(frozen=True)
@@ -121,14 +127,29 @@ class NodeScope:
         """The unit's output as this node sees it: lists, where the unit is inside an `each` and the node is not."""
         return listed(unit.output, self.depth(unit))
 
+    def parent_units(self) -> list[Upstream]:
+        """The units that this one depends on, in order of definition."""
+        return [self.upstream[index] for index in self.parents]
+
+    def at_row(self, previous: Mapping[str, Any]) -> NodeScope:
+        """The same scope with the fields that only a row shows, from the outputs of the row."""
+        if not any(unit.output.unknown for unit in self.parent_units()):
+            return self
+        upstream = [
+            replace(unit, output=RecordType(dict.fromkeys(previous.get(unit.id) or (), UnknownType())))
+            if unit.output.unknown and not self.depth(unit)
+            else unit
+            for unit in self.upstream
+        ]
+        return replace(self, upstream=upstream)
+
     def depth(self, unit: Upstream) -> int:
         """How many `each` steps the unit is inside that the node is not."""
         return len(below(unit.groups, self.groups))
 
     def behind(self) -> NodeScope:
         """The same scope as an expression for each of the entries before this node sees it: with their names."""
-        parents = [self.upstream[parent] for parent in self.parents]
-        names = [self.entries_of(unit.groups) for unit in parents if self.depth(unit)]
+        names = [self.entries_of(unit.groups) for unit in self.parent_units() if self.depth(unit)]
         return replace(self, entries={name: kind for each in reversed(names) for name, kind in each.items()})
 
     def note_tested(self, paths: Iterable[ExpressionPath]) -> None:
@@ -156,16 +177,18 @@ class NodeScope:
         return Resolved((("source", column, *rest),), kind)
 
     def _previous(self, path: ExpressionPath) -> Resolved:
-        direct = [self.upstream[index] for index in self.parents]
+        direct = self.parent_units()
         if len(path) == 1:
             if len(direct) != 1:
                 raise ExpressionError(f"`previous` alone means one unit, here are {len(direct)}", self._known(direct))
             return self.at(direct[0], ())
         word, rest = path[1], path[2:]
         named = [unit for unit in direct if unit.name == word]
-        fielded = [unit for unit in direct if word in unit.output.fields]
-        if fielded and (not named or not rest):
-            return self._field(fielded, path[1:])
+        if not named or not rest:
+            self._check_certain(str(word), direct)
+            fielded = [unit for unit in direct if unit.output.kind_of(word) is not None]
+            if fielded:
+                return self._field(fielded, path[1:])
         named = named or self._nearest(str(word))
         if named:
             return self._named(named, rest, path)
@@ -173,6 +196,21 @@ class NodeScope:
             f"no unit before this one gives {word!r}",
             _nearest_spelling(str(word), direct, self.upstream) or self._known(direct),
         )
+
+    def _check_certain(self, word: str, direct: Sequence[Upstream]) -> None:
+        """ExpressionError where a unit whose fields only a row shows may give the word, and something else has it too:
+        which of them is meant would depend on the row."""
+        unit = next((unit for unit in direct if unit.output.unknown and word not in unit.output.fields), None)
+        if unit is None:
+            return
+        others = [other for other in direct if other is not unit and (other.output.kind_of(word) or other.name == word)]
+        other = next(iter(others or self._nearest(word)), None)
+        if other is not None:
+            raise ExpressionError(
+                f"{word!r} may be a field of {unit.id}, whose fields are not known ({unit.output.unknown}), or mean "
+                f"{other.id}",
+                SAY_FIELDS,
+            )
 
     def _field(self, units: list[Upstream], rest: ExpressionPath) -> Resolved:
         if len(units) > 1:
@@ -227,6 +265,9 @@ class NodeScope:
         if not depth:
             rest, kind = type_at_path(unit.output, rest, unit.id)
             return Resolved((("previous", unit.id, *rest),), kind, trusted=unit.pinned)
+        if unit.output.unknown and rest and not isinstance(rest[0], int):
+            message = f"{unit.id} is inside `each`, and its fields are not known: {unit.output.unknown}"
+            raise ExpressionError(message, SAY_FIELDS)
         if not rest or rest[0] not in unit.output.fields:
             whole: FieldType = unit.output
             for _ in range(depth):

@@ -7,8 +7,9 @@ the same unit with its options in another order, or, for what no row changes, of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from verdict_cli.language.expressions.paths import ExpressionPath
@@ -21,8 +22,6 @@ from verdict_cli.plan.node import LLMNode, Node
 
 MOST_MARKS = 4
 """The most marks that Anthropic takes in a request."""
-_NEIGHBOURS = 50
-"""How many units whose prompts begin most alike are compared with each unit."""
 
 
 def with_row_tags(nodes: Sequence[Node], columns: tuple[str, ...] | None) -> tuple[Node, ...]:
@@ -47,12 +46,24 @@ def with_marks(nodes: Sequence[Node], early: Sequence[Early]) -> tuple[Node, ...
     marked = [node for node in nodes if isinstance(node.work, LLMNode) and _is_marked(node)]
     if not marked:
         return tuple(nodes)
-    unsure = {place for layer in early for item in layer.items[layer.first :] for place in item}
+    unsure = {index for layer in early for item in layer.items[layer.first :] for index in item}
     for node in nodes:
         if node.checked or not unsure.isdisjoint(node.needs):
             unsure.add(node.index)
-    prompts = sorted((_Prompt.of(node, node.index not in unsure) for node in marked), key=lambda each: each.pieces)
-    cuts = {each.node.index: each.cuts(prompts, place) for place, each in enumerate(prompts)}
+    alike: defaultdict[str, defaultdict[_Prompt, list[Node]]] = defaultdict(lambda: defaultdict(list))
+    for node in marked:
+        assert isinstance(node.work, LLMNode)
+        kind = repr((node.groups, node.work.models[0], node.work.reading.json_schema))
+        alike[kind][_prompt(node)].append(node)
+    cuts: dict[int, tuple[Cut, ...]] = {}
+    for prompts in alike.values():
+        for prompt, copies in prompts.items():
+            # A mark is paid for, so only a unit that is called at every row counts as one to share with.
+            others = {other for other, units in prompts.items() if any(unit.index not in unsure for unit in units)}
+            ends = {_shared_end(prompt, other) for other in others - {prompt}}
+            for node in copies:
+                is_repeated = any(copy is not node and copy.index not in unsure for copy in copies)
+                cuts[node.index] = _marks(node, prompt, ends | ({_end(prompt)} if is_repeated else set()))
     return tuple(_with_cuts(node, cuts.get(node.index, ())) for node in nodes)
 
 
@@ -69,100 +80,73 @@ def _with_cuts(node: Node, cuts: tuple[Cut, ...]) -> Node:
     return replace(node, work=replace(node.work, prompt=replace(node.work.prompt, cuts=cuts)))
 
 
-class _Place(NamedTuple):
-    """Where a piece is: its section, and how many pieces of the section precede it."""
+class _Piece(NamedTuple):
+    """A piece of a prompt: its section, how many pieces of the section precede it, and a text that is equal where what is
+    sent is equal."""
 
     section: int
     piece: int
+    text: str
 
 
-@dataclass(frozen=True)
-class _Prompt:
-    """A unit's prompt as texts that are equal where what is sent is equal. ``sure``: the unit is called at every row."""
+class _Prompt(NamedTuple):
+    """A unit's prompt, and what the unit adds to its end (None: a text that changes)."""
 
-    node: Node
-    pieces: tuple[str, ...]
-    places: tuple[_Place, ...]
-    slots: tuple[Slot | None, ...]
-    sure: bool
-
-    @classmethod
-    def of(cls, node: Node, sure: bool) -> _Prompt:
-        """The prompt of a unit that calls a model."""
-        found = [*_flat(node)]
-        pieces, places, slots = zip(*found, strict=True)
-        return cls(node, pieces, places, slots, sure)
-
-    def cuts(self, prompts: Sequence[_Prompt], place: int) -> tuple[Cut, ...]:
-        """The ends of what this prompt shares, the first one first; ``prompts`` are sorted, and it is at ``place``."""
-        found = {self._varying_at(root) for root in self._roots()}
-        for others in (prompts[place + 1 : place + 1 + _NEIGHBOURS], prompts[max(0, place - _NEIGHBOURS) : place]):
-            found |= {self._shared(other) for other in others if other.sure and self._can_share(other)}
-        cuts = sorted(cut for cut in found if cut is not None and cut != Cut(0, 0, 0))
-        return (*cuts[:1], *cuts[1:][1 - MOST_MARKS :])
-
-    def _roots(self) -> Iterator[str]:
-        """What changes from call to call while what precedes it is shared: the row, the entry, the order of options."""
-        yield "row"
-        if self.node.groups:
-            yield "entry"
-        assert isinstance(self.node.work, LLMNode)
-        if self.node.work.letters and len(self.node.work.unit.option_orders(0)) > 1:
-            yield "options"
-
-    def _varying_at(self, what: str) -> Cut | None:
-        """The place of the first placeholder that changes with it."""
-        for place, slot in zip(self.places, self.slots, strict=True):
-            if slot is not None and what in _changes_with(self.node, slot):
-                return Cut(place.section, place.piece, 0)
-        return END if what == "row" and self._suffix() is not None else None
-
-    def _suffix(self) -> str | None:
-        assert isinstance(self.node.work, LLMNode)
-        return self.node.work.fixed_suffix
-
-    def _can_share(self, other: _Prompt) -> bool:
-        mine, its = self.node.work, other.node.work
-        assert isinstance(mine, LLMNode)
-        assert isinstance(its, LLMNode)
-        return (
-            self.node.groups == other.node.groups
-            and mine.models[0] == its.models[0]
-            and mine.reading.json_schema == its.reading.json_schema
-        )
-
-    def _shared(self, other: _Prompt) -> Cut | None:
-        """Where what the two prompts share ends."""
-        for index, (mine, its) in enumerate(zip(self.pieces, other.pieces, strict=False)):
-            if mine == its:
-                continue
-            chars = 0
-            if self.slots[index] is None and other.slots[index] is None and mine[0] == its[0] == _LITERAL:
-                chars = next((at for at, (a, b) in enumerate(zip(mine, its, strict=False)) if a != b), -1) - 1
-                chars = min(len(mine), len(its)) - 1 if chars < 0 else chars
-            return Cut(*self.places[index], chars)
-        if len(self.pieces) == len(other.pieces) and self._suffix() is not None and self._suffix() == other._suffix():
-            return END
-        last = self.places[min(len(self.pieces), len(other.pieces)) - 1]
-        return Cut(last.section, last.piece + 1, 0)
+    pieces: tuple[_Piece, ...]
+    suffix: str | None
 
 
-_LITERAL, _ROLE, _SLOT = "L", "R", "S"
-
-
-def _flat(node: Node) -> Iterator[tuple[str, _Place, Slot | None]]:
+def _prompt(node: Node) -> _Prompt:
     assert isinstance(node.work, LLMNode)
-    prompt = node.work.prompt
-    assert isinstance(prompt, PlaceholderPrompt)
-    for section, (role, parts) in enumerate(prompt.sections):
-        yield _ROLE + role, _Place(section, 0), None
-        for piece, part in enumerate(parts):
+    assert isinstance(node.work.prompt, PlaceholderPrompt)
+    pieces = []
+    for section, (role, parts) in enumerate(node.work.prompt.sections):
+        pieces.append(_Piece(section, 0, f"role {role}"))
+        for number, part in enumerate(parts):
             if isinstance(part, str):
-                yield _LITERAL + part, _Place(section, piece), None
+                pieces.append(_Piece(section, number, f"text {part}"))
             else:
                 meant = [_meant(node, path) for path in part.paths]
                 shown = (meant, part.many, part.spec, part.image, part.delimited, part.filters)
-                yield _SLOT + repr(shown), _Place(section, piece), part
+                pieces.append(_Piece(section, number, f"slot {shown!r}"))
+    return _Prompt(tuple(pieces), node.work.fixed_suffix)
+
+
+def _shared_end(prompt: _Prompt, other: _Prompt) -> Cut:
+    """Where what the two prompts share ends."""
+    for mine, its in zip(prompt.pieces, other.pieces, strict=False):
+        if mine.text != its.text:
+            return Cut(mine.section, mine.piece)
+    return _behind(min(prompt.pieces, other.pieces, key=len)[-1])
+
+
+def _end(prompt: _Prompt) -> Cut:
+    """The end of what copies of the prompt share."""
+    return _behind(prompt.pieces[-1]) if prompt.suffix is None else END
+
+
+def _behind(piece: _Piece) -> Cut:
+    return Cut(piece.section, piece.piece + 1)
+
+
+def _marks(node: Node, prompt: _Prompt, ends: set[Cut]) -> tuple[Cut, ...]:
+    """The ends to mark, the first one first: those of what other units share, and the place from which on a row, an entry or
+    the order of options changes the text of the next call."""
+    assert isinstance(node.work, LLMNode)
+    assert isinstance(node.work.prompt, PlaceholderPrompt)
+    roots = {"row"} | ({"entry"} if node.groups else set())
+    if node.work.letters and len(node.work.unit.option_orders(0)) > 1:
+        roots.add("options")
+    for section, (_, parts) in enumerate(node.work.prompt.sections):
+        for number, part in enumerate(parts):
+            changing = roots & _changes_with(node, part) if not isinstance(part, str) else set()
+            roots -= changing
+            ends = ends | {Cut(section, number)} if changing else ends
+    if "row" in roots and prompt.suffix is not None:
+        ends = ends | {END}
+    cuts = sorted(ends - {Cut(0, 0)})
+    # The first end serves all rows; of the others the last ones are the longest.
+    return (*cuts[:1], *cuts[1:][1 - MOST_MARKS :])
 
 
 def _meant(node: Node, path: ExpressionPath) -> Any:

@@ -40,16 +40,11 @@ def listed_names(names: Sequence[str], most: int = MOST_NAMED) -> str:
 
 
 def run_conclusion(report: Report) -> str:
-    """What the gates of a run decide, else which systems lead its leaderboards; "" for a run with neither."""
+    """What the gates of a run decide, else what its studies conclude; "" for a run with neither."""
     if report.gates:
         return gates_conclusion(report.gates)
-    leaders = []
-    for name, board in report.arenas.items():
-        first = [each.system for each in board.standings if each.rank[0] == 1]
-        alone = f"{listed_names(first)} is first of {len(board.standings)} systems"
-        several = f"{len(first)} of {len(board.standings)} systems may be first: {listed_names(first)}"
-        leaders += [f"{formatting.visible_text(name, 60)}: {alone if len(first) == 1 else several}"] if first else []
-    return "; ".join(leaders)
+    sentences = {name: study.conclusion() for name, study in report.studies.items()}
+    return "; ".join(f"{formatting.visible_text(name, 60)}: {text}" for name, text in sentences.items() if text)
 
 
 def gates_conclusion(gates: Sequence[GateOutcome]) -> str:

@@ -125,13 +125,14 @@ def run_facts(run: RunFacts) -> list[tuple[str, str]]:
 
 
 def summary_facts(report: Report) -> list[tuple[str, str]]:
-    """The run's facts, position flips, evidence of token scores, calls saved by early stopping, and the share of each stage,
+    """The run's facts, position flips, evidence of token scores, answers by default, calls saved by early stopping, and the share of each stage,
     as (name, text)."""
     flips = [(f"{visible_text(node)} flips", metric_text(rate)) for node, rate in report.flips.items()]
     return [
         *run_facts(report.facts),
         *flips,
         *_masses(report),
+        *((f"{visible_text(node)} defaulted", f"{count:,} × FAIL and 0") for node, count in report.defaulted.items()),
         *_early_stopping(report),
         *_stages(report.facts, report.level),
     ]

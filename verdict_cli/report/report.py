@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.metric_registry import find_metric
@@ -17,9 +17,6 @@ from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import Measures
 from verdict_cli.stats.token_mass import TokenMass
-
-if TYPE_CHECKING:
-    from verdict_cli.stats.arena.leaderboard import Leaderboard
 
 OWN_SAMPLE = (
     "not comparable: the published values are of the paper's data, this run's of a small sample that comes with verdict"
@@ -70,13 +67,35 @@ class PublishedComparison:
         return "" if row.low is None or row.high is None else f"[{self.shown(row.low)}, {self.shown(row.high)}]"
 
 
+class EvaluationStudy(Protocol):
+    """An evaluation whose result is not a list of metrics, such as a leaderboard. A feature measures it."""
+
+    @property
+    def kind(self) -> str:
+        """The key of its evaluation, such as `arena`."""
+        ...
+
+    def summary_json(self) -> dict[str, Any]:
+        """What `verdict run --json` has of it."""
+        ...
+
+    def as_json(self) -> dict[str, Any]:
+        """What `report.json` has of it."""
+        ...
+
+    def conclusion(self) -> str:
+        """One sentence, "" where there is nothing to conclude."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """A run's facts, metrics and gates. `run` is the run's directory as given; `files` are in it.
 
     `flips` is the share of rows on which a judge called in both orders disagrees with itself, by node.
     `promises` is the `confidence` of each layer that stops early, by the pool that combines it, `kept` the share of audited rows on which it was kept. `masses` has each unit whose
-    scores are token probabilities. `arenas` are the leaderboards by evaluation.
+    scores are token probabilities, `defaulted` the number of answers by default of each unit that has some. `studies` are the evaluations of
+    a feature's own kind, such as leaderboards, by name.
     """
 
     run: str
@@ -90,7 +109,8 @@ class Report:
     masses: Mapping[str, TokenMass] = field(default_factory=dict)
     level: float = CONFIDENCE_LEVEL
     kept: Mapping[str, MetricValue] = field(default_factory=dict)
-    arenas: Mapping[str, Leaderboard] = field(default_factory=dict)
+    studies: Mapping[str, EvaluationStudy] = field(default_factory=dict)
+    defaulted: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -111,7 +131,8 @@ def build_report(
     masses: Mapping[str, TokenMass] | None = None,
     level: float = CONFIDENCE_LEVEL,
     kept: Mapping[str, MetricValue] | None = None,
-    arenas: Mapping[str, Leaderboard] | None = None,
+    studies: Mapping[str, EvaluationStudy] | None = None,
+    defaulted: Mapping[str, int] | None = None,
 ) -> Report:
     """The report of a run; `published` is evaluation -> the table that its `published:` names."""
     comparisons = {
@@ -131,7 +152,8 @@ def build_report(
         masses or {},
         level,
         kept or {},
-        arenas or {},
+        studies or {},
+        defaulted or {},
     )
 
 
@@ -170,11 +192,12 @@ def summary_json(report: Report) -> dict[str, Any]:
         **({"abstained": facts.abstained, "stages": _stages(facts)} if facts.stages else {}),
         "cost_usd": facts.cost_usd,
         **({"saved": dict(facts.saved)} if report.promises else {}),
+        **({"defaulted": dict(report.defaulted)} if report.defaulted else {}),
         "evaluations": {
             evaluation: {name: metric_json(metric) for name, metric in measures.values.items()}
             for evaluation, measures in report.measures.items()
         }
-        | {name: {"systems": board.systems_json()} for name, board in report.arenas.items()},
+        | {name: study.summary_json() for name, study in report.studies.items()},
         "gates": [
             {
                 "metric": gate.metric,
@@ -206,7 +229,7 @@ def full_json(report: Report) -> dict[str, Any]:
         "level": report.level,
         "facts": _facts_json(report.facts),
         "evaluations": {name: _measures_json(measures) for name, measures in report.measures.items()}
-        | {name: {"figures": {}, **board.as_json()} for name, board in report.arenas.items()},
+        | {name: {"figures": {}, **study.as_json()} for name, study in report.studies.items()},
         "gates": [{**asdict(gate), "passed": gate.passed} for gate in report.gates],
         "published": {
             name: {**asdict(comparison), "standings": [asdict(row) for row in comparison.standings]}
@@ -216,6 +239,7 @@ def full_json(report: Report) -> dict[str, Any]:
         "promises": dict(report.promises),
         "kept": {pool: asdict(share) for pool, share in report.kept.items()},
         "masses": {node: asdict(mass) for node, mass in report.masses.items()},
+        "defaulted": dict(report.defaulted),
         "files": list(report.files),
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from verdict_cli.language.registry import Registry
+from verdict_cli.registry import Registry
 from verdict_cli.report import formatting
 from verdict_cli.report.answering_models import cached_share, prompt_cache_facts, version_notices
 from verdict_cli.report.bias_effects import bias_effects
@@ -51,7 +51,9 @@ def run_document(report: Report, context: ReportContext | None = None) -> Report
     Each section is created on its own: one that fails is replaced by a note that names it.
     """
     sections = [
-        section for title in SECTIONS for section in isolated_sections(title, partial(_make, title, report, context))
+        section
+        for title in SECTIONS.names()
+        for section in isolated_sections(title, partial(_make, title, report, context))
     ]
     facts = report.facts
     rows = f"{facts.rows:,} rows of {facts.dataset}" if facts.dataset else f"{facts.rows:,} rows"
@@ -223,7 +225,6 @@ SECTIONS: Registry[SectionMaker] = Registry(
     {
         "": _opening,
         "Gates": _gates,
-        "Leaderboards": "leaderboard_section.leaderboard_sections",
         "Evaluations": "evaluation_section.evaluation_sections",
         "Rows": _rows,
         "Position and length": _bias_effects,
@@ -233,5 +234,6 @@ SECTIONS: Registry[SectionMaker] = Registry(
         "Pipeline": _pipeline,
         "Files": _files,
     },
+    "verdict_cli.sections",
 )
 """The function of each section by its title, in the order of the page. The title names a section that fails."""

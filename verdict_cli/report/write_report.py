@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from verdict_cli.plan.check_evaluations import EVALUATORS
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.digests import write_digests
 from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from verdict_cli.report.report import Report
-    from verdict_cli.stats.arena.leaderboard import Leaderboard
+    from verdict_cli.report.report import EvaluationStudy, Report
     from verdict_cli.stats.gates import Inconclusive
 
 FILES = (
@@ -76,6 +76,7 @@ def write_report(
     from verdict_cli.report.report import build_report
     from verdict_cli.report.report_context import ReportContext
     from verdict_cli.report.run_document import run_document
+    from verdict_cli.stats.defaulted import defaulted_answers
     from verdict_cli.stats.evaluation_results import evaluate_run
     from verdict_cli.stats.gates import decide_gates
     from verdict_cli.stats.measure import flip_rates
@@ -101,6 +102,12 @@ def write_report(
     extra = list(dict.fromkeys(f"results.{name.removesuffix('-inert')}" for name in formats if name != "parquet"))
     files = (*FILES, *extra)
     flips = flip_rates(twice, directory.results, seed=facts.seed, level=plan.interval_level)
+    defaulted = defaulted_answers(plan, directory.calls)
+    for node, count in defaulted.items():
+        warn(
+            f"{node}: {count:,} replies state neither a verdict nor a score and count as FAIL and 0 (`defaulted`); "
+            "`extract: {type: verdict, default: none}` fails their rows"
+        )
     report = build_report(
         directory.display_name,
         facts,
@@ -113,7 +120,8 @@ def write_report(
         masses=token_masses(plan, directory.results, directory.calls),
         level=plan.interval_level,
         kept=kept_promises(plan, directory.results, seed=facts.seed, level=plan.interval_level) if plan.early else {},
-        arenas=_leaderboards(run),
+        studies=_studies(run),
+        defaulted=defaulted,
     )
     for name in extra:
         export_table(directory.results, directory.path / name, inert=inert)
@@ -128,12 +136,12 @@ def write_report(
     return report
 
 
-def _leaderboards(run: RunResult) -> dict[str, Leaderboard]:
-    if not run.plan.arenas:
-        return {}
-    from verdict_cli.stats.arena.leaderboard import leaderboards
-
-    return leaderboards(run.plan.arenas, run.directory.results, seed=run.facts.seed)
+def _studies(run: RunResult) -> dict[str, EvaluationStudy]:
+    """The evaluations of each kind that a feature measures."""
+    found: dict[str, EvaluationStudy] = {}
+    if run.plan.arenas:
+        found |= EVALUATORS["arena"](run.plan.arenas, run.directory.results, seed=run.facts.seed)
+    return found
 
 
 def _write(directory: RunDirectory, name: str, render: Callable[[], str], warn: Callable[[str], None]) -> None:

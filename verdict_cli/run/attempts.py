@@ -42,7 +42,6 @@ class Context:
     - ``again(request)``: whether a call whose attempts have all failed gets another round of them, of which the request
       is the first. None: no.
     - ``unit(id)``: a context around a unit at a row, which gives a function that takes the unit's output.
-    - ``traced``: whether there is such a context; else a row of a single unit enters none.
     - ``paid(call)``: count a call that was paid for and stops the run, so that no row's result has it.
     - ``pinned``: the outputs of pinned nodes by their index in the plan.
     - ``slots``: how many more entries of `each` may be run at a time.
@@ -53,7 +52,6 @@ class Context:
     forget: Callable[[Request], None] = lambda _: None
     again: Callable[[Request], bool] | None = None
     unit: Callable[[str], AbstractContextManager[Callable[[Output | None], None]]] = Spans().unit
-    traced: bool = True
     paid: Callable[[Call], None] = lambda _: None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: random.Random = field(default_factory=random.Random)
@@ -134,7 +132,7 @@ async def _round(
                 raise
             except Rejected as error:
                 if error.failure == "not-recorded" and last is not None:
-                    raise last from None
+                    return _default(last, spec)
                 calls.append(_failed(request, error))
                 last = error
                 break
@@ -167,7 +165,15 @@ async def _round(
                 )
                 return response, reply
     assert last is not None
-    raise last
+    return _default(last, spec)
+
+
+def _default(last: VerdictError, spec: CallSpec) -> tuple[dict[str, Any], Reply]:
+    """The response that stands in for the last attempt's reply; raises its error where there is none."""
+    if not isinstance(last, ReplyError) or last.default is None:
+        raise last from None
+    spec.accept(last.default)
+    return last.default, last.reply
 
 
 class _UnreadError(Exception):
@@ -192,6 +198,7 @@ def _read(reply: Reply, request: Request, spec: CallSpec) -> dict[str, Any]:
         response = spec.reading.read(reply, request)
         spec.accept(response)
     except ReplyError as error:
+        error.reply = reply
         # A reply that ran into the extractor's own cap was not the value alone; more tokens would not help.
         if cut and error.failure == "unreadable" and not spec.reading.token_cap:
             error = ReplyError(f"the reply was cut off: {error.message}", hint="raise `max_tokens`", kind="cut-off")

@@ -11,7 +11,7 @@ from verdict_cli.language.fields.types import RecordType, UnknownType
 from verdict_cli.language.units.pools import AbstainedError
 from verdict_cli.messages import Output, Row
 from verdict_cli.plan.levels import Given, spread_outputs
-from verdict_cli.plan.node import MapNode, Node, PoolNode
+from verdict_cli.plan.node import MapNode, Node, PoolNode, pooled_field
 from verdict_cli.run.attempts import draw
 from verdict_cli.run.escalation import doubtful
 from verdict_cli.run.node_run import broken_rule, node_values, propagated, written_id
@@ -102,7 +102,7 @@ def _pool(work: PoolNode, before: Sequence[Output | None], places: Sequence[int]
     pooled: dict[str, Any] = {}
     said: dict[str, list[Any]] = {}
     for name, numbers in work.fields:
-        values = said[name] = [numbers[place](output[name]) for place, output in left]
+        values = said[name] = [numbers[place](pooled_field(output, name)) for place, output in left]
         pooled[name] = work.unit.pool_seeded(values, weights, seed)
     return work.unit.to_output(pooled) | work.unit.extra_fields(pooled, said, weights)
 
@@ -120,13 +120,13 @@ def empty_output(node: Node) -> dict[str, Any]:
 
 
 def pooled_values(node: Node, outputs: Sequence[Output | None], leaves: Sequence[int]) -> list[dict[str, Any]]:
-    """The values that a pool takes from each of these parents that has an output, by field."""
+    """The values that a pool takes from each of these parents that has an output with its fields."""
     work = node.work
     assert isinstance(work, PoolNode)
     found = []
     for leaf in leaves:
         output = outputs[leaf]
-        if output is not None:
+        if output is not None and all(name in output for name, _ in work.fields):
             place = node.parents.index(leaf)
             found.append({name: numbers[place](output[name]) for name, numbers in work.fields})
     return found

@@ -20,7 +20,7 @@ from verdict_cli.messages import Call, Entry, Failure, Row, Stage
 from verdict_cli.plan.levels import EachGroup, field_lists, present
 from verdict_cli.plan.node import Node
 from verdict_cli.run.attempts import EntrySlots
-from verdict_cli.run.node_run import answer_node, fails_row
+from verdict_cli.run.node_run import fails_row
 from verdict_cli.run.per_call import answer_together, together
 
 if TYPE_CHECKING:
@@ -108,82 +108,79 @@ def shown_names(row: Row, group: EachGroup) -> dict[str, Any]:
     return names
 
 
-async def fan_out(row_runner: RowRunner, head: int) -> None:
-    """Run the units inside an `each` for every entry of its list."""
-    place = row_runner.level.groups[head]
-    group, level = row_runner.plan.groups[place], row_runner.plan.inner_levels[place]
+async def fan_out(runner: RowRunner, head: int) -> EachOutcome:
+    """What the units inside an `each` give for every entry of its list. ``runner`` is that of the row, which takes the outcome."""
+    number = runner.level.groups[head]
+    group, node = runner.plan.groups[number], runner.plan.nodes[head]
     try:
-        rows = entry_rows(row_runner.row, group, group.list_of(row_runner.values()))
+        rows = entry_rows(runner.row, group, group.list_of(runner.values()))
     except RowError as error:
-        node = row_runner.plan.nodes[head]
-        row_runner.failures[head] = entry_failure(row_runner.row, node, error.failure, str(error))
-        return
+        return EachOutcome(entry_failure(runner.row, node, error.failure, str(error)))
 
-    alone = _only_unit(row_runner, group)
-
-    async def run_entry(number: int) -> _EntryOutcome:
-        if alone is not None:
-            return await _run_unit(row_runner, alone, rows[number])
-        runner = row_runner.inside(rows[number], level)
-        result = await runner.run()
-        outputs = [runner.outputs[unit] for unit in group.nodes]
+    async def run_entry(index: int) -> _EntryOutcome:
+        inner = runner.inside(rows[index], runner.plan.inner_levels[number])
+        result = await inner.run()
+        outputs = [inner.outputs[unit] for unit in group.nodes]
         return _EntryOutcome(
             outputs,
             result.failure,
             result.calls,
-            runner.abstained,
-            runner.skipped,
+            inner.abstained,
+            inner.skipped,
             result.saved,
             result.stages,
             result.entries,
         )
 
-    async def run_some(number: int) -> list[_EntryOutcome]:
+    async def run_chunk(index: int) -> list[_EntryOutcome]:
         assert group.per_call is not None
-        some = rows[number * group.per_call : (number + 1) * group.per_call]
-        if len(some) == 1:
-            return [await run_entry(number * group.per_call)]
-        return await _run_together(row_runner, row_runner.plan.nodes[head], some)
+        chunk = rows[index * group.per_call : (index + 1) * group.per_call]
+        if len(chunk) == 1:
+            return [await run_entry(index * group.per_call)]
+        return await _run_together(runner, node, chunk)
 
-    if group.per_call is None or alone is None:
-        found = await run_entries(len(rows), run_entry, row_runner.context.slots)
+    slots = runner.context.slots
+    # A unit inside a further `each`, or one that needs a skipped unit, has no call that several entries could share.
+    is_shared = len(node.groups) == 1 + len(group.around) and runner.skipped.isdisjoint(node.needs)
+    if group.per_call is None or not is_shared:
+        entries = await run_entries(len(rows), run_entry, slots)
     else:
-        chunks = -(-len(rows) // group.per_call)
-        found = [entry for some in await run_entries(chunks, run_some, row_runner.context.slots) for entry in some]
-    row_runner.calls[head] = [call for entry in found for call in entry.calls]
+        chunks = await run_entries(-(-len(rows) // group.per_call), run_chunk, slots)
+        entries = [entry for chunk in chunks for entry in chunk]
+    return _gathered(runner, number, rows, entries)
+
+
+def _gathered(runner: RowRunner, number: int, rows: Sequence[Row], entries: Sequence[_EntryOutcome]) -> EachOutcome:
+    """The outcomes of all entries as that of their `each`."""
+    nodes, group = runner.plan.nodes, runner.plan.groups[number]
+    outcome = EachOutcome(
+        next((entry.failure for entry in entries if entry.failure is not None), None),
+        [call for entry in entries for call in entry.calls],
+        {index: [entry.outputs[position] for entry in entries] for position, index in enumerate(group.nodes)},
+    )
     names = [shown_names(row, group) for row in rows]
     for index in group.nodes:
-        if row_runner.plan.nodes[index].groups[-1] == place:
-            shown = [None if index in entry.skipped else one for one, entry in zip(names, found, strict=True)]
-            row_runner.entries[index] = shown
+        if nodes[index].groups[-1] == number:
+            shown = [None if index in entry.skipped else name for name, entry in zip(names, entries, strict=True)]
+            outcome.entries[index] = shown
         else:
-            row_runner.entries[index] = [entry.entries.get(index) for entry in found]
-    for entry in found:
+            outcome.entries[index] = [entry.entries.get(index) for entry in entries]
+    for entry in entries:
         for pool, count in entry.saved.items():
-            row_runner.saved[pool] = row_runner.saved.get(pool, 0) + count
-        for unit, stages in entry.stages.items():
-            known = row_runner.inner_stages.get(unit)
-            row_runner.inner_stages[unit] = (
-                stages if known is None else tuple(one.plus(other) for one, other in zip(known, stages, strict=True))
-            )
-    for number, index in enumerate(group.nodes):
-        row_runner.outputs[index] = [entry.outputs[number] for entry in found]
-    failed = next((entry.failure for entry in found if entry.failure is not None), None)
-    if failed is not None:
-        row_runner.failures[head] = failed
-        return
-    depth = 0 if row_runner.row.entry is None else 1 + row_runner.row.entry.item.count(".")
-    for index in group.nodes:
-        node = row_runner.plan.nodes[index]
-        if found and all(index in entry.skipped for entry in found):
-            row_runner.skipped.add(index)
-        if any(index in entry.abstained for entry in found):
-            row_runner.abstained.add(index)
+            outcome.saved[pool] = outcome.saved.get(pool, 0) + count
+        outcome.add_stages(entry.stages)
+    depth = 0 if runner.row.entry is None else 1 + runner.row.entry.item.count(".")
+    for index in group.nodes if outcome.failure is None else ():
+        node = nodes[index]
+        if entries and all(index in entry.skipped for entry in entries):
+            outcome.skipped.add(index)
+        if any(index in entry.abstained for entry in entries):
+            outcome.abstained.add(index)
         levels = len(node.groups) - depth
-        left = row_runner.previous[node.id] = present(row_runner.outputs[index], levels)
+        left = outcome.previous[node.id] = present(outcome.outputs[index], levels)
         for name in node.output.fields:
-            row_runner.previous[f"{node.id}.{name}"] = field_lists(left, name, levels)
-    row_runner.done(head)
+            outcome.previous[f"{node.id}.{name}"] = field_lists(left, name, levels)
+    return outcome
 
 
 def has_output(output: Any) -> bool:
@@ -194,6 +191,36 @@ def has_output(output: Any) -> bool:
 def is_empty(output: Any) -> bool:
     """Whether it is a list without entries, also inside its entries."""
     return isinstance(output, list) and all(map(is_empty, output))
+
+
+class EachOutcome(Struct):
+    """What an `each` gives. Of one that failed, only the calls, the outputs and what is counted matter."""
+
+    failure: Failure | None
+    calls: list[Call] = []
+    outputs: dict[int, list[Any]] = {}
+    """For each unit inside, its output at every entry."""
+    entries: dict[int, list[Any]] = {}
+    """For each unit inside, the names that it saw at every entry."""
+    previous: dict[str, Any] = {}
+    """What later units see of the units inside, and of each of their fields: lists without what was skipped."""
+    skipped: set[int] = set()
+    """The units that were skipped at every entry."""
+    abstained: set[int] = set()
+    """The units that abstained at any entry."""
+    saved: dict[str, int] = {}
+    """The calls that early stopping avoided, by pool."""
+    stages: dict[str, tuple[Stage, ...]] = {}
+
+    def add_stages(self, stages: Mapping[str, tuple[Stage, ...]]) -> None:
+        """Add the stages of one entry to those of the others."""
+        for unit, counts in stages.items():
+            known = self.stages.get(unit)
+            self.stages[unit] = (
+                counts
+                if known is None
+                else tuple(before.plus(stage) for before, stage in zip(known, counts, strict=True))
+            )
 
 
 class _EntryOutcome(Struct):
@@ -209,37 +236,14 @@ class _EntryOutcome(Struct):
     entries: Mapping[int, Any] = MappingProxyType({})
 
 
-def _only_unit(row_runner: RowRunner, group: EachGroup) -> Node | None:
-    """The only unit inside an `each`, where it calls a model and nothing but its answer decides what it gives."""
-    node = row_runner.plan.nodes[group.head]
-    many = len(group.nodes) > 1 or len(node.groups) > 1 + len(group.around)  # of an `each` inside this one
-    many = bool(many or node.checked or node.escalation is not None or not node.stages)
-    return None if many or not row_runner.skipped.isdisjoint(node.needs) else node
-
-
-async def _run_unit(row_runner: RowRunner, node: Node, row: Row) -> _EntryOutcome:
-    """Run the only unit at an entry, without the bookkeeping of several, which costs as much as the call's own."""
-    calls: list[Call] = []
-    try:
-        with row_runner.context.unit(node.id) as ended:
-            answered = await answer_node(node, row, row_runner.previous, row_runner.context, calls)
-            ended(answered.output)
-    except (ReplyError, ProviderError, RowError) as error:
-        if not fails_row(error):
-            raise
-        failure = None if node.skips else entry_failure(row, node, error.failure, str(error))
-        return _EntryOutcome([None], failure, calls)
-    return _EntryOutcome([answered.output], None, calls)
-
-
-async def _run_together(row_runner: RowRunner, node: Node, rows: Sequence[Row]) -> list[_EntryOutcome]:
+async def _run_together(runner: RowRunner, node: Node, rows: Sequence[Row]) -> list[_EntryOutcome]:
     """Run the only unit at several entries by one call, which is counted as the first entry's."""
     calls: list[Call] = []
     failure = None
     outputs: Sequence[Any] = [None] * len(rows)
     try:
-        with row_runner.context.unit(node.id) as ended:
-            outputs = await answer_together(node, rows, row_runner.previous, row_runner.context, calls)
+        with runner.context.unit(node.id) as ended:
+            outputs = await answer_together(node, rows, runner.previous, runner.context, calls)
             ended(None)
     except (ReplyError, ProviderError, RowError) as error:
         if not fails_row(error):

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from verdict_cli.errors import VerdictError
 from verdict_cli.llm.batches.parking import ParkedError
 from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal
-from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Ask, Output, Request, Row
 from verdict_cli.run.attempts import Context, EntrySlots
 from verdict_cli.run.batches.batched_run import BatchedRun, run_waves
@@ -21,7 +20,7 @@ from verdict_cli.run.model_client import ModelClient, has_alternative
 from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.run.result_columns import ResultRows
 from verdict_cli.run.retry_failed import FailedCalls, RunJournal, was_attempted
-from verdict_cli.run.row import run_pinned, run_row
+from verdict_cli.run.row import run_pinned
 from verdict_cli.run.row_writer import OnePart, PartTables, RowWriter, RunTables
 from verdict_cli.run.scores import run_traced_row
 from verdict_cli.storage.tables.writer import ParquetTable
@@ -172,7 +171,6 @@ class LocalRunner:
             forget=self.forget,
             again=again,
             unit=self.job.spans.unit,
-            traced=type(self.job.spans) is not Spans,
             paid=self.add_call,
             slots=EntrySlots(self.job.concurrency),
         )
@@ -242,11 +240,7 @@ class LocalRunner:
                 self.begun = begun = self.begun + 1
                 chosen = context if self.failed is None else await self.failed.context(row, context)
                 try:
-                    if chosen.traced:
-                        result = await run_traced_row(self.job.plan, row, chosen, self.job.spans)
-                    else:
-                        result = await run_row(self.job.plan, row, chosen)
-                    writer.add(place, result)
+                    writer.add(place, await run_traced_row(self.job.plan, row, chosen, self.job.spans))
                 except ParkedError:
                     writer.skip(place)
                 # Where another row was begun meanwhile, this one waited for a call, and left the loop to others.

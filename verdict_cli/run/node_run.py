@@ -22,7 +22,7 @@ from verdict_cli.language.units.choice_base import shown
 from verdict_cli.llm.providers.model_checks import with_seen_images
 from verdict_cli.messages import Call, Output, Request, Row
 from verdict_cli.model import Model
-from verdict_cli.plan.node import LLMNode, Node
+from verdict_cli.plan.node import Cast, LLMNode, Node
 from verdict_cli.run.attempts import CallSpec, Context, answer, draw
 
 
@@ -168,16 +168,16 @@ class _NodeCall(Struct, frozen=True):
             return await self._sampled(request, place, reading.more, calls)
         if reading.then is None:
             return (await answer(CallSpec(request, self.models, reading, self._accept), self.context, calls))[0]
-        _, reply = await answer(CallSpec(request, self.models, reading, _accept_any), self.context, calls)
+        text = (await answer(CallSpec(request, self.models, reading, _accept_any), self.context, calls))[0]["text"]
         then = reading.then
         second = Request(
             row=self.row,
             node=self.node.id,
             model=self.follow_up[0],
-            messages=then.messages(Delimited(reply.text) if work.prompt.delimited else reply.text),
+            messages=then.messages(Delimited(text) if work.prompt.delimited else text),
             call=request.call + 1,
             json_schema=then.reading.json_schema,
-            inserted=(reply.text,),
+            inserted=(text,),
             seed=self.context.seed,
             written=written,
         )
@@ -201,7 +201,9 @@ class _NodeCall(Struct, frozen=True):
             again = replace(request, model=model, call=first + number, top_logprobs=0)
             return (await answer(CallSpec(again, (model,), more.reading, _accept_any), self.context, own))[0]
 
-        response = more.complete(reply, request, await _each(draw_reply, range(more.count), calls))
+        response = more.complete(
+            self.work.reading.answer(reply), request, await _each(draw_reply, range(more.count), calls)
+        )
         self._accept(response)
         return response
 
@@ -223,17 +225,31 @@ def _accept_any(response: dict[str, Any]) -> None:
     """The text of the first of two calls is checked by the second; the rules of a unit hold for its whole response."""
 
 
+_ABSENT: Any = object()
+"""In place of a value that nothing gives, so that the field's default stands in."""
+
+
+def _cast_value(cast: Cast, row: Row, values: Mapping[str, Any]) -> Any:
+    """The value of an input field: what the path gives, else the row's column, where the field has a default."""
+    if cast.path is None:
+        return _ABSENT
+    try:
+        return follow(cast.path, values)
+    except RowError:
+        if not cast.optional:
+            raise
+        return row.source.get(cast.field, _ABSENT)
+
+
 def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
     values = {"source": row.source, "previous": previous}
     if row.entry is not None:
         values |= row.entry.names
     given: dict[str, Any] = {}
     for cast in node.casts:
-        if cast.path is None or (cast.optional and cast.path[1] not in row.source):
-            given[cast.field] = copy.deepcopy(cast.default)
-            continue
         try:
-            given[cast.field] = cast.type.read(follow(cast.path, values))
+            value = _cast_value(cast, row, values)
+            given[cast.field] = copy.deepcopy(cast.default) if value is _ABSENT else cast.type.read(value)
         except ReplyError as error:
             raise RowError(f"the input field {cast.field!r}: {error.message}", kind="input") from None
     return given

@@ -105,7 +105,7 @@ def _reading(response: RecordType, places: Sequence[int]) -> BoundExtractor:
             )
         return found
 
-    return BoundExtractor(expected, read, json_schema=schema, corrects=True, repaired=repaired)
+    return BoundExtractor(expected, read, json_schema=schema, corrects=True, deviates=repaired, thoughts="keep")
 
 
 def _shared(prompts: Sequence[tuple[Message, ...]], places: Sequence[int]) -> tuple[Message, ...]:

@@ -1,8 +1,10 @@
-"""What a provider's prompt cache could serve of a run's prompts, from those of a dry run, and which order of texts hinders it."""
+"""How much of a run's prompts begins like an earlier prompt, so that a provider's cache may serve it, and which order of texts
+prevents that. Both are read from the prompts of a dry run, by the lengths of their prefixes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,33 +14,16 @@ from verdict_cli.language.prompts.prompt import PlaceholderPrompt
 from verdict_cli.llm.prompt_prefix import TOKEN_BYTES, PromptPrefixes, cacheable_minimum, marked_bytes, written
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.messages import Request, Usage
-from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.plan.shared_prefix import takes_marks
 
 if TYPE_CHECKING:
     from verdict_cli.run.estimate import Line, UnitModel
 
-_MOST_KEPT = 20_000
-"""The most prefixes that are remembered, as by a run."""
 _SAMPLE = 10
 """The rows whose prompts are compared for hints."""
 _WORTH = 0.25
 """A hint is given for this share of a prompt or more."""
-
-
-@dataclass(slots=True)
-class _Sums:
-    prompt: int = 0
-    cached: int = 0
-    cost: float | None = 0.0
-    cached_cost: float | None = 0.0
-
-    def add(self, model: Model, usage: Usage) -> None:
-        self.prompt += usage.prompt_tokens
-        self.cached += usage.cached_tokens
-        self.cost = _sum(self.cost, cost_usd(model, Usage(usage.prompt_tokens, usage.completion_tokens)))
-        self.cached_cost = _sum(self.cached_cost, cost_usd(model, usage))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,95 +40,102 @@ class SharedPart:
         return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
 
 
+@dataclass(slots=True)
+class _Sums:
+    """Tokens and cost of one unit's calls of one model, without and with the provider's cache."""
+
+    prompt: int = 0
+    cached: int = 0
+    cost: float | None = 0.0
+    cached_cost: float | None = 0.0
+
+
 class PromptSharing:
-    """Follows the prompts of a dry run, in order, as the provider's cache would see them."""
+    """Follows the prompts of a dry run. ``sample`` has the first request of each unit in the first rows with long prompts."""
 
     def __init__(self) -> None:
         self.sample: dict[int, dict[str, Request]] = {}
         self._prefixes = PromptPrefixes()
-        self._known: dict[bytes, None] = {}
+        self._row = -1
+        self._of_row: set[bytes] = set()
+        self._of_row_before: set[bytes] = set()  # what all rows share is in it, too
         self._sums: dict[UnitModel, _Sums] = {}
 
     def add(self, request: Request, prompt: int, completion: int) -> None:
         """Note a request and its tokens."""
+        index, model = request.row.index, request.model
+        if index != self._row:
+            self._row, self._of_row_before, self._of_row = index, self._of_row, set()
         prefixes = self._prefixes.of(request)
-        usage = self._usage(request, prefixes, prompt, completion) if prefixes else Usage(prompt, completion)
-        self._sums.setdefault((request.node, request.model.name), _Sums()).add(request.model, usage)
-        index = request.row.index
         if prefixes and (index in self.sample or len(self.sample) < _SAMPLE):
             self.sample.setdefault(index, {}).setdefault(request.node, request)
-
-    def _usage(self, request: Request, prefixes: Sequence[tuple[int, bytes]], prompt: int, completion: int) -> Usage:
-        is_marked = takes_marks(request.model)
+        is_marked = takes_marks(model)
         if is_marked:
             last = marked_bytes(request)
-            prefixes = [each for each in prefixes if each[0] <= last]
-        each_byte = prompt / len(written(request.messages))
-        sizes = [round(each_byte * size) for size, _ in prefixes]
-        cached = max(
-            (size for size, (_, known) in zip(sizes, prefixes, strict=True) if known in self._known), default=0
-        )
-        self._remember([digest for _, digest in prefixes])
-        return Usage(prompt, completion, cached, max([0, *sizes]) - cached if is_marked else 0)
-
-    def _remember(self, digests: Sequence[bytes]) -> None:
-        if len(self._known) > _MOST_KEPT:
-            for digest in [*self._known][: _MOST_KEPT // 2]:
-                del self._known[digest]
-        self._known.update(dict.fromkeys(digests))
+            prefixes = [(size, digest) for size, digest in prefixes if size <= last]
+        known = [size for size, digest in prefixes if digest in self._of_row or digest in self._of_row_before]
+        self._of_row.update(digest for _, digest in prefixes)
+        byte = prompt / len(written(request.messages)) if prefixes else 0.0
+        cached = round(byte * max(known, default=0))
+        # Anthropic charges for writing what is marked; the others write for nothing.
+        new = round(byte * prefixes[-1][0]) - cached if is_marked and prefixes else 0
+        sums = self._sums.setdefault((request.node, model.name), _Sums())
+        sums.prompt += prompt
+        sums.cached += cached
+        sums.cost = _sum(sums.cost, cost_usd(model, Usage(prompt, completion)))
+        sums.cached_cost = _sum(sums.cached_cost, cost_usd(model, Usage(prompt, completion, cached, new)))
 
     def part(self, lines: Sequence[Line]) -> SharedPart:
         """The shared part of the calls of these lines of an estimate."""
-        prompt, cached, cost = 0, 0.0, 0.0
-        is_known = True
+        prompt, cached = 0, 0.0
+        cost: float | None = 0.0
         for line in lines:
             sums = self._sums.get((line.unit, line.model))
             if sums is None or line.prompt_tokens is None:
-                is_known = is_known and line.calls == 0
+                cost = cost if line.calls == 0 else None
                 continue
             prompt += line.prompt_tokens
             cached += line.prompt_tokens * sums.cached / max(1, sums.prompt)
             if line.cost_usd is None or sums.cost is None or sums.cached_cost is None:
-                is_known = False
-            else:
+                cost = None
+            elif cost is not None:
                 cost += line.cost_usd * (sums.cached_cost / sums.cost if sums.cost else 1.0)
-        return SharedPart(prompt, round(cached), cost if is_known else None)
+        return SharedPart(prompt, round(cached), cost)
 
 
 def order_hints(plan: Plan, sample: Mapping[int, Mapping[str, Request]]) -> list[Problem]:
     """A hint for each unit whose prompt has what changes before a long text that other calls share."""
     nodes = {node.id: node for node in plan.nodes}
+    prefixes = PromptPrefixes()
     hints: dict[str, Problem] = {}
     for requests in sample.values():
-        sent = [(nodes[node], request) for node, request in requests.items() if node in nodes]
-        for place, (node, request) in enumerate(sent):
-            if node.name not in hints:
-                found = next(_after_another_text(node, request, sent[:place]), None) or _after_the_row(node, request)
-                if found is not None and not _shares_already(request, sent):
-                    hints[node.name] = found
+        sent = [(nodes[unit], request) for unit, request in requests.items() if unit in nodes]
+        starts = [prefixes.of(request)[0] for _, request in sent]
+        calls = Counter(starts)
+        for number, (node, request) in enumerate(sent):
+            if node.name in hints or calls[starts[number]] > 1:  # it begins like another for long enough
+                continue
+            hint = _after_another_text(node, request, sent[:number]) or _after_the_row(node, request)
+            if hint is not None:
+                hints[node.name] = hint
     return list(hints.values())
 
 
-def _after_another_text(node: Node, request: Request, others: Sequence[tuple[Node, Request]]) -> Iterator[Problem]:
+def _after_another_text(node: Node, request: Request, earlier: Sequence[tuple[Node, Request]]) -> Problem | None:
     """A text of the row that an earlier unit's prompt has too, behind words that are not that unit's."""
-    mine = _text(request)
-    for other, asked in others:
-        if asked.model != request.model or asked.json_schema != request.json_schema:
-            continue
-        its = _text(asked)
-        shared = len(_shared_start(mine, its))
-        for text in sorted({*request.inserted} & {*asked.inserted}, key=len, reverse=True):
-            if not _is_long(request, text) or min(mine.find(text), its.find(text)) + len(text) <= shared:
-                continue
-            share = len(text) / len(mine)
-            if share >= _WORTH:
-                yield Problem(
-                    "prompt-cache-order",
-                    f"{node.id}: {_placeholder(node, request, text)} is in the prompt of {other.id} too, but different texts "
-                    f"precede it there, so the provider's cache cannot serve it: {share:.0%} of this prompt",
-                    f"begin the prompts of {node.name} and {other.name} with it, in the same message, "
-                    "and put what differs behind it",
-                )
+    for other, asked in earlier:
+        shared = [text for text in {*request.inserted} & {*asked.inserted} if _is_long(request, text)]
+        text = max(shared, key=len, default="")
+        share = len(text) / max(1, len(_text(request)))
+        if share >= _WORTH and request.model == asked.model and request.json_schema == asked.json_schema:
+            return Problem(
+                "prompt-cache-order",
+                f"{node.id}: {_placeholder(node, request, text)} is in the prompt of {other.id} too, but different texts "
+                f"precede it there, so the provider's cache cannot serve it: {share:.0%} of this prompt",
+                f"begin the prompts of {node.name} and {other.name} with it, in the same message, "
+                "and put what differs behind it",
+            )
+    return None
 
 
 def _after_the_row(node: Node, request: Request) -> Problem | None:
@@ -152,7 +144,7 @@ def _after_the_row(node: Node, request: Request) -> Problem | None:
     if not isinstance(prompt, PlaceholderPrompt):
         return None
     parts = [part for _, section in prompt.sections for part in section]
-    first = next((place for place, part in enumerate(parts) if not isinstance(part, str)), len(parts))
+    first = next((index for index, part in enumerate(parts) if not isinstance(part, str)), len(parts))
     before, after = ("".join(part for part in some if isinstance(part, str)) for some in (parts[:first], parts[first:]))
     share = len(after) / max(1, len(_text(request)))
     if _is_long(request, before) or not _is_long(request, after) or share < _WORTH:
@@ -165,26 +157,9 @@ def _after_the_row(node: Node, request: Request) -> Problem | None:
     )
 
 
-def _shares_already(request: Request, sent: Sequence[tuple[Node, Request]]) -> bool:
-    """Whether the prompt begins like another unit's for long enough."""
-    mine = _text(request)
-    return any(
-        asked is not request
-        and asked.model == request.model
-        and asked.json_schema == request.json_schema
-        and _is_long(request, _shared_start(mine, _text(asked)))
-        for _, asked in sent
-    )
-
-
 def _is_long(request: Request, text: str) -> bool:
     least = cacheable_minimum(request.model)
     return least is not None and len(text.encode(errors="surrogatepass")) >= least * TOKEN_BYTES
-
-
-def _shared_start(one: str, other: str) -> str:
-    pairs = enumerate(zip(one, other, strict=False))
-    return one[: next((at for at, (mine, its) in pairs if mine != its), min(len(one), len(other)))]
 
 
 def _text(request: Request) -> str:
@@ -202,5 +177,5 @@ def _placeholder(node: Node, request: Request, text: str) -> str:
     return "a text of the row"
 
 
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
+def _sum(total: float | None, cost: float | None) -> float | None:
+    return None if total is None or cost is None else total + cost

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -41,6 +42,7 @@ CALL_COLUMNS: dict[str, ColumnKind] = {
     "cached_tokens": "int",
     "cache_write_tokens": "int",
     "reasoning_tokens": "int",
+    "usage_note": "str",
     "cost_usd": "float",
     "latency_s": "float",
     "recalled": "bool",
@@ -66,7 +68,7 @@ _REQUEST_COLUMNS = (
 _REPLY_COLUMNS = (
     *_REQUEST_COLUMNS, "reply", "finish_reason", "logprobs", "mass", "prompt_tokens", "completion_tokens", "cost_usd", "recalled", "cached",
     "repaired", "params", "served_model", "system_fingerprint", "service_tier", "reasoning", "cached_tokens",
-    "cache_write_tokens", "reasoning_tokens",
+    "cache_write_tokens", "reasoning_tokens", "usage_note",
 )  # fmt: skip
 _RESULT_COLUMNS: dict[str, ColumnKind] = {
     "row": "int",
@@ -193,7 +195,7 @@ def call_row(call: Call) -> Cells:
         request.call,
         request.attempt,
         request.model.name,
-        orjson.dumps([_message(message) for message in request.messages]).decode(),
+        _json([_message(message) for message in request.messages]),
         call.failure or None,
         call.error or None,
         call.latency_s,
@@ -220,6 +222,7 @@ def call_row(call: Call) -> Cells:
         usage.cached_tokens,
         usage.cache_write_tokens,
         usage.reasoning_tokens,
+        usage.note or None,
     )
     return _REPLY_COLUMNS, values
 
@@ -238,7 +241,14 @@ def _logprobs(positions: Any) -> str | None:
     if positions is None:
         return None
     lists = [[{"token": each.token, "logprob": each.logprob} for each in position] for position in positions]
-    return orjson.dumps(lists).decode()
+    return _json(lists)
+
+
+def _json(value: Any) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:  # half a surrogate pair, which a row of the data may have
+        return json.dumps(value, separators=(",", ":"))
 
 
 def _kind(kind: FieldType) -> ColumnKind:

@@ -15,11 +15,10 @@ from verdict_cli.plan.levels import EachGroup, Level
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.compute import compute, empty_output, outputs_before, pooled_values
-from verdict_cli.run.entries import entry_failure, fan_out, has_output, is_empty
+from verdict_cli.run.entries import EachOutcome, entry_failure, fan_out, has_output, is_empty
 from verdict_cli.run.escalation import Answered, escalate_answer, stages_of
 from verdict_cli.run.event_loop import cancel_all
 from verdict_cli.run.node_run import answer_node, calls_of, fails_row
-from verdict_cli.run.only_unit import run_only_unit
 from verdict_cli.run.stopping_rule import EarlyStopState, is_audited, is_decided
 
 PINNED_ROW = Row(-1, "pinned", {}, "pinned")
@@ -32,8 +31,6 @@ def run_row(plan: Plan, row: Row, context: Context) -> Coroutine[Any, Any, Resul
     Units that do not depend on a failed one are still run, so that the order of replies does not count. The failure is
     that of the first failed unit in order of definition.
     """
-    if plan.only_unit is not None and not context.traced:
-        return run_only_unit(plan.only_unit, row, context)
     return RowRunner(plan, row, context, context.pinned, plan.level).run()
 
 
@@ -160,7 +157,7 @@ class RowRunner:
         for unit in units:
             self.outputs[unit] = None
             self.previous.pop(self.plan.nodes[unit].id, None)
-        self.done(index)
+        self._done(index)
 
     def _compute(self, index: int) -> None:
         node = self.plan.nodes[index]
@@ -187,7 +184,7 @@ class RowRunner:
 
     async def _ask(self, index: int) -> None:
         if index in self.level.groups:
-            await fan_out(self, index)
+            self._merge(index, await fan_out(self, index))
             return
         node = self.plan.nodes[index]
         try:
@@ -207,6 +204,23 @@ class RowRunner:
             self._fail(index, error.failure, str(error))
         else:
             self._complete(index, output)
+
+    def _merge(self, head: int, outcome: EachOutcome) -> None:
+        """Take what the `each` at a head has given."""
+        self.calls[head] = outcome.calls
+        self.entries |= outcome.entries
+        for index, output in outcome.outputs.items():
+            self.outputs[index] = output
+        for pool, count in outcome.saved.items():
+            self.saved[pool] = self.saved.get(pool, 0) + count
+        self.inner_stages |= outcome.stages
+        if outcome.failure is not None:
+            self.failures[head] = outcome.failure
+            return
+        self.skipped |= outcome.skipped
+        self.abstained |= outcome.abstained
+        self.previous |= outcome.previous
+        self._done(head)
 
     def _is_without_input(self, index: int) -> bool:
         """Whether a unit abstains because its parents did: one that calls a model where any of them did, a pool where
@@ -232,9 +246,9 @@ class RowRunner:
     def _finish(self, index: int, output: Output | None) -> None:
         self.outputs[index] = output
         self.previous[self.plan.nodes[index].id] = output
-        self.done(index)
+        self._done(index)
 
-    def done(self, index: int) -> None:
+    def _done(self, index: int) -> None:
         """Note that a unit, or an `each`, has been run: those that wait for it wait for one less."""
         for child in self.level.children[index]:
             if child in self.waiting:

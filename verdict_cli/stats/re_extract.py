@@ -121,13 +121,13 @@ def _held_to(response: RecordType, reading: BoundExtractor) -> BoundExtractor:
     scales = {name: kind for name, kind in response.fields.items() if isinstance(kind, ScaleType)}
 
     def read(reply: Reply, request: Request) -> dict[str, Any]:
-        found = reading.read(reply, request)
+        found = reading.parse(reply, request)
         for name in scales.keys() & found.keys():
             if reading.output.fields.get(name) == scales[name] or not _between(scales[name], found[name]):
                 scales[name].read(found[name])
         return found
 
-    return replace(reading, read=read)
+    return replace(reading, parse=read)
 
 
 def _between(kind: ScaleType, value: Any) -> bool:

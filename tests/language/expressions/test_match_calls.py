@@ -81,3 +81,18 @@ def test_every_call_counts_once(made: list[dict[str, Any]], expected: list[dict[
     texts = sorted(map(json.dumps, made)), sorted(map(json.dumps, expected))
     equal = sum(min(texts[0].count(text), texts[1].count(text)) for text in set(texts[0]))
     assert kinds.count("exact") == equal
+
+
+@pytest.mark.parametrize(
+    ("made", "expected", "match"),
+    [
+        (True, 1, "arguments"),
+        ({"a": [0]}, {"a": [False]}, "arguments"),
+        (5.0, 5, "exact"),
+        ([{"a": None}], [{"a": None}], "exact"),
+        ([1, 2], [1], "arguments"),
+    ],
+)
+def test_arguments_are_equal_as_json_values(made: Any, expected: Any, match: str) -> None:
+    entries = match_calls([{"name": "f", "arguments": {"n": made}}], [{"name": "f", "arguments": {"n": expected}}])
+    assert [entry["match"] for entry in entries] == [match]

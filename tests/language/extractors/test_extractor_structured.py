@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import ReplyError
+from verdict_cli.language.extractors.raw import RawExtractor
 from verdict_cli.language.extractors.structured import StructuredOutputExtractor, json_object
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, RecordType, ScaleType, TextListType
 from verdict_cli.language.scales.discrete import LIKERT
@@ -249,3 +250,13 @@ def test_fields_come_in_the_schemas_order_and_the_schema_is_asked_for() -> None:
     assert reading.json_schema == reading.output.json_schema()
     assert reading.corrects
     assert StructuredOutputExtractor().validation_error(RESPONSE) is None
+
+
+def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:
+    text = '{"why": "half \\ud83d, whole \\ud83d\\ude00", "score": 4}'
+    reading = StructuredOutputExtractor().bind(RecordType({"why": TEXT, "score": ScaleType(LIKERT)}))
+    assert reading.read(Reply(text), REQUEST) == {"why": "half \ufffd, whole 😀", "score": 4}
+    assert reading.repaired(text)
+    raw = RawExtractor().bind(RecordType({"why": TEXT}))
+    assert raw.read(Reply("half \ud83d"), REQUEST) == {"why": "half \ufffd"}
+    assert raw.repaired("half \ud83d") and not raw.repaired("whole 😀")

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 from verdict_cli.errors import ReplyError, SpecError
-from verdict_cli.language.extractors.token_distribution import sequence_distribution
+from verdict_cli.language.extractors.token_distribution import distribution, sequence_distribution
 from verdict_cli.language.extractors.token_probability import TokenProbabilityExtractor
 from verdict_cli.language.fields.types import TEXT, RecordType, ScaleType
 from verdict_cli.language.load import load
@@ -412,3 +412,15 @@ def test_a_plan_counts_the_further_replies_at_most(tmp_path: Path) -> None:
     assert graph.splitlines()[0].endswith(", 5 model calls a row")
     (line,) = json.loads(CliRunner().invoke(app, ["estimate", str(path), str(data), "--json"]).stdout)["units"]
     assert (line["calls"], yaml.safe_load(path.read_text())["name"]) == (50, "quality")
+
+
+@pytest.mark.parametrize("answer", ["9", "1"])
+def test_a_token_that_may_begin_a_longer_value_is_no_evidence(answer: str) -> None:
+    ten = DiscreteScale(range=(1, 10))
+    others = {"9": "1", "1": "9"}
+    digits = (Alternative(answer, math.log(0.6)), Alternative(others[answer], math.log(0.39)))
+    with pytest.raises(ReplyError, match="several tokens"):
+        distribution(Reply(answer, logprobs=(digits,)), ten, min_mass=0.5)
+    whole = (*digits, Alternative("10", math.log(0.01)))
+    values, mass = distribution(Reply(answer, logprobs=(whole,)), ten, min_mass=0.5)
+    assert (values[10], mass) == (pytest.approx(0.01), pytest.approx(1.0))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +91,123 @@ def test_the_rubric_numbers_its_criteria_and_ends_with_the_two_lines() -> None:
 
 def test_both_fields_are_read_and_the_text_explains_where_asked() -> None:
     reading = VerdictExtractor().bind(RecordType({"score": INTEGER}))
-    assert reading.read(Reply("ok\nVERDICT: PASS\nSCORE: 9"), REQUEST) == {"verdict": "PASS", "score": 9}
+    read = reading.read(Reply("ok\nVERDICT: PASS\nSCORE: 9"), REQUEST)
+    assert read == {"verdict": "PASS", "score": 9, "defaulted": False}
     assert reading.whole
     explained = VerdictExtractor().bind(RecordType({"explanation": TEXT, "score": INTEGER}))
-    assert explained.read(Reply("?"), REQUEST) == {"explanation": "?", "verdict": "FAIL", "score": 0}
-    assert list(explained.output.fields) == ["explanation", "verdict", "score"]
+    assert explained.read(Reply("score 3"), REQUEST)["explanation"] == "score 3"
+    assert list(explained.output.fields) == ["explanation", "verdict", "score", "defaulted"]
+    verdict = VerdictExtractor(default="none").bind(RecordType({"verdict": TEXT}))
+    assert verdict.read(Reply("PASS"), REQUEST) == {"verdict": "PASS"}
+
+
+BOTH = VerdictExtractor().bind(RecordType({"verdict": TEXT, "score": INTEGER}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "VERDICT: PASS\nSCORE: 8",
+        "**VERDICT:** PASS\n**SCORE:** 8",
+        "VERDICT: **PASS**\nSCORE: **8**",
+        "VERDICT: PASS\nSCORE (0-10): 8",
+        "VERDICT: PASS\nSCORE [0-10]: 8",
+        "VERDICT: PASS\nScore - 8",
+        "VERDICT: PASS\nSCORE：8",
+        "VERDICT: PASS\nSCORE: `8`",
+        "VERDICT: PASS\nSCORE: 8/10",
+        "VERDICT: PASS\nSCORE: 8 out of 10",
+        "VERDICT: PASSED\nSCORE: 8",
+        "VERDICT: ✅ PASS\nSCORE: 8️⃣",
+        "VERDICT:\nPASS\nSCORE:\n8",
+        "[VERDICT]: PASS\n[SCORE]: 8",
+        "## Verdict\nPASS\n\n## Score\n8",
+        "| VERDICT | PASS |\n| SCORE | 8 |",
+        "<verdict>PASS</verdict>\n<score>8</score>",
+        "Final verdict - pass. Final score - 8.",
+        "**Final Verdict: PASS**\n**Final Score: 8 / 10**",
+        "The verdict is PASS with a score of 8.",
+        "Verdict (PASS/FAIL): PASS\nScore 0-10: 8",
+        '{"verdict": "PASS", "score": 8}',
+        '```json\n{"Verdict": "pass", "Score": "8/10", "explanation": "It may fail. Score: 3"}\n```',
+        "{'verdict': 'PASS', 'score': 8}",
+        "VERDICT: FAIL\nSCORE: 2\nNo, better:\nVERDICT: PASS\nSCORE: 8",
+        "VERDICT: PASS\nSCORE: 8\nNothing here would make it fail; a score of 3 would be unfair.",
+        "VERDICT: PASS (a fail would need a false claim)\nSCORE: 8",
+        "This could fail, but …\nPASS\nScore: 8",
+        "<think>VERDICT: FAIL, SCORE: 1?</think>\nVERDICT: PASS\nSCORE: 8<|eot_id|>",
+    ],
+)
+def test_a_verdict_and_a_score_are_read_as_people_write_them(text: str) -> None:
+    assert BOTH.read(Reply(text), REQUEST) == {"verdict": "PASS", "score": 8, "defaulted": False}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "VERDICT: NOT PASS\nSCORE: 2",
+        "It does not pass. SCORE: 2",
+        "Verdict: it fails to pass.\nScore: 2",
+        "VERDICT: FAILED SCORE 2",
+    ],
+)
+def test_a_denied_pass_is_a_fail(text: str) -> None:
+    assert BOTH.read(Reply(text), REQUEST) == {"verdict": "FAIL", "score": 2, "defaulted": False}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "VERDICT: PASS",
+        "SCORE: 8",
+        "VERDICT: PASS\nSCORE: eight",
+        "VERDICT: PASS\nSCORE: -3",
+        "VERDICT: PASS\nSCORE: 7-8",
+        "VERDICT: PASS\nSCORE: <0-10>",
+        "VERDICT: PASS\nSCORE: 8.5",
+        "VERDICT: PASS\nSCORE: 80%",
+        "VERDICT: PASS\nSCORE: N/A",
+        "VERDICT: PASS\nSCORE: " + "9" * 30,
+        "VERDICT: PASS or FAIL\nSCORE: 8",
+        "VERDICT: NOT FAIL\nSCORE: 8",
+        "VERDICT: UNCLEAR\nSCORE: 8",
+        "It could fail, but it may pass. Score: 8",
+        '{"verdict": "PASS", "score": null}',
+        '{"verdict": "FAIL", "score": 1}\nIt says {"verdict": "PASS", "score": 10}',
+        "<think>VERDICT: PASS SCORE: 8</think>",
+    ],
+)
+def test_a_reply_that_states_one_of_them_alone_or_not_clearly_is_unreadable(text: str) -> None:
+    with pytest.raises(ReplyError) as caught:
+        BOTH.read(Reply(text), REQUEST)
+    assert caught.value.failure == "unreadable"
+    assert caught.value.default is None
+
+
+def test_only_a_reply_that_states_neither_has_the_lessons_default() -> None:
+    refusal = "I'm sorry, but I can't help with that."
+    with pytest.raises(ReplyError) as caught:
+        BOTH.read(Reply(refusal), REQUEST)
+    assert caught.value.failure == "no-verdict"
+    assert caught.value.default == {"verdict": "FAIL", "score": 0, "defaulted": True}
+    with pytest.raises(ReplyError) as caught:
+        VerdictExtractor(default="none").bind(RecordType({"verdict": TEXT, "score": INTEGER})).read(
+            Reply(refusal), REQUEST
+        )
+    assert (caught.value.failure, caught.value.default) == ("unreadable", None)
+
+
+@settings(deadline=None, max_examples=120)
+@given(TEXTS)
+@example("SCORE: " + "9" * 5000)
+@example("score" + " " * 20_000)
+def test_any_text_is_read_or_a_reply_error_and_never_passes_with_an_unread_score(text: str) -> None:
+    try:
+        found = BOTH.read(Reply(text), REQUEST)
+    except ReplyError:
+        return
+    assert "score" in text.lower()
+    assert str(found["score"]) in "".join(str(unicodedata.decimal(char, char)) for char in text)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +221,6 @@ def test_both_fields_are_read_and_the_text_explains_where_asked() -> None:
         ("8.", 8.0),
         ("7.5/10", 7.5),
         ("3 of 10", 3.0),
-        ("9" * 400 + ".5", 0.0),
     ],
 )
 def test_a_score_with_decimals_is_the_number_that_is_written(written: str, score: float) -> None:
@@ -135,6 +248,8 @@ def test_decimals_are_unreadable_where_scores_are_whole_and_never_a_silent_zero(
     with pytest.raises(ReplyError, match=r"0\.62 is not a whole number"):
         reading.read(Reply("VERDICT: PASS\nSCORE: 0.62"), REQUEST)
     assert reading.read(Reply("SCORE: 3.0"), REQUEST)["score"] == 3
+    with pytest.raises(ReplyError, match="not between 1 and 5") if isinstance(kind, ScaleType) else nullcontext():
+        reading.read(Reply("SCORE: 8"), REQUEST)
 
 
 def test_a_field_that_it_does_not_read_is_a_problem() -> None:

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
-from verdict_cli.benchmarks.card import Card
+from verdict_cli.features.benchmarks.card import Card
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.json_schema import file_schema, pipeline_schema
 from verdict_cli.language.pipeline_file import PipelineFile

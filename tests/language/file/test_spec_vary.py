@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verdict_cli.errors import UsageError
+from verdict_cli.features.sweep.variants import variants
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.document.overrides import apply_override, remove_value
-from verdict_cli.studies.sweep.variants import variants
 
 TEXT = b"""verdict: 1
 name: t

@@ -75,7 +75,7 @@ def test_a_value_with_more_text_around_it_is_not_read(value: int, more: str) -> 
         LIKERT.read(f"{more} {value}")
 
 
-@pytest.mark.parametrize("text", ["4/5", "4 out of 5", "**4**", "4..", "45", "", ".", '""', "1_0", "six", "4,0"])
+@pytest.mark.parametrize("text", ["4/10", "4 out of 10", "**4**", "4..", "45", "", ".", '""', "1_0", "six", "4,000"])
 def test_anything_but_a_value_is_an_extraction_error(text: str) -> None:
     with pytest.raises(ReplyError, match="is not on the scale 1, 2, 3, 4, 5"):
         LIKERT.read(text)

@@ -54,6 +54,6 @@ def test_a_written_number_is_read_exactly(text: str, value: str) -> None:
     assert parse_number(text) == Decimal(value)
 
 
-@pytest.mark.parametrize("text", ["", "four", "1_0", "1,000", "٤", "nan", "inf", "1e9999", "4/5", "0x10", "4 5", "- 4"])
+@pytest.mark.parametrize("text", ["", "four", "1_0", "1,000", "nan", "inf", "1e9999", "4/5", "0x10", "4 5", "- 4"])
 def test_what_is_no_plain_number_is_none(text: str) -> None:
     assert parse_number(text) is None

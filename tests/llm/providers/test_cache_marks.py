@@ -57,10 +57,10 @@ def marked(body: Any) -> list[str]:
 def test_units_that_share_a_document_mark_its_end_and_copies_the_end_of_all(tmp_path: Path) -> None:
     steps = f"- {{layer: [{JUDGE}], repeat: 2}}\n- {{layer: [{VERIFIER}], repeat: 2, inner: none}}"
     judge, _, verifier, _ = bodies(tmp_path, steps)
-    assert marked(judge)[0] == f"{DOCUMENT} "
+    assert marked(judge)[0] == DOCUMENT
     assert len(marked(judge)) == 2
     assert judge["messages"][0]["content"][-1]["cache_control"] == {"type": "ephemeral"}
-    assert marked(verifier)[0] == f"{DOCUMENT} "
+    assert marked(verifier)[0] == DOCUMENT
 
 
 @pytest.mark.parametrize(

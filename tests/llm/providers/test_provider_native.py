@@ -459,7 +459,10 @@ def test_the_parameters_that_were_really_sent_come_with_the_reply(request_for: M
     }
 
 
-def test_a_call_goes_by_the_proxy_that_the_environment_sets(request_for: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"])
+def test_a_call_goes_by_the_proxy_that_the_environment_sets(
+    request_for: Make, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
     asked = []
 
     async def handler(request: web.BaseRequest) -> web.Response:
@@ -467,7 +470,7 @@ def test_a_call_goes_by_the_proxy_that_the_environment_sets(request_for: Make, m
         return web.json_response(chat({"content": "said"}))
 
     def through(url: str) -> Request:
-        monkeypatch.setenv("http_proxy", url)
+        monkeypatch.setenv(variable, url)
         return request_for(Model(name="m", api_base="http://model.invalid/v1"))
 
     assert served(handler, through).text == "said"

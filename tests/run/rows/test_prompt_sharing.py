@@ -55,6 +55,17 @@ def test_anthropics_cache_has_what_is_marked_and_writing_to_it_costs(tmp_path: P
     assert alone.sharing.part(alone.lines(4)).cached_tokens == 0
 
 
+def test_a_preamble_that_all_rows_share_counts_from_the_second_row_on(tmp_path: Path) -> None:
+    found = dry(planned(tmp_path, f"{LONG} {{source.text}}"), "short", count=4)
+    assert 0.65 < found.sharing.part(found.lines(4)).share < 0.76
+
+
+def test_an_unknown_price_leaves_the_share_and_no_cost(tmp_path: Path) -> None:
+    found = dry(planned(tmp_path, FIRST, FIRST + " Really?", model="openai/own-7b"), LONG)
+    part = found.sharing.part(found.lines(4))
+    assert (part.share > 0.45, part.cost_usd) == (True, None)
+
+
 @pytest.mark.parametrize(("text", "model"), [(SHORT, "gpt-4o-mini"), (LONG, "{name: gpt-4o-mini, prompt_cache: off}")])
 def test_nothing_is_shared_of_short_prompts_or_with_the_cache_off(tmp_path: Path, text: str, model: str) -> None:
     found = dry(planned(tmp_path, FIRST, LATER, model=model), text)

@@ -296,33 +296,3 @@ def test_a_hundred_units_side_by_side_are_asked_at_once(plan_of: Any) -> None:
 
     asyncio.run(run_row(plan, Row(0, 0, {}), Context(ask)))
     assert most == 100
-
-
-@pytest.mark.parametrize("replies", [['{"score": 4}'], ["no", '{"score": 2}'], ["no", "no", "no"], [Refused("no key")]])
-@pytest.mark.parametrize("skips", ["", ", on_failure: skip"])
-def test_a_single_unit_gives_the_same_with_and_without_a_trace(
-    replies: list[Any], skips: str, plan_of: Any, model: Any
-) -> None:
-    plan = plan_of(f"- {{unit: JudgeUnit, prompt: Rate{skips}}}")
-    assert plan.only_unit is plan.nodes[0]
-    outcomes = []
-    for traced in (True, False):
-        fake = model(*replies)
-        context = Context(fake.ask, traced=traced)
-        try:
-            outcomes.append(asyncio.run(run_row(plan, Row(0, 0, {}), context)))
-        except Refused as error:
-            outcomes.append(error.message)
-    assert outcomes[0] == outcomes[1]
-
-
-@pytest.mark.parametrize(
-    "steps",
-    [
-        "- {unit: JudgeUnit, prompt: Rate, pin: true}",
-        "- {unit: JudgeUnit, prompt: Rate, when: source.a}",
-        "- {unit: JudgeUnit, prompt: Rate}\n- {unit: JudgeUnit, prompt: Rate}",
-    ],
-)
-def test_a_plan_with_more_to_decide_has_no_only_unit(steps: str, plan_of: Any) -> None:
-    assert plan_of(steps).only_unit is None

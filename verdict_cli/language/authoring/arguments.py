@@ -29,7 +29,6 @@ class ModelKeys(TypedDict, total=False):
     retries: int
     timeout: float
     max_wait: float
-    hedge: Literal["auto", "off"]
     prompt_cache: Literal["auto", "off"]
     top_logprobs: int
     api_base: str

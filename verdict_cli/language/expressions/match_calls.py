@@ -38,7 +38,7 @@ def match_calls(messages: Any, expected: Any) -> list[dict[str, Any]]:
             free = (
                 at
                 for at, (_, each) in enumerate(made)
-                if at not in taken.values() and (each == call if exactly else each[0] == call[0])
+                if at not in taken.values() and (_same(each, call) if exactly else each[0] == call[0])
             )
             found = None if place in taken else next(free, None)
             if found is not None:
@@ -46,7 +46,7 @@ def match_calls(messages: Any, expected: Any) -> list[dict[str, Any]]:
     entries = []
     for place, call in enumerate(wanted):
         turn, called = made[taken[place]] if place in taken else (None, None)
-        match = "missing" if called is None else "exact" if called == call else "arguments"
+        match = "missing" if called is None else "exact" if _same(called, call) else "arguments"
         entries.append(_entry(call[0], match, call, called, turn))
     extra = [made[at] for at in range(len(made)) if at not in taken.values()]
     return entries + [_entry(call[0], "extra", None, call, turn) for turn, call in extra]
@@ -54,6 +54,28 @@ def match_calls(messages: Any, expected: Any) -> list[dict[str, Any]]:
 
 _NamedCall = tuple[str, Any]
 """A tool's name, and its arguments: a JSON value, or a text that is not JSON."""
+
+
+def _same(one: _NamedCall, other: _NamedCall) -> bool:
+    return one[0] == other[0] and equal_json(one[1], other[1])
+
+
+def equal_json(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal: 5 and 5.0 are, true and 1 are not, as they are in Python."""
+    todo = [(one, other)]
+    while todo:
+        left, right = todo.pop()
+        if isinstance(left, dict) and isinstance(right, dict):
+            if left.keys() != right.keys():
+                return False
+            todo += [(left[key], right[key]) for key in left]
+        elif isinstance(left, list) and isinstance(right, list):
+            if len(left) != len(right):
+                return False
+            todo += zip(left, right, strict=True)
+        elif isinstance(left, bool) != isinstance(right, bool) or left != right:
+            return False
+    return True
 
 
 def _entry(

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Tag
 
 from verdict_cli.language.extractors.bound_extractor import Extractor
-from verdict_cli.language.registry import LazyUnion, RegisteredName, Registry, subclass_of
+from verdict_cli.language.registry import LazyUnion, RegisteredName, subclass_of
+from verdict_cli.registry import Registry
 
 EXTRACTORS: Registry[type[Extractor]] = Registry(
     __name__,

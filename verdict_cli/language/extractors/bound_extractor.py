@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec.structs import replace
 
 from verdict_cli.config_model import ConfigModel
+from verdict_cli.errors import ReplyError
+from verdict_cli.language.extractors.answer_text import scalar_text, split_thoughts, visible
 from verdict_cli.language.fields.types import RecordType
 from verdict_cli.model import ModelKey
 
@@ -17,6 +21,10 @@ EXPLANATION = "explanation"
 """The field that `explanation: true` adds."""
 MASS_FIELD, SAMPLED_FIELD = "mass", "sampled"
 """The fields that token extractors add: the probability of the scale's tokens, and whether further replies were needed."""
+DEFAULTED_FIELD = "defaulted"
+"""The field that `verdict` adds: whether nothing could be read and the lesson's default stands in."""
+
+Thoughts = Literal["drop", "keep", "spare"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +33,8 @@ class BoundExtractor:
 
     Attributes:
         output: The fields that ``read`` returns.
-        read: ``read(reply, request)`` returns the fields; it raises ReplyError for a reply that it cannot read.
+        parse: ``parse(reply, request)`` returns the fields, from a reply whose text is the answer without thoughts; it raises
+            ReplyError for a reply that it cannot read.
         json_schema: The schema by which the provider is to return JSON, if it can.
         top_logprobs: How many alternatives to request at each position.
         support: The tokens of the scale, worst first, for models that answer with one of them.
@@ -33,14 +42,17 @@ class BoundExtractor:
         token_cap: The most tokens of a reply where the model sets no `max_tokens`; 0: no limit.
         corrects: Whether a retry shows the model the reply that could not be read.
         whole: Whether a reply that was cut off cannot be read, because what counts is at its end.
-        repaired: ``repaired(text)`` says of a text that was read whether it deviates from the requested format.
+        deviates: ``deviates(text)`` says of a text that was read whether it is not in the requested format.
+        thoughts: What happens to the thoughts in a reply: ``drop`` them, ``keep`` the whole text, or ``spare`` them where no
+            answer follows.
+        kept_tags: Names of tags that mark no thoughts, because the prompt or a pattern asks for them.
         then: A second call that reads the text of the first one.
         more: Further replies to the same request, where the first one does not say enough.
         sequence: Whether probabilities are products along several tokens.
     """
 
     output: RecordType
-    read: Callable[[Reply, Request], dict[str, Any]]
+    parse: Callable[[Reply, Request], dict[str, Any]]
     json_schema: Mapping[str, Any] | None = None
     top_logprobs: int = 0
     support: tuple[str, ...] = ()
@@ -48,10 +60,47 @@ class BoundExtractor:
     token_cap: int = 0
     corrects: bool = False
     whole: bool = False
-    repaired: Callable[[str], bool] = lambda _: False
+    deviates: Callable[[str], bool] | None = None
+    thoughts: Thoughts = "drop"
+    kept_tags: frozenset[str] = frozenset()
     then: FollowUp | None = None
     more: MoreReplies | None = None
     sequence: bool = False
+
+    def read(self, reply: Reply, request: Request) -> dict[str, Any]:
+        """The fields of a reply. ReplyError for one that cannot be read, also because it has only thoughts."""
+        return self.parse(self.answer(reply), request)
+
+    def answer(self, reply: Reply) -> Reply:
+        """The reply without its thoughts and end-of-turn marks; the same one where it has none."""
+        text = scalar_text(reply.text)
+        if text != reply.text:
+            reply = replace(reply, text=text)
+        if self.thoughts == "keep":
+            return reply
+        try:
+            split = split_thoughts(text, self.kept_tags)
+        except ReplyError:
+            if self.thoughts == "spare":
+                return reply
+            raise
+        if split.doubt and self.thoughts == "drop":
+            raise ReplyError(
+                f"{split.doubt} is within other text, so that it is not clear where the reasoning ends: {split.answer[:200]!r}",
+                hint="ask for the answer on a line of its own",
+            )
+        return reply if split.answer == reply.text else replace(reply, text=split.answer)
+
+    def repaired(self, text: str) -> bool:
+        """Whether a text that was read deviates from the requested format: here, in what is not part of the answer."""
+        if self.deviates is not None:
+            return self.deviates(text)
+        if self.thoughts == "keep":
+            return scalar_text(text) != text
+        return (
+            self.thoughts == "drop"
+            and visible(split_thoughts(scalar_text(text), self.kept_tags).answer).strip() != text.strip()
+        )
 
     @property
     def calls(self) -> int:

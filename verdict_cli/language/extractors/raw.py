@@ -32,4 +32,4 @@ class RawExtractor(Extractor):
         def read(reply: Reply, _: Request) -> dict[str, Any]:
             return {name: reply.text}
 
-        return BoundExtractor(response, read)
+        return BoundExtractor(response, read, thoughts="keep")

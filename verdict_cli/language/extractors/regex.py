@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError, UsageError
+from verdict_cli.language.extractors.answer_text import requested_tags, visible
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor, Extractor, ExtractorIssue
-from verdict_cli.language.fields.types import TEXT, TRUTH, FieldType, PlainType, RecordType, ScaleType
+from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, FieldType, PlainType, RecordType, ScaleType
 from verdict_cli.language.scales import named_scales
+from verdict_cli.language.scales.written_number import (
+    Ends,
+    WrittenNumber,
+    find_numbers,
+    number_ends,
+    read_number,
+    without_markup,
+    written_decimal,
+)
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
 
-_NUMBER = r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?"
+_PLAIN = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 CONSTANTS = {"FIRST_INT": "first", "LAST_INT": "last", "FIRST_FLOAT": "first", "LAST_FLOAT": "last"}
 """Names of patterns for the first or the last number of a text; `…_INT` rejects a number that is not whole."""
 
@@ -103,19 +112,20 @@ class RegexExtractor(Extractor):
 
     def bind(self, response: RecordType) -> BoundExtractor:
         patterns = self._patterns(response)
+        needs_end = self.match != "first" or any(CONSTANTS.get(pattern) == "last" for pattern in patterns.values())
         searches = {name: _search(patterns.get(name), kind, self.match) for name, kind in response.fields.items()}
 
         def read(reply: Reply, _: Request) -> dict[str, Any]:
-            values = {}
+            values, text = {}, visible(reply.text)
             for name, search in searches.items():
                 try:
-                    values[name] = search(reply.text, reply.finish_reason == "length")
+                    values[name] = search(text, reply.finish_reason == "length")
                 except ReplyError as error:
                     raise ReplyError(f"{name}: {error.message}", kind=error.failure) from None
             return values
 
-        needs_end = self.match != "first" or any(CONSTANTS.get(pattern) == "last" for pattern in patterns.values())
-        return BoundExtractor(response, read, whole=needs_end)
+        tags = frozenset[str]().union(*map(requested_tags, patterns.values()))
+        return BoundExtractor(response, read, whole=needs_end, kept_tags=tags)
 
 
 def _pattern_error(pattern: str) -> tuple[str, str] | None:
@@ -138,36 +148,34 @@ def _pattern_error(pattern: str) -> tuple[str, str] | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Match:
+class _Match(NamedTuple):
+    """What a pattern captured, and where. ``doubt``: why it is not a value of its own, "" where it is one."""
+
     text: str
     end: int
-    whole: bool
+    doubt: str = ""
+    whole_number: bool = True
 
 
 def _search(pattern: str | None, kind: FieldType, match: str) -> Callable[[str, bool], Any]:
     if pattern is None:
         return lambda text, cut: text
     named = CONSTANTS.get(pattern)
-    import regex  # here, because most pipelines have no pattern; unlike `re` it has a timeout
-
-    compiled = regex.compile(_NUMBER if named else pattern)
+    ends = number_ends(kind.scale) if isinstance(kind, ScaleType) else None
+    matches = _number_matches(ends) if named else _pattern_matches(pattern, kind, ends)
     value = _value(kind, whole_number=bool(named) and pattern.endswith("INT"))
     which = "unique" if match == "unique" else (named or match)
 
     def search(text: str, cut: bool) -> Any:
-        try:
-            matches = [_to_match(match, text) for match in compiled.finditer(text, timeout=TIMEOUT_S)]
-        except TimeoutError:
-            raise ReplyError(f"the pattern {pattern!r} took longer than {TIMEOUT_S:g} s") from None
-        if not matches:
+        found = matches(text)
+        if not found:
             raise ReplyError(f"{pattern!r} is not found in {text[:200]!r}")
         if which == "unique":
-            values = [value(match) for match in matches]
+            values = [value(match) for match in found]
             if any(other != values[0] for other in values):
                 raise ReplyError(f"{pattern!r} is found with different values: {values!r:.200}")
             return values[0]
-        chosen = matches[0] if which == "first" else matches[-1]
+        chosen = found[0] if which == "first" else found[-1]
         if cut and kind != TEXT and chosen.end == len(text):
             raise ReplyError(f"{chosen.text!r} is where the reply was cut off")
         return value(chosen)
@@ -175,41 +183,107 @@ def _search(pattern: str | None, kind: FieldType, match: str) -> Callable[[str, 
     return search
 
 
-def _to_match(match: Any, text: str) -> _Match:
-    """The captured text, and whether it is a whole word of the reply rather than a part of one."""
-    group = next((number for number in range(1, len(match.groups()) + 1) if match.group(number) is not None), 0)
-    start, end = match.span(group)
+def _number_matches(ends: Ends) -> Callable[[str], list[_Match]]:
+    """The numbers of a text that are not mentions of the scale."""
+
+    def matches(text: str) -> list[_Match]:
+        plain = without_markup(text)
+        found = []
+        for number in find_numbers(plain, ends):
+            if number.mention:
+                continue
+            start, end = number.start, number.end
+            written = plain[start:end]
+            doubt = _within_word(plain, start, end) or ("" if number.value is not None else _shown(plain, start, end))
+            if number.value is not None and not _PLAIN.fullmatch(written):
+                written = written_decimal(number.value)
+            found.append(_Match(written, len(text) if end == len(plain) else end, doubt, number.whole))
+        return found
+
+    return matches
+
+
+def _pattern_matches(pattern: str, kind: FieldType, ends: Ends) -> Callable[[str], list[_Match]]:
+    """What an author's own pattern captures in a text."""
+    import regex  # here, because most pipelines have no pattern; unlike `re` it has a timeout
+
+    compiled = regex.compile(pattern)
+    numeric = kind in (INTEGER, NUMBER) or ends is not None
+
+    def matches(text: str) -> list[_Match]:
+        try:
+            raw = list(compiled.finditer(text, timeout=TIMEOUT_S))
+        except TimeoutError:
+            raise ReplyError(f"the pattern {pattern!r} took longer than {TIMEOUT_S:g} s") from None
+        numbers: list[WrittenNumber] | None = None
+        found = []
+        for match in raw:
+            group = next((number for number in range(1, len(match.groups()) + 1) if match.group(number) is not None), 0)
+            start, end = match.span(group)
+            captured = text[start:end]
+            doubt = _within_word(text, start, end) if captured else ""
+            if numeric and not doubt and any(char.isdigit() for char in captured):
+                numbers = find_numbers(text, ends) if numbers is None else numbers
+                around = next((one for one in numbers if one.start <= start and end <= one.end), None)
+                if around is not None and (around.start < match.start() or around.end > match.end()):
+                    if around.mention:
+                        continue
+                    if around.value is None or around.value != read_number(captured, ends):
+                        doubt = _shown(text, around.start, around.end)
+            found.append(_Match(captured, end, doubt))
+        return found
+
+    return matches
+
+
+_HYPHENS = "-‐‑"
+
+
+def _within_word(text: str, start: int, end: int) -> str:
+    """Why the captured text is only a part of a longer word or number, "" where it is not."""
     captured = text[start:end]
-    inside = bool(captured) and (
+    inside = (
         (start > 0 and _is_word(text[start - 1 : start + 1]))
         or (end < len(text) and _is_word(text[end - 1 : end + 1]))
         or (captured[-1].isdigit() and re.match(r"[.,]\d", text[end : end + 2]) is not None)
         or (captured[0].isdigit() and re.match(r"\d[.,]", text[max(start - 2, 0) : start]) is not None)
+        or (captured[0].isalpha() and start > 1 and text[start - 1] in _HYPHENS and text[start - 2].isalpha())
+        or (captured[-1].isalpha() and text[end : end + 1] in _HYPHENS and text[end + 1 : end + 2].isalpha())
     )
-    return _Match(captured, end, not inside)
+    return f"{captured!r} is only a part of a longer word or number: {_around(text, start, end)}" if inside else ""
 
 
 def _is_word(pair: str) -> bool:
     return all(letter.isalnum() or letter == "_" for letter in pair)
 
 
+def _shown(text: str, start: int, end: int) -> str:
+    return f"it is not clear which number {text[start:end]!r:.40} is: {_around(text, start, end)}"
+
+
+def _around(text: str, start: int, end: int) -> str:
+    return f"{text[max(0, start - 20) : end + 20]!r:.120}"
+
+
 def _value(kind: FieldType, *, whole_number: bool) -> Callable[[_Match], Any]:
     def value(match: _Match) -> Any:
         if kind == TEXT:
             return match.text
-        if not match.whole:
-            raise ReplyError(f"{match.text!r} is only a part of a longer word or number", kind="off-scale")
-        text = match.text.replace(",", "") if re.fullmatch(_NUMBER, match.text) else match.text
-        if whole_number and not re.fullmatch(r"[-+]?\d+(?:\.0+)?", text):
+        if match.doubt:
+            raise ReplyError(match.doubt, kind="off-scale")
+        if whole_number and not match.whole_number:
             raise ReplyError(f"{match.text!r} is not a whole number", kind="off-scale")
         if isinstance(kind, ScaleType):
-            return kind.scale.read(text)
+            return kind.scale.read(match.text)
         if kind == TRUTH:
-            return named_scales()["boolean"].read(text)
+            return named_scales()["boolean"].read(match.text)
+        number = read_number(match.text)
         try:
-            return kind.read(int(text) if text.lstrip("+-").isdecimal() else float(text))
-        except ValueError:
-            raise ReplyError(f"{match.text!r} is not of type {kind.type_name()}") from None
+            if number is None:
+                raise ValueError
+            return kind.read(int(number) if number == int(number) and "e" not in match.text.lower() else float(number))
+        except (ValueError, OverflowError):
+            raise ReplyError(f"{match.text!r:.80} is not of type {kind.type_name()}") from None
 
     return value
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 
 from verdict_cli.errors import ReplyError
+from verdict_cli.language.extractors.answer_text import scalar_text, split_thoughts, without_marks
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
 from verdict_cli.language.fields.types import RecordType
 from verdict_cli.language.scales.parse_value import quoted
@@ -23,10 +24,6 @@ _LARGE = float(1 << 63)
 _FLAT = frozenset({str, int, float, bool, type(None)})
 _OPENING = re.compile(r"```[\w-]*\s*")
 _END = re.compile(r"\s*```")
-_THINKING = re.compile(r"\A\s*<(think|thinking|reasoning)>(?:.*?</\1>)?", re.DOTALL)
-_UNOPENED = re.compile(r"\A\s*(?![{<`]).*?</(?:think|thinking|reasoning)>[ \t]*\n", re.DOTALL)
-"""The end of a reasoning block whose opening tag is part of the chat template and not of the reply. The line must end
-there: a judge may quote a closing tag and the text after it."""
 _TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
 _BEGUN = re.compile(r"\{\s*(?:[\"']|\w+\s*:)")
 _BRACES = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
@@ -42,7 +39,9 @@ class StructuredOutputExtractor(Extractor):
         def read(reply: Reply, _: Request) -> dict[str, Any]:
             return response.read(json_object(reply.text, cut=reply.finish_reason == "length"))
 
-        return BoundExtractor(response, read, json_schema=response.json_schema(), corrects=True, repaired=repaired)
+        return BoundExtractor(
+            response, read, json_schema=response.json_schema(), corrects=True, deviates=repaired, thoughts="keep"
+        )
 
 
 def json_object(text: str, *, cut: bool = False) -> dict[str, Any]:
@@ -56,10 +55,9 @@ def json_object(text: str, *, cut: bool = False) -> dict[str, Any]:
     """
     if (plain := _plain_object(text)) is not None:
         return plain
-    thinking = None if text.startswith("{") else _THINKING.match(text) or _UNOPENED.match(text)
-    if thinking and thinking.re is _THINKING and not thinking[0].endswith(f"</{thinking[1]}>"):
-        raise ReplyError("the reply ends within its reasoning")
-    text = text[thinking.end() if thinking else 0 :].strip()
+    text = without_marks(text).strip()
+    if not text.startswith("{"):
+        text = split_thoughts(text, inline=False).answer.strip()
     try:
         return _object(_decoded(text))
     except RecursionError:
@@ -104,10 +102,21 @@ def _decoded(text: str) -> Any:
     try:
         value, end = _DECODER.raw_decode(text)
         if end == len(text):
-            return value
+            return _scalars(value, text)
     except ValueError:
         pass
-    return _LENIENT.decode(_TRAILING.sub(lambda match: match[1] or "", text))
+    return _scalars(_LENIENT.decode(_TRAILING.sub(lambda match: match[1] or "", text)), text)
+
+
+def _scalars(value: Any, text: str) -> Any:
+    """The value that the text writes, with U+FFFD for escapes of half a surrogate pair."""
+    if "\\u" not in text:
+        return value
+    if isinstance(value, str):
+        return scalar_text(value)
+    if isinstance(value, list):
+        return [_scalars(item, text) for item in value]
+    return {scalar_text(key): _scalars(item, text) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _only_object(text: str) -> dict[str, Any]:
@@ -143,7 +152,7 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
         try:
             value, end = _DECODER.raw_decode(text, start)
             if value:
-                yield start, end, value
+                yield start, end, _scalars(value, text)
         except (ValueError, RecursionError):
             end = start + 1
             if _BEGUN.match(text, start):

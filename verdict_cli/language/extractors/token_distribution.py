@@ -56,10 +56,10 @@ def distribution(
             raise _several_tokens(reply.text.strip())
     mass, unclear = _mass(support, position, lead, around=around)
     total = math.fsum(mass.values())
+    if unclear > UNCLEAR_REPLY * total and unclear + total >= min_mass:
+        raise _several_tokens(reply.text.strip())
     if total == 0 or total < min_mass:
         raise _low_mass(total, min_mass)
-    if unclear > UNCLEAR_REPLY * total:
-        raise _several_tokens(reply.text.strip())
     values = dict.fromkeys(value for _, value in scale.tokens())
     return {value: mass.get(value, 0.0) / total for value in values}, min(total, 1.0)
 
@@ -68,9 +68,10 @@ def _mass(support: Support, position: TokenPosition, lead: str, *, around: bool)
     """The probability of each value, and of tokens that begin several values."""
     mass: dict[Any, float] = {}
     unclear = 0.0
-    for alternative in position:
-        values = _values(support, alternative.token, lead, around=around)
-        if len(values) == 1:
+    read = [_values(support, alternative.token, lead, around=around) for alternative in position]
+    present = {values[0] for values in read if len(values) == 1}
+    for alternative, values in zip(position, read, strict=True):
+        if len(values) == 1 and support.is_clear(values[0], present):
             mass[values[0]] = mass.get(values[0], 0.0) + _probability(alternative)
         elif values:
             unclear += _probability(alternative)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from verdict_cli.language.scales import Scale
@@ -29,6 +30,22 @@ class Support:
             return (self.exact[word],)
         candidates = [value for known, value in self.exact.items() if known.startswith(word) and may_begin(word, known)]
         return tuple(dict.fromkeys(candidates))
+
+    def is_clear(self, value: Any, present: Set[Any]) -> bool:
+        """Whether the token of a value means it and does not begin a longer one: `1` may begin `10` where the tokenizer
+        writes digits one by one, which it does not where `10` is among the values that are ``present``."""
+        longer = self.longer.get(value)
+        return longer is None or not longer.isdisjoint(present)
+
+    @cached_property
+    def longer(self) -> dict[Any, frozenset[Any]]:
+        """The longer values that each value begins, where it begins some."""
+        begun: dict[Any, frozenset[Any]] = {}
+        for word, value in self.exact.items():
+            longer = {other for known, other in self.exact.items() if known.startswith(word) and may_begin(word, known)}
+            if longer - {value}:
+                begun[value] = begun.get(value, frozenset()) | (longer - {value})
+        return begun
 
     def normal(self, token: str) -> str:
         """The token without surrounding space, and without case where case does not matter."""

@@ -1,28 +1,60 @@
-"""`verdict`: the last PASS or FAIL and the last `SCORE: n` of a text; without them, FAIL and 0.
+"""`verdict`: the verdict and the score of a text, as people write them; and `parse_verdict`, the lesson's own parser.
 
-A score with decimals is read only if the response declares a type with decimals; else the reply is unreadable.
+A reply that states one of them and not the other is unreadable. Only a reply that states neither is FAIL and 0, after the
+last attempt, and the row says so (`defaulted`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor, Extractor, ExtractorIssue
-from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, FieldType, RecordType, ScaleType
+from verdict_cli.language.extractors.answer_text import visible
+from verdict_cli.language.extractors.bound_extractor import (
+    DEFAULTED_FIELD,
+    EXPLANATION,
+    BoundExtractor,
+    Extractor,
+    ExtractorIssue,
+)
+from verdict_cli.language.extractors.structured import json_object
+from verdict_cli.language.fields.types import DEFAULTED_TYPE, INTEGER, NUMBER, TEXT, FieldType, RecordType, ScaleType
 from verdict_cli.language.scales.discrete import Categories
+from verdict_cli.language.scales.written_number import Ends, find_numbers, number_ends, without_markup
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
 
 _VERDICT = re.compile(r"\b(pass|fail)\b", re.IGNORECASE)
 _SCORE = re.compile(r"score\s*(?:[:=]\s*)?(\d+)", re.IGNORECASE)
-_WRITTEN = re.compile(r"score\s*(?:[:=]\s*)?(\d*[.,]\d+|\d+)", re.IGNORECASE)
+_LONGEST_LINE = 200
+_TEN = (0.0, 10.0)
 _ZERO_TO_TEN = tuple(map(str, range(11)))
 """The scores that `build_rubric` asks for."""
 _MOST_DIGITS = 18  # a 64-bit integer holds them
+
+_SEPARATOR = r"[\])}]*\s*[:：∶﹕︰=|>–—→-]+"
+_COLONS = frozenset(":：=∶﹕︰")
+_LABEL = re.compile(
+    r"\b(?:(?P<main>verdict)|decision|judge?ment|conclusion|outcome|result|final[ \t]+answer)\b(?:[ \t]*\([^()\n]*\))?"
+    rf"(?P<separator>{_SEPARATOR}|(?<=verdict)[ \t]+is\b|[ \t]*(?=\n))\s*",
+    re.IGNORECASE,
+)
+_NOT = (
+    r"(?:\b(?:not|non|no|never|cannot|hardly|barely)\b|n['’]t\b|\b(?:fail(?:s|ed|ing)?|unable|refuse[sd]?)[ \t]+to\b|\bwithout\b)"
+    r"(?:[ \t]+(?:an?|be|been|have|the|quite|fully|really|clear|yet|let|this|it|that|to|deserve|merit)\b){0,4}[ \t]*[-‐‑]?[ \t]*"
+)
+_WORD = re.compile(rf"(?P<no>{_NOT})?\b(?P<word>(?P<pass>pass(?:ed|es)?)|fail(?:ed|s|ure)?)\b", re.IGNORECASE)
+_ALONE = re.compile(r"^[^\w\n]*((?:pass|fail)(?:ed)?)[^\w\n]*$", re.IGNORECASE | re.MULTILINE)
+_OTHER = re.compile(r"\s*(?:/|\||\bor\b)\s*\W*(?:verdict\W+)?(?:pass|fail)", re.IGNORECASE)
+_SCORE_LABEL = re.compile(
+    r"scores?(?:[ \t]*(?:[(\[][^()\[\]\n]{0,40}[)\]]|/[ \t]*\d+|out[ \t]+of[ \t]+\d+|\d+[ \t]*[-–][ \t]*\d+(?=[ \t]*[:：=])))?"
+    rf"(?:(?P<separator>{_SEPARATOR})|[ \t]+(?:is|of)\b)?\s*[<(\[{{{{]*[ \t]*",
+    re.IGNORECASE,
+)
+_QUOTES = re.compile(r"[\"“”*`#]|(?<!\w)['‘’_]+|['‘’_]+(?!\w)")
 
 OUTPUT = RecordType({"verdict": ScaleType(Categories(values=("FAIL", "PASS"))), "score": INTEGER})
 """The fields that the extractor reads."""
@@ -31,8 +63,9 @@ OUTPUT = RecordType({"verdict": ScaleType(Categories(values=("FAIL", "PASS"))), 
 def parse_verdict(judge_text: str) -> dict[str, Any]:
     """`{"verdict": "PASS" | "FAIL", "score": int}`: the last of each that the text mentions, in any case.
 
-    A text that mentions none is FAIL and 0: an unreadable reply never passes. Of a score with decimals this takes the
-    integer part; the extractor does not. The score is not clamped; a number of more than 18 digits is not a score.
+    These are the lesson's rules to the letter; the extractor promises more. A text that mentions none is FAIL and 0: an
+    unreadable reply never passes. Of a score with decimals this takes the integer part. The score is not clamped; a number of
+    more than 18 digits is not a score.
     """
     verdicts = _VERDICT.findall(judge_text)
     scores = _SCORE.findall(judge_text)
@@ -54,11 +87,14 @@ def build_rubric(criteria: Sequence[str]) -> str:
 
 
 class VerdictExtractor(Extractor):
-    """The last `PASS`/`FAIL` and the last `SCORE: n` of the text, in any case; without them, FAIL and 0. `n` is whole, or
-    has decimals if the type of the response's `score` allows them; else a reply with decimals is unreadable."""
+    """The labelled verdict and score of a text (`VERDICT: PASS`, `SCORE: 8`), through Markdown and JSON, the last of each; of
+    no labelled verdict the words pass and fail. `score` has decimals if the response's type allows them. A reply with one of
+    the two alone is unreadable."""
 
     type: Literal["verdict"] = "verdict"
     """The type of extractor."""
+    default: Literal["fail", "none"] = "fail"
+    """What a unit gets whose last reply states neither verdict nor score: FAIL and 0 with `defaulted: true`, or `none`: the row fails."""
 
     def validation_error(self, response: RecordType) -> ExtractorIssue | None:
         for name, kind in response.fields.items():
@@ -69,31 +105,126 @@ class VerdictExtractor(Extractor):
     def bind(self, response: RecordType) -> BoundExtractor:
         """Read both; the whole text is the explanation, if there is one."""
         explained = {EXPLANATION: TEXT} if EXPLANATION in response.fields else {}
-        decimals = "score" in response.fields and _has_decimals(response.fields["score"])
+        kind = response.fields.get("score", INTEGER)
+        decimals = _has_decimals(kind)
+        ends = number_ends(kind.scale) if isinstance(kind, ScaleType) else None
+        needs_score = "score" in response.fields or "verdict" not in response.fields
+        needs_verdict = "verdict" in response.fields or "score" not in response.fields
         output = dict(OUTPUT.fields) | ({"score": NUMBER} if decimals else {})
+        if not needs_score:
+            del output["score"]
+        defaults = self.default == "fail"
 
         def read(reply: Reply, _: Request) -> dict[str, Any]:
-            fields = parse_verdict(reply.text)
-            written = _decimal(reply.text)
-            if written is not None and not decimals:
-                raise ReplyError(
-                    f"the score {written!r} is not a whole number",
-                    hint="declare `score: float`, or a scale with decimals, to read it",
-                    kind="unreadable",
+            text = _plain(reply.text)
+            explanation = dict.fromkeys(explained, reply.text)
+            verdict = _verdict(text)
+            score = _score(text, ends, decimals=decimals) if needs_score else None
+            if verdict is None and score is None:
+                error = ReplyError(
+                    f"the reply states no verdict and no score: {reply.text[:200]!r}",
+                    kind="no-verdict" if defaults else "unreadable",
                 )
-            if decimals:
-                fields["score"] = float(fields["score"]) if written is None else written
-            return dict.fromkeys(explained, reply.text) | fields
+                error.default = explanation | _fields(output, "FAIL", 0) | {DEFAULTED_FIELD: True} if defaults else None
+                raise error
+            if (needs_verdict and verdict is None) or (needs_score and score is None):
+                missing = "verdict" if verdict is None else "score"
+                raise ReplyError(f"the reply states no {missing}: {text[-200:]!r}")
+            read = explanation | _fields(output, verdict or "FAIL", score or 0)
+            return {**read, DEFAULTED_FIELD: False} if defaults else read
 
         support = () if decimals else _ZERO_TO_TEN
-        return BoundExtractor(RecordType(explained | output), read, support=support, whole=True)
+        added = {DEFAULTED_FIELD: DEFAULTED_TYPE} if defaults else {}
+        return BoundExtractor(RecordType(explained | output | added), read, support=support, whole=True)
 
 
-def _decimal(text: str) -> float | None:
-    """The last score, where it is written with a fraction (0.62 or 0,62); None for a whole one, such as 8.0, or none."""
-    scores = _WRITTEN.findall(text)
-    value = float(scores[-1].replace(",", ".")) if scores and len(scores[-1]) <= _MOST_DIGITS else 0.0
-    return None if value.is_integer() else value
+def _fields(output: Mapping[str, FieldType], verdict: str, score: float) -> dict[str, Any]:
+    values = {"verdict": verdict, "score": score}
+    return {name: kind.read(values[name]) for name, kind in output.items()}
+
+
+def _plain(text: str) -> str:
+    """The text without Markdown's emphasis and quotes; of a JSON object, its verdict and score alone, one a line."""
+    text = visible(text)
+    if "{" in text:
+        try:
+            fields = {name.lower().strip(): value for name, value in json_object(text).items()}
+        except ReplyError:
+            if len(re.findall(r'"verdict"\s*:', text, re.IGNORECASE)) > 1:
+                raise
+            fields = {}
+        if fields.keys() & {"verdict", "score"}:
+            text = "\n".join(f"{name}: {fields[name]}" for name in ("verdict", "score") if name in fields)
+    return without_markup(_QUOTES.sub("", text))
+
+
+def _verdict(text: str) -> str | None:
+    """The last labelled verdict, else the last line that is nothing else, else what the words pass and fail agree on; None
+    without such words. ReplyError where it is not clear which one is meant."""
+    for label in reversed(list(_LABEL.finditer(text))):
+        line = text[label.end() : label.end() + _LONGEST_LINE].partition("\n")[0]
+        if _WORD.search(line) or _is_statement(label):
+            return _stated(line)
+    if lines := _ALONE.findall(text):
+        return _stated(lines[-1])
+    words = [word for word in _WORD.finditer(text) if _meaning(word) is not None]
+    if len(set(map(_meaning, words))) > 1 and not words[-1]["word"].isupper():
+        raise ReplyError(f"the reply says both pass and fail, without a label: {_around(text, words[-1])}")
+    return _meaning(words[-1]) if words else None
+
+
+def _is_statement(label: re.Match[str]) -> bool:
+    """Whether what follows a label must be the verdict."""
+    return label["main"] is not None and not _COLONS.isdisjoint(label["separator"])
+
+
+def _stated(line: str) -> str:
+    """The verdict of a line after its label: the word that it begins with, or else the only one in it."""
+    words = list(_WORD.finditer(line))
+    begins = words and not re.search(r"[^\W\d_]", line[: words[0].start()])
+    if begins and not _OTHER.match(line, words[0].end()):
+        words = words[:1]
+    meanings = set(map(_meaning, words))
+    meaning = meanings.pop() if len(meanings) == 1 else None
+    if meaning is None:
+        raise ReplyError(f"the verdict {line[:80]!r} is not clearly PASS or FAIL")
+    return meaning
+
+
+def _meaning(word: re.Match[str]) -> str | None:
+    """What a word says; None for "not fail", which is not quite a pass."""
+    if word["no"]:
+        return "FAIL" if word["pass"] else None
+    return "PASS" if word["pass"] else "FAIL"
+
+
+def _around(text: str, match: re.Match[str]) -> str:
+    return f"{text[max(0, match.start() - 40) : match.end() + 40]!r}"
+
+
+def _score(text: str, ends: Ends, *, decimals: bool) -> float | None:
+    """The last score with a colon after its label, else the last one; None without one. ReplyError for one that cannot be
+    read."""
+    labels = list(_SCORE_LABEL.finditer(text))
+    numbers = (
+        {number.start: number for number in find_numbers(text, ends or _TEN) if not number.mention} if labels else {}
+    )
+    colons = [label for label in labels if label["separator"] and not _COLONS.isdisjoint(label["separator"])]
+    labels = colons[-1:] or [label for label in labels if label.end() in numbers][-1:]
+    if not labels:
+        return None
+    number = numbers.get(labels[0].end())
+    value = None if number is None or text[number.end : number.end + 1].isalnum() else number.value
+    if value is None or value >= 10**_MOST_DIGITS or (ends is None and value < 0):
+        raise ReplyError(f"no score can be read from {_around(text, labels[0])}")
+    if value != int(value) and not decimals:
+        raise ReplyError(
+            f"the score {float(value)!r} is not a whole number",
+            hint="declare `score: float`, or a scale with decimals, to read it",
+        )
+    if ends is not None and not ends[0] <= value <= ends[1]:
+        raise ReplyError(f"the score {float(value):g} is not between {ends[0]:g} and {ends[1]:g}", kind="off-scale")
+    return float(value) if decimals else int(value)
 
 
 def _has_decimals(kind: FieldType) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from verdict_cli.errors import ReplyError
@@ -178,11 +178,20 @@ class RecordType(_NotNumeric):
     """A mapping with these fields, in this order."""
 
     fields: Mapping[str, FieldType]
+    unknown: str = field(default="", repr=False)
+    """Why it may have fields beside these that only a row shows; "" where it has none."""
+
+    def kind_of(self, name: object) -> FieldType | None:
+        """The type of a field, `UnknownType` where only a row shows it; None where there is no such field."""
+        kind = self.fields.get(name) if isinstance(name, str) else None
+        return UnknownType() if kind is None and self.unknown else kind
 
     def read(self, value: Any) -> dict[str, Any]:
         """Every declared field, read; ReplyError names the field that is missing, unknown or of a wrong type."""
         if not isinstance(value, dict):
             raise ReplyError(f"expected an object with {', '.join(self.fields)}, found {quoted(value)}")
+        if self.unknown:
+            return value
         if value.keys() != self.fields.keys():
             raise self._misfit(value)
         read = {}
@@ -280,5 +289,5 @@ class MassType(PlainType):
     """How well a value is known, such as how much probability the tokens of its scale had; it is not pooled with values."""
 
 
-MASS_TYPE, SAMPLED_TYPE = MassType("float"), MassType("bool")
+MASS_TYPE, SAMPLED_TYPE, DEFAULTED_TYPE = MassType("float"), MassType("bool"), MassType("bool")
 TEXT, INTEGER, NUMBER, TRUTH = PlainType("str"), PlainType("int"), PlainType("float"), PlainType("bool")

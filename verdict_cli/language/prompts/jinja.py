@@ -24,6 +24,7 @@ from verdict_cli.language.expressions.paths import (
 )
 from verdict_cli.language.expressions.sandbox import sandbox_environment
 from verdict_cli.language.expressions.value_text import insert
+from verdict_cli.language.extractors.answer_text import requested_tags
 from verdict_cli.language.fields.image import ImageType
 from verdict_cli.language.fields.types import without_null
 from verdict_cli.language.prompts.delimit import Delimited, append_data_notice, boundary, row_content, wrap_in_tags
@@ -46,6 +47,7 @@ class JinjaTemplate:
     paths: tuple[ExpressionPath, ...]
     delimited: bool = False
     tested: tuple[ExpressionPath, ...] = ()
+    tags: frozenset[str] = frozenset()
     columns: tuple[str, ...] | None = ()
 
     @property
@@ -153,7 +155,7 @@ def compile_jinja(
     except (SyntaxError, ValueError) as error:
         problem(f"the jinja prompt: {error}", "it is a Jinja2 template")
         return None
-    return JinjaTemplate(template, sign, tuple(found), delimit, tested)
+    return JinjaTemplate(template, sign, tuple(found), delimit, tested, requested_tags(text))
 
 
 def _delimit(tree: nodes.Template) -> None:

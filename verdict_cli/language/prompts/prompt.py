@@ -12,6 +12,7 @@ from pydantic import Discriminator, Tag
 
 from verdict_cli.config_model import ConfigModel
 from verdict_cli.language.expressions.paths import ExpressionPath, Resolve
+from verdict_cli.language.extractors.answer_text import requested_tags
 from verdict_cli.language.prompts.delimit import append_data_notice, boundary, row_content, wrap_in_tags
 from verdict_cli.language.prompts.placeholders import (
     PLACEHOLDER_ROOTS,
@@ -56,14 +57,13 @@ PromptKey = Annotated[
 
 
 class Cut(NamedTuple):
-    """A place in a prompt: its section, the number of pieces of the section before it, and characters of the next piece."""
+    """A position in a prompt: its section, and the number of pieces of the section before it."""
 
     section: int
     piece: int
-    chars: int
 
 
-END = Cut(sys.maxsize, 0, 0)
+END = Cut(sys.maxsize, 0)
 """The end of the whole request, behind what the unit adds to its prompt."""
 
 
@@ -87,6 +87,10 @@ class CompiledPrompt(Protocol):
 
     @property
     def bare(self) -> tuple[tuple[str, str], ...]: ...
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """The names of tags for thoughts that the prompt asks for."""
 
     @property
     def tested(self) -> tuple[ExpressionPath, ...]:
@@ -113,6 +117,7 @@ class PlaceholderPrompt:
     slots: tuple[Slot, ...]
     delimited: bool = False
     bare: tuple[tuple[str, str], ...] = ()
+    tags: frozenset[str] = frozenset()
     columns: tuple[str, ...] | None = ()
     cuts: tuple[Cut, ...] = ()
     plain: tuple[_PlainSection, ...] = field(init=False, compare=False)
@@ -188,11 +193,11 @@ class PlaceholderPrompt:
                 own.append(own[-1] + len(text))
             lengths.append(own)
         marks = []
-        for section, piece, chars in self.cuts:
+        for section, piece in self.cuts:
             if section >= len(lengths):
                 marks.append((-1, -1))
                 continue
-            at = lengths[section][piece] + chars
+            at = lengths[section][piece]
             if at or section:
                 marks.append((section, at) if at else (section - 1, lengths[section - 1][-1]))
         return tuple(dict.fromkeys(marks))
@@ -251,4 +256,4 @@ def compile_prompt(
         (role, parse_placeholders(body, resolve, problem, delimit, roots)) for role, body in split_sections(text)
     )
     slots = tuple(part for _, parts in sections for part in parts if isinstance(part, Slot))
-    return PlaceholderPrompt(sections, slots, delimit, bare_names(text, roots))
+    return PlaceholderPrompt(sections, slots, delimit, bare_names(text, roots), requested_tags(text))

@@ -12,7 +12,8 @@ from pydantic import Discriminator, Field, Tag
 
 from verdict_cli.config_model import ConfigModel, python_constructor
 from verdict_cli.errors import UsageError
-from verdict_cli.language.registry import LazyUnion, Registry, subclass_of
+from verdict_cli.language.registry import LazyUnion, subclass_of
+from verdict_cli.registry import Registry
 
 ScaleIssue = tuple[str, str, str]
 """(key, what is wrong, hint) of a scale that makes no sense."""

@@ -35,7 +35,7 @@ class ContinuousScale(Scale):
         number: float | None = None
         if isinstance(value, int | float) and not isinstance(value, bool):
             number = value
-        elif isinstance(value, str) and (parsed := parse_number(value)) is not None:
+        elif isinstance(value, str) and (parsed := parse_number(value, (self.min, self.max))) is not None:
             number = float(parsed)
         if number is None or not self.min <= number <= self.max:
             raise ReplyError(f"{quoted(value)} is not on the scale {self.display()}", kind="off-scale")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -13,6 +14,7 @@ from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.scales import Scale, ScaleIssue, shuffled_order
 from verdict_cli.language.scales.parse_value import are_labels, folded, match_value, parse_number, quoted
+from verdict_cli.language.scales.written_number import number_ends
 
 MAX_VALUES = 1000
 """The most values that a range may have."""
@@ -203,11 +205,11 @@ class DiscreteScale(Scale):
 
     def _match_number(self, text: str) -> tuple[Any] | None:
         """(value,) of the number that the text writes in another way, such as 4.0 for 4."""
-        number = parse_number(text)
+        number = parse_number(text, number_ends(self))
         if number is None or any(folded(token) == folded(text) for token, _ in self.tokens()):
             return None
         for value in self.written_values():
-            if not isinstance(value, bool | str) and number == parse_number(_plain(value)):
+            if not isinstance(value, bool | str) and number == Decimal(_plain(value)):
                 return (value,)
         return None
 

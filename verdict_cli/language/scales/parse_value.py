@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
+from verdict_cli.language.scales.written_number import Ends, read_number
+
 _QUOTES = "\"'`“”‘’"
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?", re.ASCII)
 
 
 def bare(text: str) -> str:
@@ -78,7 +79,6 @@ def quoted(value: Any) -> str:
         return f"a {type(value).__name__}"  # nested too deeply
 
 
-def parse_number(text: str) -> Decimal | None:
-    """The number that the bare text writes in ASCII digits, None when it is not a number."""
-    word = bare(text)
-    return Decimal(word) if _NUMBER.fullmatch(word) else None
+def parse_number(text: str, ends: Ends = None) -> Decimal | None:
+    """The number that the bare text writes, None when it is not one number, or when it is not clear which."""
+    return read_number(bare(text), ends)

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from verdict_cli.language.registry import Registry
 from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
 from verdict_cli.language.units.choice_base import ChoiceUnit, shown
 from verdict_cli.language.units.escalate import ABSTAIN, ANSWERED_BY, ITSELF, Escalate
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
+from verdict_cli.registry import Registry
 
 
 def _check_unit(_: str, loaded: Any) -> type[UnitBase]:

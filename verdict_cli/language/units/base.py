@@ -18,7 +18,7 @@ from verdict_cli.errors import UsageError
 from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
 from verdict_cli.language.examples import Examples
 from verdict_cli.language.extractors import ExtractKey
-from verdict_cli.language.extractors.bound_extractor import EXPLANATION
+from verdict_cli.language.extractors.bound_extractor import EXPLANATION, Thoughts
 from verdict_cli.language.fields.field_keys import FieldTypes, InputFields
 from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, ScaleType
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptKey
@@ -226,6 +226,9 @@ class LLMUnit(UnitBase):
         from verdict_cli.language.units.plugins import custom_unit_document
 
         return custom_unit_document(self, super().to_document(path, functions), path, functions)
+
+    raw_thoughts: ClassVar[Thoughts] = "keep"
+    """What `raw` does with the thoughts in a reply to a unit of this type."""
 
     def default_scale(self) -> Scale | None:
         """The scale by default; None for a unit that has no field on a scale."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 from pydantic import Field
 
 from verdict_cli.language.extractors import ExtractKey
+from verdict_cli.language.extractors.bound_extractor import Thoughts
 from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, TranscriptType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit, UnitBase
@@ -23,6 +24,8 @@ class _Turn(LLMUnit):
     """Who speaks."""
     number: bool = False
     """Numbers the turns by their place in the conversation: `Proponent #1`."""
+
+    raw_thoughts: ClassVar[Thoughts] = "drop"
 
     def __init__(self, role_name: str, *, number: bool = False, **keys: Unpack[LLMUnitKeys]) -> None:
         UnitBase.__init__(self, role_name=role_name, number=number or None, **keys)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, ClassVar, Literal, Unpack
 
 from pydantic import Field
 
 from verdict_cli.language.extractors import ExtractKey
+from verdict_cli.language.extractors.bound_extractor import Thoughts
 from verdict_cli.language.fields.types import TEXT, FieldType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit, UnitBase
@@ -22,6 +23,8 @@ class CoTUnit(LLMUnit):
     """The unit's type."""
     extract_key: ExtractKey = Field(default="raw", alias="extract")
     """How the response is read from the reply; the whole text by default."""
+
+    raw_thoughts: ClassVar[Thoughts] = "spare"
 
     def __init__(self, **keys: Unpack[LLMUnitKeys]) -> None:
         UnitBase.__init__(self, **keys)

@@ -17,8 +17,7 @@ from verdict_cli.errors import Retryable
 from verdict_cli.language.model_address import parse_address
 from verdict_cli.llm.batches.request_file import disk_errors
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
-from verdict_cli.llm.providers.http_errors import error_body, error_detail, error_of
-from verdict_cli.llm.providers.retry_hints import retry_hint
+from verdict_cli.llm.providers.http_errors import Source, response_error
 from verdict_cli.llm.providers.wire_values import loads
 
 CALL_S = 60.0
@@ -115,12 +114,8 @@ class BatchHttp:
         content = b"".join(parts)
         if 200 <= response.status < 300:
             return content
-        detail, code = error_detail(content, self._secrets)
-        hint = retry_hint(ResponseHeaders(response), error_body(content))
-        body = content[:_ERROR_BYTES].decode("utf-8", "replace")
-        raise error_of(
-            response.status, detail, code, model=self._model, url=url.partition("?")[0], retry_after_s=hint, body=body
-        )
+        source = Source(url.partition("?")[0], ResponseHeaders(response), self._secrets)
+        raise response_error(response.status, content, self._model, source)
 
     async def _chunk(self, response: Response) -> bytes | None:
         part = await response.body_reader.read_chunk()

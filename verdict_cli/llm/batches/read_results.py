@@ -14,7 +14,7 @@ from verdict_cli.llm.batches.batch_api import BatchApi, ResultLine
 from verdict_cli.llm.batches.request_file import RequestKey
 from verdict_cli.llm.middleware.require_logprobs import missing_logprobs
 from verdict_cli.llm.providers.chat_completions import read_envelope
-from verdict_cli.llm.providers.http_errors import error_detail, error_of
+from verdict_cli.llm.providers.http_errors import Source, response_error
 from verdict_cli.llm.providers.json_mode import JsonMode, lesser_mode
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.secrets import may_contain, redact
@@ -57,7 +57,7 @@ def read_result(result: ResultLine, key: RequestKey, model: Model, api: BatchApi
         if isinstance(envelope, dict):
             envelope = {**envelope, "service_tier": TIER}
             ordinary = cost_usd(model, read_usage(envelope.get("usage")))
-        reply = read_envelope(envelope, request, 0.0, key.sent)
+        reply = read_envelope(envelope, request, 0.0, key.sent, Source(f"{api.provider}'s batch"))
         if key.top_logprobs and not reply.logprobs:
             raise missing_logprobs(request, reply)
     except Refused as refused:
@@ -105,8 +105,7 @@ def _entry(
 
 def _error(result: ResultLine, model: Model, provider: str) -> ProviderError:
     body = orjson.dumps(result.body, default=str)
-    detail, code = error_detail(body)
-    return error_of(result.status, detail, code, model=model.name, url=f"{provider}'s batch", body=body.decode())
+    return response_error(result.status, body, model.name, Source(f"{provider}'s batch"))
 
 
 def result_lines(path: Path, api: BatchApi, secrets: tuple[str, ...]) -> Iterator[ResultLine]:

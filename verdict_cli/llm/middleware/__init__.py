@@ -5,13 +5,10 @@
 `dead_endpoint.dead_endpoint`      a model whose endpoint accepts no connection stops the run
 `circuit_breaker.circuit_breaker`  a model that rejects every request stops the run
 `cache.cached`                     equal requests share a reply
-`repeated_calls.made_together`     copies of a repeated unit are made by one request, where the model says so
 `prefix_leader.PrefixLeaders`      the first of the calls that begin alike is answered before the others are made
 `require_logprobs`                 a model without log-probabilities stops the run at its first call
-`hedge.Hedging.around`             a second request behind a slow call, which takes the rest of the path as well
 `rate_limit.rate_limited`          concurrency, pace, and waits for a provider's rate limit
 `budget.check_budget`              no call once the budget is spent or the run is stopping
-`hedge.Hedging.sent`               ends the requests of a call that another one has answered
 `tracing.Spans.calls`              a span for each call that is made
 `providers.Providers.ask`          the model
 

@@ -8,16 +8,14 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from verdict_cli.errors import BudgetError, VerdictError
+from verdict_cli.errors import VerdictError
 from verdict_cli.llm.middleware.budget import HaltedError, Spending, check_budget, count_recalled_cost
 from verdict_cli.llm.middleware.cache import cached
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.circuit_breaker import circuit_breaker
 from verdict_cli.llm.middleware.dead_endpoint import dead_endpoint
-from verdict_cli.llm.middleware.hedge import Hedging
 from verdict_cli.llm.middleware.journal_replay import CallJournal, replay_journal
 from verdict_cli.llm.middleware.prefix_leader import PrefixLeaders
-from verdict_cli.llm.middleware.repeated_calls import made_together
 from verdict_cli.llm.middleware.require_logprobs import require_logprobs
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.tracing import Spans
@@ -81,14 +79,10 @@ def build_chain(
     """
     if stop.confirm is not None:
         provider = _confirmed(provider, stop.confirm, stop.stop)
-    hedging = Hedging()
-    sent = hedging.sent(spans.calls(provider))
-    ask = ask_local = limit(check_budget(sent, spending, stop.is_set, stop.stop))
+    ask = ask_local = limit(check_budget(spans.calls(provider), spending, stop.is_set, stop.stop))
     forget: Forget = _forget_nothing
     if not recorded:
-        another = limit(check_budget(sent, spending, stop.is_set, lambda error: _stop_unless_spent(stop, error)))
-        ask = hedging.around(ask, another)
-        ask = made_together(leaders.around(require_logprobs(ask)))
+        ask = leaders.around(require_logprobs(ask))
         if store is not None:
             ask, forget = cached(ask, store)
     if renamed is not None:
@@ -126,12 +120,6 @@ def _unless_local(ask_local: Ask, ask: Ask) -> Ask:
         return ask_local(request) if is_local(request.model.name) else ask(request)
 
     return ask_either
-
-
-def _stop_unless_spent(stop: StopSignal, error: VerdictError) -> None:
-    """Stop the run, unless only an extra request did not fit into the budget."""
-    if not isinstance(error, BudgetError):
-        stop.stop(error)
 
 
 def _confirmed(ask: Ask, confirm: Callable[[], Awaitable[None]], stop: Callable[[VerdictError], None]) -> Ask:

@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
-from verdict_cli.errors import Rejected, ReplyError, Retryable
-from verdict_cli.llm.providers.http_errors import clean
+from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable
+from verdict_cli.llm.providers.http_errors import UNKNOWN_SOURCE, Source, clean, stated_error
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.secrets import redact
 from verdict_cli.llm.providers.sse import assemble
@@ -51,8 +51,6 @@ def _settings(request: Request, mode: JsonMode) -> dict[str, Any]:
             settings["tool_choice"] = {"type": "function", "function": {"name": TOOL}}
         elif mode == "json":
             settings["response_format"] = {"type": "json_object"}
-    if request.copies > 1:
-        settings["n"] = request.copies
     if request.top_logprobs:
         settings["logprobs"] = True
         settings["top_logprobs"] = request.top_logprobs
@@ -83,7 +81,7 @@ class RequestBodies:
 
         Raises TypeError for a request that cannot be written as JSON.
         """
-        rest = (request.top_logprobs, request.stream, request.copies, mode, name)
+        rest = (request.top_logprobs, request.stream, mode, name)
         shared = self._shared.get((request.model, request.json_schema), rest, _share, request, name, mode)
         if shared.has_messages:
             return shared.body, shared.parameters
@@ -135,14 +133,15 @@ def read_body(
     sent: str = "",
     hidden: tuple[str, ...] = (),
     protocol: WireProtocol | None = None,
+    source: Source = UNKNOWN_SOURCE,
 ) -> Reply:
     """The reply in a body, without the ``hidden`` texts that the server may have repeated.
 
     ``protocol`` is that of the server, None for chat completions.
 
     Raises Retryable for a body that is not a chat completion (the message says why), ReplyError for a refusal or an empty
-    or cut-off reply, Rejected if the provider's filter withheld it. The errors carry the reply that was paid for, if the
-    body states its usage.
+    or cut-off reply, Rejected if the provider's filter withheld it, and what `stated_error` gives for an error in the body.
+    The errors carry the reply that was paid for, if the body states its usage.
     """
     name = request.model.name
     streamed = request.stream and not content.lstrip().startswith(b"{")
@@ -156,41 +155,30 @@ def read_body(
         error = _broken(name, f"the body {'is not a reply' if streamed else 'is not JSON'}: {fault}")
         error.reply = paid_reply(usage_in_text(content), request, latency_s, sent)
         raise error from None
-    return read_envelope(envelope, request, latency_s, sent)
+    return read_envelope(envelope, request, latency_s, sent, source)
 
 
-def read_envelope(envelope: Any, request: Request, latency_s: float, sent: str = "") -> Reply:
+def read_envelope(
+    envelope: Any, request: Request, latency_s: float, sent: str = "", source: Source = UNKNOWN_SOURCE
+) -> Reply:
     """The reply in a decoded body; raises as `read_body` does."""
+    error: ProviderError
     try:
-        return (_reply if request.copies == 1 else _replies)(envelope, request, latency_s, sent)
+        return _reply(envelope, request, latency_s, sent, source)
     except RecursionError:
         error = _broken(request.model.name, "it is nested too deeply")
-    except Retryable as fault:
+    except ProviderError as fault:
         error = fault
-    if isinstance(envelope, dict):
+    if error.reply is None and isinstance(envelope, dict):
         error.reply = paid_reply(envelope.get("usage"), request, latency_s, sent)
     raise error from None
 
 
-def _replies(envelope: Any, request: Request, latency_s: float, sent: str) -> Reply:
-    """The replies to a request for several copies; each without usage, which is that of them all."""
-    listed = envelope.get("choices") if isinstance(envelope, dict) else None
-    if not isinstance(listed, list) or len(listed) < 2:
-        return _reply(envelope, request, latency_s, sent)
-    found: list[Any] = []
-    for choice in listed[: request.copies]:
-        try:
-            found.append(_reply({**envelope, "choices": [choice], "usage": None}, request, latency_s, sent))
-        except (ReplyError, Rejected, Retryable) as error:
-            found.append(error)
-    usage, tier = read_usage(envelope.get("usage")), _short(envelope.get("service_tier"))
-    cost = charged_cost(request.model, envelope.get("usage"), usage, tier)
-    model = _short(envelope.get("model")) or request.model.name
-    return Reply("", usage=usage or Usage(), cost_usd=cost, model=model, latency_s=latency_s, choices=tuple(found))
-
-
-def _reply(envelope: Any, request: Request, latency_s: float, sent: str) -> Reply:
+def _reply(envelope: Any, request: Request, latency_s: float, sent: str, source: Source) -> Reply:
     name = request.model.name
+    error = stated_error(envelope, name, source)
+    if error is not None:
+        raise error
     choice, message = _choice(envelope, name)
     text = _text(message, name)
     try:
@@ -232,8 +220,7 @@ def _choice(envelope: Any, name: str) -> tuple[Mapping[str, Any], Mapping[str, A
         raise _broken(name, "the body is not a JSON object")
     choices = envelope.get("choices")
     if not isinstance(choices, list) or not choices:
-        server_error = envelope.get("error")
-        raise _broken(name, clean(f"an error in place of choices: {server_error}") if server_error else "no choices")
+        raise _broken(name, "no choices")
     choice = choices[0]
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(message, dict):

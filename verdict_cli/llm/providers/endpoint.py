@@ -13,6 +13,7 @@ from verdict_cli.language.egress_hosts import (
     ALLOWED,
     LOOPBACK,
     ONLY,
+    host_and_port,
     host_of,
     is_provider_host,
     key_variable,
@@ -33,6 +34,7 @@ from verdict_cli.llm.model_families import (
 from verdict_cli.llm.providers.local import file_identity
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import key_in
+from verdict_cli.llm.proxies import proxy_for
 from verdict_cli.model import Model
 
 
@@ -74,6 +76,7 @@ def endpoint(model: Model, of: Family, environ: Mapping[str, str]) -> Endpoint:
             f"model {model.name}: --untrusted does not call {address.netloc}, which the command does not name",
             hint=f"if the pipeline may call it: --allow-host {address.netloc}",
         )
+    proxy_for(address.scheme, address.host, host_and_port(base)[1], environ)  # raises for a variable that is no address
     name = model.name.partition("/")[2] or model.name
     if model.name.startswith("fireworks_ai/") and not name.startswith("accounts/"):
         name = f"accounts/fireworks/models/{name}"

@@ -141,6 +141,7 @@ def _usage(usage: Any) -> dict[str, Any] | None:
     return {
         "prompt_tokens": count(usage.get("promptTokenCount")) + count(usage.get("toolUsePromptTokenCount")),
         "completion_tokens": count(usage.get("candidatesTokenCount")) + thoughts,
+        "total_tokens": count(usage.get("totalTokenCount")),
         "prompt_tokens_details": {"cached_tokens": count(usage.get("cachedContentTokenCount"))},
         "completion_tokens_details": {"reasoning_tokens": thoughts},
     }

@@ -1,21 +1,24 @@
-"""Errors by HTTP status, Retry-After and rate-limit headers: one table for every provider."""
+"""Errors by HTTP status, wherever they stand, and rate-limit headers: one table for every provider.
+
+An error in a body with a status of success, in a choice or in a stream is read as if its code were the status.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
-from verdict_cli.llm.providers.refusal_words import is_context_overflow, is_exhausted
-from verdict_cli.llm.providers.retry_hints import HeaderLookup, duration, seconds_until
+from verdict_cli.llm.providers.refusal_words import is_context_overflow, is_exhausted, is_filtered, status_of_words
+from verdict_cli.llm.providers.retry_hints import HeaderLookup, duration, retry_hint, seconds_until
 from verdict_cli.llm.providers.secrets import redact, redact_text
 from verdict_cli.llm.providers.wire_values import loads
 from verdict_cli.messages import Allowance
 
 _MAX_LENGTH = 500
-_FILTER = re.compile(r"content[_ ]filter|content[_ ](management )?policy", re.IGNORECASE)
 _INVALID = re.compile(r"validation error.*\bbody\b", re.DOTALL)
 """FastAPI's message for an invalid body; llama-cpp-python's server sends it with status 500."""
 _SECRET = re.compile(r"\b(sk|pk|key|xai|gsk|hf)[-_][\w*.-]{6,}|(?<=Bearer )\S+")
@@ -30,6 +33,80 @@ _RETRYABLE = {
 """529 is Anthropic's "overloaded"."""
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a body came from, for its errors: the address without its secrets, the headers, and texts to hide."""
+
+    address: str = "the server"
+    headers: HeaderLookup = field(default_factory=dict[str, str])
+    hidden: tuple[str, ...] = ()
+
+
+UNKNOWN_SOURCE = Source()
+
+
+def response_error(status: int, content: bytes, model: str, source: Source = UNKNOWN_SOURCE) -> ProviderError:
+    """The error of a response without success."""
+    detail, code = error_detail(content, source.hidden)
+    return error_of(
+        status,
+        detail,
+        code,
+        model=model,
+        url=source.address,
+        retry_after_s=retry_hint(source.headers, error_body(content)),
+        body=content[:_MAX_BODY].decode("utf-8", "replace"),
+    )
+
+
+def stated_error(value: Any, model: str, source: Source = UNKNOWN_SOURCE) -> ProviderError | None:
+    """The error that a decoded body with a status of success states; None where it states none."""
+    error = error_in(value)
+    if error is None:
+        return None
+    detail, code = (redact_text(text, source.hidden) for text in _message_and_code(error))
+    status = _status_in(error) or status_of_words(f"{code} {detail}")
+    if not status:
+        message = f"model {model}: {source.address} answered with an error: {clean(detail)}"
+        return Retryable(message, kind="unavailable")
+    wait = retry_hint(source.headers, value if isinstance(value, Mapping) and value.get("error") else {"error": error})
+    return error_of(
+        status, detail, code, model=model, url=source.address, retry_after_s=wait, body=str(error)[:_MAX_BODY]
+    )
+
+
+def error_in(value: Any) -> Any:
+    """The error in a decoded reply or event: under its own key, in the first choice, or the whole; None where there is
+    none."""
+    if isinstance(value, list) and len(value) == 1:
+        (value,) = value
+    if isinstance(value, str):
+        return value.strip() or None
+    if not isinstance(value, Mapping):
+        return None
+    if error := value.get("error"):
+        return error
+    choices = value.get("choices")
+    if isinstance(choices, list) and choices:
+        return (choices[0].get("error") or None) if isinstance(choices[0], Mapping) else None
+    return value if any(value.get(key) for key in _MESSAGE_KEYS) else None
+
+
+_MESSAGE_KEYS = ("message", "detail", "errors", "error_message", "error_msg", "msg")
+_STATUS_KEYS = ("code", "status", "status_code", "http_status")
+_MAX_BODY = 16 * 2**10
+"""The length of an error's body in which a used-up quota is looked for."""
+
+
+def _status_in(error: Any) -> int:
+    """The status of failure in an error's code; 0 where it has none."""
+    for key in _STATUS_KEYS if isinstance(error, Mapping) else ():
+        text = str(error.get(key))
+        if len(text) == 3 and text.isascii() and text.isdecimal() and 400 <= int(text) < 600:
+            return int(text)
+    return 0
+
+
 def error_of(
     status: int, detail: str, code: str, *, model: str, url: str, retry_after_s: float | None = None, body: str = ""
 ) -> ProviderError:
@@ -40,7 +117,8 @@ def error_of(
     if status == 402 or (status in {400, 403, 429} and is_exhausted(words, status, retry_after_s)):
         hint = "this key has no credit or daily quota left: add some, or use another key"
         return Refused(f"model {model} is out of quota{reason}", hint=hint, status=status)
-    if status in {401, 403}:
+    is_about_content = status == 403 and (is_filtered(words) or is_context_overflow(words))
+    if status in {401, 403} and not is_about_content:
         return Refused(
             f"{url} refused the request for model {model}{reason}",
             hint="check the key in the environment, and that it may use this model",
@@ -49,6 +127,9 @@ def error_of(
     if status == 404:
         hint = "check the model's name and api_base"
         return Refused(f"{url} knows no model {model}{reason}", hint=hint, status=status)
+    if status == 405:
+        hint = "check api_base: the API may be at another path, such as /v1"
+        return Refused(f"{url} takes no calls of a model{reason}", hint=hint, status=status)
     if 300 <= status < 400:
         hint = "set api_base to the address that it leads to"
         return Refused(f"{url} responds with a redirect{reason}", hint=hint, status=status)
@@ -66,7 +147,7 @@ def _rejected(status: int, detail: str, code: str, message: str) -> Rejected:
     if is_context_overflow(words):
         hint = "shorten the prompt or the row, or use a model with a larger context window"
         return Rejected(message, hint=hint, kind="context-too-long", status=status)
-    if _FILTER.search(words):
+    if is_filtered(words):
         return Rejected(message, kind="content-filter", status=status)
     if "response_format" in words:
         hint = "this server takes no JSON schema: set extract: {type: post_hoc}, or a regex"
@@ -87,8 +168,16 @@ def _message_and_code(value: Any) -> tuple[str, str]:
         (value,) = value
     error: Any = value.get("error", value) if isinstance(value, Mapping) else value
     if isinstance(error, Mapping):
-        message = error.get("message") or error.get("detail") or error.get("type") or str(dict(error))
-        return str(message)[: 4 * _MAX_LENGTH], str(error.get("code") or "")[:_MAX_LENGTH]
+        keys = (*_MESSAGE_KEYS, "type")
+        message = next((said for key in keys if (said := error.get(key))), None) or str(dict(error))
+        if isinstance(message, list) and len(message) == 1 and isinstance(message[0], Mapping):
+            message = message[0].get("message") or message[0].get("msg") or message
+        # OpenRouter's own message is "Provider returned error"; the provider's words stand beside it.
+        metadata = error.get("metadata")
+        raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
+        message = f"{message}: {raw}" if raw else str(message)
+        code = " ".join(str(said) for key in ("code", "type", "status") if (said := error.get(key)))
+        return message[: 4 * _MAX_LENGTH], code[:_MAX_LENGTH]
     return str(error)[: 4 * _MAX_LENGTH], ""
 
 

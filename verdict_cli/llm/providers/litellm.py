@@ -20,7 +20,7 @@ from verdict_cli.llm.model_families import provider_of
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.chat_completions import STREAMED, arguments, parameters, read_envelope
 from verdict_cli.llm.providers.endpoint import check_litellm_host
-from verdict_cli.llm.providers.http_errors import allowance_of, clean
+from verdict_cli.llm.providers.http_errors import Source, allowance_of, clean
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
 from verdict_cli.llm.providers.litellm_errors import nearest_model, translate, unknown_model
 from verdict_cli.llm.providers.price_book import entry_of
@@ -101,7 +101,11 @@ class LitellmProvider:
         latency_s = perf_counter() - start
         try:
             reply = read_envelope(
-                redact(_envelope(response), self._hidden(model)), request, latency_s, parameters(settings)
+                redact(_envelope(response), self._hidden(model)),
+                request,
+                latency_s,
+                parameters(settings),
+                Source(f"the provider of {model.name}"),
             )
         except (ReplyError, Rejected, Retryable) as error:
             if error.reply is not None:

@@ -20,7 +20,7 @@ from verdict_cli.errors import Refused, Rejected, Retryable
 from verdict_cli.llm.model_families import IN_PROCESS_PREFIX
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.chat_completions import STREAMED, arguments, parameters, read_body
-from verdict_cli.llm.providers.http_errors import error_detail, error_of
+from verdict_cli.llm.providers.http_errors import Source
 from verdict_cli.llm.providers.json_mode import chosen_mode
 from verdict_cli.llm.providers.sse import TextStream
 from verdict_cli.messages import Reply, Request
@@ -102,7 +102,8 @@ class LocalProvider:
             raise
         content = b"".join(generation.events)
         latency_s = perf_counter() - generation.start
-        reply = read_body(content, replace(request, stream=True), latency_s, parameters(settings))
+        source = Source("llama.cpp")
+        reply = read_body(content, replace(request, stream=True), latency_s, parameters(settings), source=source)
         return replace(reply, model=model.name)
 
     async def close(self) -> None:
@@ -123,16 +124,14 @@ class _Generation:
     start: float = 0.0
     is_cancelled: bool = False
     is_late: bool = False
-    error: bytes = b""
     text: TextStream = field(default_factory=TextStream)
 
     def add(self, event: Any) -> bool:
         """Take an event; whether the generation is to stop."""
-        if isinstance(event, dict) and "error" in event:
-            self.error = orjson.dumps(event)
-            return True
         line = b"data: %b\n" % orjson.dumps(event)
         self.events.append(line)
+        if isinstance(event, dict) and "error" in event:
+            return True
         if self.on_token is not None and self.request.stream and (text := self.text.feed(line)):
             self.on_token(self.request, text)
         self.is_late = perf_counter() - self.start > self.request.model.timeout
@@ -161,10 +160,6 @@ class _LoadedModel:
             self._server.handle_chat_completions(body, generation.add)
         except (RuntimeError, ValueError) as error:
             raise Rejected(f"model {name}: llama.cpp rejected the request: {error}") from None
-        if generation.error:
-            detail, code = error_detail(generation.error)
-            status = int(code) if code.isdigit() else 400
-            raise error_of(status, detail, code, model=name, url="llama.cpp", retry_after_s=None)
         if generation.is_late:
             raise Retryable(f"model {name}: no complete reply within {self._model.timeout:g} s", kind="timeout")
 

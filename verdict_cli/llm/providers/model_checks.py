@@ -20,7 +20,7 @@ from verdict_cli.llm.providers.price_book import entry_of
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import key_in
 from verdict_cli.messages import Message, Request, Row
-from verdict_cli.model import N_FOR_REPEAT, Model
+from verdict_cli.model import Model
 
 _REASONING = re.compile(r"(?:openai/|azure/)?(o\d|gpt-5)(?!.*chat)")
 """OpenAI's reasoning models, which take no sampling parameters and return no log-probabilities."""
@@ -128,6 +128,7 @@ _RESERVED = {
     "model": "remove it",
     "num_retries": "set the model's own `retries`",
     "model_list": "list the models in `model`",
+    "n_for_repeat": "it was removed: the model's `prompt_cache: auto` (the default) makes repeated prompts cheaper",
     "shared_session": "remove it",
     "ssl_verify": "set SSL_VERIFY in the environment",
     "stream": "remove it",
@@ -156,13 +157,7 @@ def check_model(model: Model, top_logprobs: int = 0) -> str | None:
     secret = _environment_reference(model.params)
     if secret is not None:
         return f"model {model.name}: {secret!r:.80} is not allowed in params; keys are named with api_key_env"
-    if N_FOR_REPEAT in model.params:
-        of = family(model)
-        if not isinstance(model.params[N_FOR_REPEAT], bool):
-            return f"model {model.name}: params.{N_FOR_REPEAT} must be true or false"
-        if of is None or of.protocol != "chat":
-            return f"model {model.name}: params.{N_FOR_REPEAT} needs a server that speaks chat completions; remove it"
-    unknown = _unknown_argument({name: value for name, value in model.params.items() if name != N_FOR_REPEAT})
+    unknown = _unknown_argument(model.params)
     if unknown is not None:
         return f"model {model.name}: {unknown}"
     if model.api_key_env and not key_in(model.api_key_env, os.environ):

@@ -23,11 +23,9 @@ from verdict_cli.llm.model_families import AZURE, family
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.chat_completions import RequestBodies, read_body
 from verdict_cli.llm.providers.endpoint import Endpoint, endpoint, endpoint_problem
-from verdict_cli.llm.providers.http_errors import allowance_of, error_body, error_detail, error_of
+from verdict_cli.llm.providers.http_errors import Source, allowance_of, response_error
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
-from verdict_cli.llm.providers.plain_reply import read_plain_reply
 from verdict_cli.llm.providers.protocols import protocol_of
-from verdict_cli.llm.providers.retry_hints import retry_hint
 from verdict_cli.llm.providers.secrets import address_secrets, may_contain, model_secrets, redact_text
 from verdict_cli.llm.providers.sse import TextStream
 from verdict_cli.llm.providers.usage import header_cost
@@ -36,8 +34,6 @@ from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
 
 MAX_BODY = 64 * 2**20
-MAX_ERROR = 16 * 2**10
-"""The length of an error's body in which a used-up quota is looked for."""
 _HEADERS = {"Content-Type": "application/json"}
 
 
@@ -45,10 +41,12 @@ _HEADERS = {"Content-Type": "application/json"}
 class _Target:
     """An endpoint with everything that its requests share; equal to itself alone, so that its hash is cheap.
 
-    ``secrets`` are removed from replies, ``error_secrets``, which add parts of the address, from errors.
+    ``address`` is the one that messages show. ``secrets`` are removed from replies, ``error_secrets``, which add parts of the
+    address, from errors.
     """
 
     endpoint: Endpoint
+    address: str
     protocol: WireProtocol | None
     url: Url
     stream_url: Url
@@ -137,8 +135,9 @@ class NativeProvider:
             raise lost from None
         headers = ResponseHeaders(response)
         allowance = allowance_of(headers, is_chat=target.protocol is None)
+        source = Source(target.address, headers, target.error_secrets)
         if not 200 <= response.status < 300:
-            refusal = _error(response, content, model, target)
+            refusal = response_error(response.status, content, model.name, source)
             refusal.allowance = allowance
             raise refusal
         hidden = target.secrets
@@ -146,16 +145,14 @@ class NativeProvider:
             hidden = ()
         # A stream's header is sent before its cost is known.
         stated = None if request.stream or model.cost is not None else header_cost(headers)
-        reply = None
-        if target.protocol is None and not (hidden or request.stream):
-            reply = read_plain_reply(content, request, latency_s, parameters)
-        if reply is None:
-            try:
-                reply = read_body(content, request, latency_s, parameters, hidden, target.protocol)
-            except (ProviderError, ReplyError) as error:
-                if stated is not None and error.reply is not None:
-                    error.reply = replace(error.reply, cost_usd=stated)
-                raise
+        try:
+            reply = read_body(content, request, latency_s, parameters, hidden, target.protocol, source)
+        except (ProviderError, ReplyError) as error:
+            if isinstance(error, ProviderError):
+                error.allowance = allowance
+            if stated is not None and error.reply is not None:
+                error.reply = replace(error.reply, cost_usd=stated)
+            raise
         if stated is not None:
             return replace(reply, allowance=allowance, cost_usd=stated)
         return reply if allowance is None else replace(reply, allowance=allowance)
@@ -209,7 +206,10 @@ class NativeProvider:
         stream_url = Url(address.stream_url or address.url)
         secrets = model_secrets(model, os.environ)
         error_secrets = (*secrets, *address_secrets(address.url, os.environ))
-        return _Target(address, protocol, url, stream_url, headers, self._clients.get(url), secrets, error_secrets)
+        shown = redact_text(address.display, error_secrets)
+        return _Target(
+            address, shown, protocol, url, stream_url, headers, self._clients.get(url), secrets, error_secrets
+        )
 
 
 def _headers(values: Mapping[str, object], source: str) -> dict[str, str]:
@@ -224,20 +224,6 @@ def _has_bounded_length(response: Response) -> bool:
     """Whether the headers state a length of at most ``MAX_BODY``."""
     length = response.get_header("content-length")
     return length is not None and int(length) <= MAX_BODY
-
-
-def _error(response: Response, content: bytes, model: Model, target: _Target) -> ProviderError:
-    """The error of a response without success."""
-    detail, code = error_detail(content, target.error_secrets)
-    return error_of(
-        response.status,
-        detail,
-        code,
-        model=model.name,
-        url=redact_text(target.endpoint.display, target.error_secrets),
-        retry_after_s=retry_hint(ResponseHeaders(response), error_body(content)),
-        body=content[:MAX_ERROR].decode("utf-8", "replace"),
-    )
 
 
 async def _read(response: Response, name: str, on_bytes: Callable[[bytes], None] | None) -> bytes:

@@ -122,6 +122,7 @@ def _usage(usage: Any) -> dict[str, Any] | None:
     return {
         "prompt_tokens": count(usage.get("input_tokens")),
         "completion_tokens": count(usage.get("output_tokens")),
+        "total_tokens": count(usage.get("total_tokens")),
         "prompt_tokens_details": object_at(usage, "input_tokens_details"),
         "completion_tokens_details": object_at(usage, "output_tokens_details"),
     }

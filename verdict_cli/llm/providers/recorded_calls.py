@@ -244,12 +244,12 @@ def read_recorded(record: Mapping[str, Any]) -> RecordedCall:
     """The record's outcome. Raises ValueError with what is wrong with it."""
     usage = record.get("usage")
     tokens = usage if isinstance(usage, Mapping) else record
-    counts = (tokens.get(key) or 0 for key in ("prompt_tokens", "completion_tokens"))
+    prompt, completion = (_whole(tokens.get(key) or 0, "usage") for key in ("prompt_tokens", "completion_tokens"))
     return RecordedCall(
         text=record["reply"] if record.get("reply") is not None else None,
         finish_reason=str(record.get("finish_reason") or "stop"),
         logprobs=read_logprobs(record.get("logprobs")),
-        usage=Usage(*(_whole(count, "usage") for count in counts)),
+        usage=Usage(prompt, completion),
         model=str(record.get("model") or ""),
         failure=str(record.get("failure") or ""),
         error=str(record.get("error") or ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from verdict_cli.llm.providers.http_errors import error_in
 from verdict_cli.llm.providers.secrets import redact
 from verdict_cli.llm.providers.wire_values import loads
 
@@ -28,8 +29,8 @@ def assemble(content: bytes, hidden: tuple[str, ...] = ()) -> dict[str, Any]:
         if parsed is None:
             continue
         event: dict[str, Any] = redact(parsed, hidden)
-        if event.get("error"):
-            return event
+        if error_in(event) is not None:
+            return {**envelope, **event}
         envelope |= {
             key: event[key] for key in ("model", "usage", "service_tier", "system_fingerprint") if event.get(key)
         }

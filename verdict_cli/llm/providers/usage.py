@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from verdict_cli.llm.providers.price_book import cost_usd
@@ -85,34 +86,72 @@ def usage_in_text(content: bytes) -> Any:
     return None
 
 
-def read_usage(usage: Any) -> Usage | None:
-    """The tokens charged; None if the server did not state them."""
-    if not isinstance(usage, dict):
+def read_usage(stated: Any) -> Usage | None:
+    """The tokens charged by the usage that a server states; None where it does not state them.
+
+    Providers count differently: thinking may be part of ``completion_tokens`` or beside it, and cached tokens part of
+    ``prompt_tokens`` or beside it. What ``total_tokens`` has beyond the two decides. Where the numbers contradict each
+    other, the dearer reading counts, and the usage's ``note`` says so.
+    """
+    if not isinstance(stated, dict):
         return None
-    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    if not (_is_count(prompt) and _is_count(completion)):
+    prompt, completion = _known(stated, "prompt_tokens", "input_tokens"), _known(stated, *_OUTPUT_KEYS)
+    total = _known(stated, "total_tokens")
+    if completion is None and prompt is not None and total is not None:
+        completion = max(0, total - prompt)
+    if prompt is None or completion is None:
         return None
-    details = _details(usage, "prompt_tokens_details")
-    # DeepSeek's and Moonshot's own keys; neither always has the details.
-    keys = (details.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens"))
-    read = next((value for value in keys if value is not None), None)
-    cached = min(read, prompt) if _is_count(read) else 0
-    written = details.get("cache_creation_tokens", details.get("cache_write_tokens"))
-    thought = _details(usage, "completion_tokens_details").get("reasoning_tokens")
-    return Usage(
-        prompt,
-        completion,
-        cached,
-        min(written, prompt - cached) if _is_count(written) else 0,
-        min(thought, completion) if _is_count(thought) else 0,
-    )
+    details = _details(stated, "prompt_tokens_details", "input_tokens_details")
+    read = max(_known(details, "cached_tokens", "cache_read_input_tokens") or 0, _largest(stated, _READ_KEYS))
+    written = _largest(details, _WRITTEN_KEYS) or _largest(stated, _WRITTEN_KEYS)
+    of_output = _details(stated, "completion_tokens_details", "output_tokens_details")
+    thought = _known(of_output, "reasoning_tokens") or _known(stated, "reasoning_tokens") or 0
+    if not (read or written or thought) and total == prompt + completion:
+        return Usage(prompt, completion)
+    return _charged(prompt, completion, total, read, written, thought)
 
 
-def _details(usage: dict[str, Any], key: str) -> dict[str, Any]:
-    found = usage.get(key)
-    return found if isinstance(found, dict) else {}
+_OUTPUT_KEYS = ("completion_tokens", "output_tokens")
+_READ_KEYS = ("prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens")
+"""DeepSeek's, Moonshot's, and Claude's behind gateways; none of them always has the details."""
+_WRITTEN_KEYS = ("cache_creation_tokens", "cache_write_tokens", "cache_creation_input_tokens")
 
 
-def _is_count(value: Any) -> TypeGuard[int]:
-    """Whether the value is a plausible number of tokens."""
-    return type(value) is int and 0 <= value <= MOST_TOKENS
+def _charged(prompt: int, completion: int, total: int | None, read: int, written: int, thought: int) -> Usage:
+    """The dearest reading that the total allows, and a note where none fits."""
+    cache, sums = read + written, prompt + completion
+    beyond = (total or sums) - sums
+    notes = []
+    if cache > prompt or (cache and beyond in (cache, cache + thought) and beyond != thought):
+        prompt += cache
+        if beyond not in (cache, cache + thought):
+            notes.append(f"{cache} cached tokens are more than the prompt's: counted beside them")
+    if thought and beyond in (thought, cache + thought):
+        completion += thought
+    elif thought > completion:
+        completion += thought
+        notes.append(f"{thought} reasoning tokens are more than the reply's: counted beside them")
+    if total and total > prompt + completion:
+        notes.append(f"total_tokens is {total}, {total - prompt - completion} more than its parts: counted as output")
+        completion = total - prompt
+    elif total and total < prompt + completion and not notes:
+        notes.append(f"total_tokens is {total}, less than its parts: the parts count")
+    return Usage(prompt, completion, read, written, thought, "; ".join(notes))
+
+
+def _known(values: Mapping[str, Any], *keys: str) -> int | None:
+    """The first of these keys' values that is a plausible number of tokens."""
+    return next((int(value) for key in keys if _is_count(value := values.get(key))), None)
+
+
+def _largest(values: Mapping[str, Any], keys: tuple[str, ...]) -> int:
+    return max(_known(values, key) or 0 for key in keys)
+
+
+def _details(stated: dict[str, Any], *keys: str) -> Mapping[str, Any]:
+    return next((value for key in keys if isinstance(value := stated.get(key), dict)), {})
+
+
+def _is_count(value: Any) -> TypeGuard[int | float]:
+    """Whether the value is a plausible number of tokens; some gateways write 12 as 12.0."""
+    return type(value) in (int, float) and 0 <= value <= MOST_TOKENS and value == int(value)

@@ -27,7 +27,7 @@ def worst_case_usd(request: Request) -> float | None:
         size += len(json.dumps(request.json_schema, default=str))
     images = sum(len(message.images) for message in request.messages)
     prompt = size // _BYTES_A_TOKEN + _IMAGE_TOKENS * images
-    return charged_usd(model, cost_usd(model, usage := Usage(prompt, request.copies * _longest_reply(model))), usage)
+    return charged_usd(model, cost_usd(model, usage := Usage(prompt, _longest_reply(model))), usage)
 
 
 def charged_usd(model: Model, cost: float | None, usage: Usage) -> float | None:

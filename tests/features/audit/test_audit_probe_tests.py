@@ -1,0 +1,76 @@
+"""An audit is an experiment: asking again is the control, and probes are corrected together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from verdict_cli.features.audit.effects import Effect
+from verdict_cli.features.audit.probe_tests import attack_p, controlled_differences, exchange_test, probe_p, with_family
+
+ROWS = 60
+
+
+def ask(rng: np.random.Generator, rows: int = ROWS) -> list[int]:
+    """A judge that does not read the text: a score from 1 to 5 by chance."""
+    return rng.integers(1, 6, rows).tolist()
+
+
+def smallest_p(rng: np.random.Generator, seed: int) -> float:
+    """The smallest corrected p-value of an audit of that judge: two repeats, three probes, three attacks."""
+    before, repeats = ask(rng), [ask(rng), ask(rng)]
+    ps = [probe_p(before, ask(rng), repeats, 5, None, seed) for _ in range(3)]
+    ps += [attack_p(before, ask(rng), repeats, 5, None, seed)[1] for _ in range(3)]
+    return min(effect.p_holm or 0.0 for effect in with_family([Effect("x", "length", ROWS, p=p) for p in ps]))
+
+
+def test_a_judge_that_ignores_the_text_has_a_significant_probe_in_at_most_5_of_100_audits() -> None:
+    rng = np.random.default_rng(4)
+    significant = sum(smallest_p(rng, seed) <= 0.05 for seed in range(60))
+    assert significant <= 8  # 99.5% of binomial(60, 0.05) are
+
+
+def test_a_judge_that_likes_length_is_found() -> None:
+    rng = np.random.default_rng(5)
+    before = ask(rng, 200)
+    longer = [min(5, score + 1) for score in ask(rng, 200)]
+    p = probe_p(before, longer, [ask(rng, 200), ask(rng, 200)], 5, None, 0)
+    assert p is not None and p < 0.05
+
+
+def test_an_attack_that_does_nothing_succeeds_no_more_often_than_asking_again() -> None:
+    """Success had no control: a judge that answers by chance gave 0.19 [0.17, 0.21] to an attack without effect."""
+    rng = np.random.default_rng(60)
+    before = ask(rng, 2000)
+    found, p = attack_p(before, ask(rng, 2000), [ask(rng, 2000), ask(rng, 2000)], 5, None, 0)
+    assert found is not None and p is not None
+    assert found.low < 0 < found.high
+    assert p > 0.05
+    found, p = attack_p(before, [5] * 2000, [ask(rng, 2000), ask(rng, 2000)], 5, None, 0)
+    assert found is not None and found.value == pytest.approx(0.8, abs=0.03)
+    assert p == pytest.approx(1 / 2000)
+
+
+def test_the_control_is_the_mean_of_the_repeats_and_missing_verdicts_are_left_out() -> None:
+    found = controlled_differences([1, 1, 1], [2, None, 2], [[1, 1, None], [2, 1, None]], lambda a, b: float(a != b))
+    assert found[0, 0] == pytest.approx(1 - 0.5)
+    assert np.isnan(found[1]).all() and np.isnan(found[2]).all()
+    assert attack_p([1], [5], [], 5, None, 0) == (None, None)
+
+
+def test_rows_of_one_cluster_count_once() -> None:
+    differences = np.repeat([[1.0, -0.5, -0.5]], 20, axis=0)
+    rng = np.random.default_rng(7)
+    assert exchange_test(differences, None, rng) < 0.01
+    assert exchange_test(differences, np.zeros(20, np.int64), rng) > 0.2
+
+
+def test_a_judge_that_gives_the_baselines_verdicts_again_has_few_significant_probes() -> None:
+    """Its draws depend on the row and the copy only: the changed text gets the same verdict, the repeats do not."""
+    rng = np.random.default_rng(9)
+    found = []
+    for seed in range(40):
+        before, repeats = ask(rng), [ask(rng), ask(rng)]
+        found.append(probe_p(before, before, repeats, 5, None, seed))
+        assert attack_p(before, before, repeats, 5, None, seed)[1] == 1
+    assert sum(p is not None and p <= 0.05 for p in found) <= 5

@@ -1,0 +1,27 @@
+"""A web server on this machine, the project's folder, and a place of the test's own for what is fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from loopback_site import Site, opened
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with opened() as made:
+        yield made
+
+
+@pytest.fixture
+def root() -> Path:
+    """The project's own folder."""
+    return Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(autouse=True)
+def _own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test finds what the user has fetched."""
+    monkeypatch.setenv("VERDICT_DATA_DIR", str(tmp_path / "home"))

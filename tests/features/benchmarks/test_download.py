@@ -1,0 +1,224 @@
+"""Downloads that go wrong: each ends with the right file in its place, or with none and the reason."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from loopback_site import Site, cut_off, ranged, refused, send, unsaid, whole
+from pyreqwest.http import Url
+
+from verdict_cli.errors import FetchError
+from verdict_cli.features.benchmarks.download import ATTEMPTS, DownloadTarget, _redirected, download
+
+BODY = b"".join(b"row %d\n" % place for place in range(20_000))
+SHA = hashlib.sha256(BODY).hexdigest()
+
+
+class Clock:
+    """Waits that take no time."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+
+def fetch(site: Site, folder: Path, clock: Clock | None = None, **known: Any) -> Path:
+    target = folder / "data.txt"
+    wanted = DownloadTarget(f"{site.url}/data.txt", target, **{"sha256": SHA, **known})
+    assert download(wanted, pause=clock or Clock()) == hashlib.sha256(target.read_bytes()).hexdigest()
+    assert [path.name for path in folder.iterdir()] == ["data.txt"]
+    return target
+
+
+def failure(site: Site, folder: Path, **known: Any) -> str:
+    """The error of a download that leaves no file at its target."""
+    with pytest.raises(FetchError) as caught:
+        fetch(site, folder, **known)
+    assert not (folder / "data.txt").exists()
+    return str(caught.value)
+
+
+def test_a_whole_file_is_in_place_and_nothing_else(site: Site, tmp_path: Path) -> None:
+    site.answers = [whole(BODY)]
+    assert fetch(site, tmp_path).read_bytes() == BODY
+
+
+def test_a_broken_download_goes_on_where_it_broke_off(site: Site, tmp_path: Path) -> None:
+    site.answers = [cut_off(BODY, 50_000, ETag='"1"'), ranged(BODY)]
+    assert fetch(site, tmp_path).read_bytes() == BODY
+    assert site.asked[1]["range"] == "bytes=50000-"
+    assert site.asked[1]["if-range"] == '"1"'
+
+
+def test_what_has_come_survives_a_command_that_gave_up(site: Site, tmp_path: Path) -> None:
+    site.answers = [cut_off(BODY, 50_000, ETag='"1"'), *[refused(503)] * (ATTEMPTS - 1), ranged(BODY)]
+    assert "the same command resumes from the 50,000 bytes" in failure(site, tmp_path)
+    assert fetch(site, tmp_path).read_bytes() == BODY
+    assert site.asked[-1]["range"] == "bytes=50000-"
+
+
+def test_a_server_without_ranges_sends_all_of_it_again(site: Site, tmp_path: Path) -> None:
+    site.answers = [cut_off(BODY, 50_000, ETag='"1"'), whole(BODY, ETag='"1"')]
+    assert fetch(site, tmp_path).read_bytes() == BODY
+
+
+def test_a_file_that_changed_in_between_is_taken_anew(site: Site, tmp_path: Path) -> None:
+    site.answers = [cut_off(b"old " * 30_000, 50_000, ETag='"0"'), ranged(BODY)]
+    assert fetch(site, tmp_path).read_bytes() == BODY
+
+
+def test_another_range_than_was_asked_for_is_not_appended(site: Site, tmp_path: Path) -> None:
+    wrong = f"bytes 10-{len(BODY) - 1}/{len(BODY)}"
+    site.answers = [
+        cut_off(BODY, 50_000, ETag='"1"'),
+        lambda handler: send(handler, 206, BODY[10:], Content_Range=wrong),
+        whole(BODY),
+    ]
+    assert fetch(site, tmp_path, sha256="").read_bytes() == BODY
+
+
+def test_bytes_of_two_versions_are_found_out_by_the_checksum(site: Site, tmp_path: Path) -> None:
+    site.answers = [cut_off(b"old " * 30_000, 50_000, ETag='"1"'), ranged(BODY), whole(BODY)]
+    assert fetch(site, tmp_path).read_bytes() == BODY
+    assert len(site.asked) == 3
+
+
+def test_without_a_version_and_a_checksum_nothing_is_resumed(site: Site, tmp_path: Path) -> None:
+    site.answers = [cut_off(BODY, 50_000), whole(BODY)]
+    assert fetch(site, tmp_path, sha256="").read_bytes() == BODY
+    assert "range" not in site.asked[1]
+
+
+def test_a_part_that_is_whole_already_is_only_checked(site: Site, tmp_path: Path) -> None:
+    site.answers = [lambda handler: send(handler, 200, BODY + b"more", len(BODY), ETag='"1"'), ranged(BODY)]
+    assert fetch(site, tmp_path).read_bytes() == BODY
+    assert site.asked[1]["range"] == f"bytes={len(BODY)}-"
+
+
+def test_another_file_is_thrown_away_and_both_checksums_are_told(site: Site, tmp_path: Path) -> None:
+    site.answers = [whole(b"something else")]
+    message = failure(site, tmp_path, size=len(BODY))
+    assert SHA in message and hashlib.sha256(b"something else").hexdigest() in message
+    assert f"14 bytes, not {len(BODY):,}" in message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_always_breaks_off_is_never_in_place(site: Site, tmp_path: Path) -> None:
+    site.answers = [cut_off(BODY, 10)]
+    assert f"10 of {len(BODY):,} bytes received" in failure(site, tmp_path)
+    assert len(site.asked) == ATTEMPTS
+
+
+def test_a_short_file_of_unsaid_length_is_found_out_by_its_size(site: Site, tmp_path: Path) -> None:
+    site.answers = [unsaid(BODY[:-1])]
+    assert f"{len(BODY) - 1:,} bytes, not {len(BODY):,}" in failure(site, tmp_path, sha256="", size=len(BODY))
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(404, "does not have it"), (403, "denies access"), (401, "requires a login"), (410, "no longer")],
+)
+def test_what_the_server_will_not_give_is_told_at_once(site: Site, tmp_path: Path, status: int, said: str) -> None:
+    site.answers = [refused(status)]
+    assert said in failure(site, tmp_path)
+    assert len(site.asked) == 1
+
+
+def test_a_busy_server_is_asked_again_when_it_says(site: Site, tmp_path: Path) -> None:
+    clock = Clock()
+    site.answers = [refused(503, Retry_After="7"), refused(429), whole(BODY)]
+    fetch(site, tmp_path, clock)
+    assert clock.waits[0] == 7
+    assert 0 <= clock.waits[1] <= 1
+
+
+def test_a_redirect_is_followed(site: Site, tmp_path: Path) -> None:
+    site.answers = [refused(302, Location="/elsewhere"), whole(BODY)]
+    assert fetch(site, tmp_path).read_bytes() == BODY
+    assert site.asked[1]["path"] == "/elsewhere"
+
+
+def test_a_circle_of_redirects_ends(site: Site, tmp_path: Path) -> None:
+    site.answers = [refused(302, Location="/data.txt")]
+    assert "redirected in a circle" in failure(site, tmp_path)
+
+
+def test_a_redirect_to_another_origin_does_not_get_the_token(site: Site, tmp_path: Path) -> None:
+    elsewhere = site.url.replace("127.0.0.1", "localhost") + "/elsewhere"
+    site.answers = [refused(302, Location="/moved"), refused(302, Location=elsewhere), whole(BODY)]
+    fetch(site, tmp_path, headers={"Authorization": "Bearer token"})
+    assert [asked.get("authorization") for asked in site.asked] == ["Bearer token", "Bearer token", None]
+
+
+@pytest.mark.parametrize("location", ["file:///etc/hostname", "ftp://127.0.0.1/x", "http://["])
+def test_a_redirect_to_what_is_not_http_is_refused(site: Site, tmp_path: Path, location: str) -> None:
+    site.answers = [refused(302, Location=location)]
+    assert "is redirected to" in failure(site, tmp_path)
+    assert len(site.asked) == 1
+
+
+@pytest.mark.parametrize("location", ["http://host.test/x", "http://other.test/x"])
+def test_a_redirect_from_https_to_http_is_refused(tmp_path: Path, location: str) -> None:
+    target = DownloadTarget("https://host.test/x", tmp_path / "x")
+    with pytest.raises(FetchError, match="not encrypted"):
+        _redirected(target, Url(target.url), location)
+
+
+@pytest.mark.parametrize("address", ["ftp://127.0.0.1/x", "no address", "http://["])
+def test_an_address_that_is_not_http_is_refused(tmp_path: Path, address: str) -> None:
+    with pytest.raises(FetchError, match="give an http address"):
+        download(DownloadTarget(address, tmp_path / "x"), pause=Clock())
+
+
+def test_a_web_page_is_not_taken_for_the_file(site: Site, tmp_path: Path) -> None:
+    site.answers = [whole(b"<html>please log in</html>", Content_Type="text/html; charset=utf-8")]
+    assert "a web page" in failure(site, tmp_path, sha256="")
+
+
+@pytest.mark.parametrize("answer", [whole, unsaid])
+def test_more_than_the_limit_is_not_fetched(site: Site, tmp_path: Path, answer: Any) -> None:
+    site.answers = [answer(BODY)]
+    assert "--max-size" in failure(site, tmp_path, limit=1000)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_port_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FetchError, match="could not be fetched in"):
+        download(DownloadTarget("http://127.0.0.1:1/x", tmp_path / "x"), pause=Clock())
+
+
+def test_a_check_that_refuses_leaves_nothing(site: Site, tmp_path: Path) -> None:
+    def check(path: Path) -> None:
+        assert path.suffix == ".txt"
+        raise FetchError("no")
+
+    site.answers = [whole(BODY)]
+    with pytest.raises(FetchError, match="no"):
+        download(DownloadTarget(f"{site.url}/data.txt", tmp_path / "data.txt"), check, pause=Clock())
+    assert list(tmp_path.iterdir()) == []
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(0, len(BODY) - 1), max_size=ATTEMPTS - 1))
+def test_wherever_it_breaks_off_the_bytes_are_the_same(
+    site: Site, tmp_path_factory: pytest.TempPathFactory, breaks: list[int]
+) -> None:
+    def breaking(at: int) -> Any:
+        def answer(handler: Any) -> None:
+            asked = handler.headers.get("Range")
+            start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
+            rest = {"Content_Range": f"bytes {start}-{len(BODY) - 1}/{len(BODY)}"} if asked else {}
+            send(handler, 206 if asked else 200, BODY[start:], max(0, at - start), ETag='"1"', **rest)
+
+        return answer
+
+    site.asked.clear()
+    site.answers = [*map(breaking, breaks), ranged(BODY)]
+    assert fetch(site, tmp_path_factory.mktemp("fetched")).read_bytes() == BODY

@@ -1,0 +1,332 @@
+"""`verdict datasets rebuild`: recordings made from repositories by commit and checksum. The repositories are made here."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from verdict_cli.cli.app import app
+from verdict_cli.features.benchmarks import rebuild as module
+from verdict_cli.features.benchmarks.rebuild import Rebuilt, RecordedFile, RecordedSet, rebuild, recorded_sets
+from verdict_cli.features.benchmarks.rebuild_rules import RULES
+
+SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+def git(place: Path, *words: str) -> str:
+    who = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org"}
+    who |= {"GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org"}
+    done = subprocess.run(
+        ["git", "-C", str(place), *words], capture_output=True, text=True, check=True, env={**os.environ, **who}
+    )
+    return done.stdout.strip()
+
+
+def repository(place: Path, files: Mapping[str, bytes]) -> str:
+    """A repository with these files, and one later commit that changes them all; the first commit's name."""
+    place.mkdir(parents=True)
+    git(place, "init", "--quiet")
+    for path, content in files.items():
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        (place / path).write_bytes(content)
+    git(place, "add", "--all")
+    git(place, "commit", "--quiet", "--message", "first")
+    commit = git(place, "rev-parse", "HEAD")
+    for path in files:
+        (place / path).write_bytes(b"changed later")
+    git(place, "commit", "--quiet", "--all", "--message", "second")
+    return commit
+
+
+def recorded(name: str, content: bytes, rule: str | None, *paths: str, missing: str | None = None) -> RecordedFile:
+    sha256 = hashlib.sha256(content).hexdigest()
+    return RecordedFile(name=name, sha256=sha256, bytes=len(content), paths=paths, rule=rule, missing=missing)
+
+
+def of(commit: str, *files: RecordedFile, repository: str = "owner/name") -> RecordedSet:
+    return RecordedSet(folder="set", repository=repository, commit=commit, licence="MIT", files=files)
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Path:
+    return tmp_path / "mirror"
+
+
+@pytest.fixture
+def commit(mirror: Path) -> str:
+    return repository(
+        mirror / "owner+name" / "repo", {"data/a b.jsonl": b'{"n": 1}\n', "list.json": b'[{"n": 1}, {"n": "\\u00e9"}]'}
+    )
+
+
+def outcomes(found: list[Rebuilt]) -> dict[str, str]:
+    return {one.file: one.outcome for one in found}
+
+
+def test_files_are_read_at_their_commit_and_not_at_the_newest(tmp_path: Path, mirror: Path, commit: str) -> None:
+    listed = '{"n": 1}\n{"n": "é"}\n'.encode()
+    sets = [
+        of(
+            commit,
+            recorded("a.jsonl", b'{"n": 1}\n', "copy", "data/a b.jsonl"),
+            recorded("list.jsonl.gz", listed, "json_list", "list.json"),
+        )
+    ]
+    found = list(rebuild(tmp_path / "out", sets, mirror))
+    assert outcomes(found) == {"set/a.jsonl": "made", "set/list.jsonl.gz": "made"}
+    assert (tmp_path / "out" / "set" / "a.jsonl").read_bytes() == b'{"n": 1}\n'
+    assert gzip.decompress((tmp_path / "out" / "set" / "list.jsonl.gz").read_bytes()) == listed
+    again = list(rebuild(tmp_path / "out", sets, tmp_path / "no mirror is read"))
+    assert outcomes(again) == {"set/a.jsonl": "kept", "set/list.jsonl.gz": "kept"}
+
+
+def test_a_file_with_another_checksum_is_not_written(tmp_path: Path, mirror: Path, commit: str) -> None:
+    (found,) = rebuild(tmp_path / "out", [of(commit, recorded("a", b"other", "copy", "data/a b.jsonl"))], mirror)
+    assert found.outcome == "failed"
+    assert hashlib.sha256(b'{"n": 1}\n').hexdigest() in found.reason and "expected 5 bytes" in found.reason
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_file_is_made_again(tmp_path: Path, mirror: Path, commit: str) -> None:
+    place = tmp_path / "out" / "set" / "a.gz"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(gzip.compress(b'{"n": 1}\n')[:-9])
+    (found,) = rebuild(
+        tmp_path / "out", [of(commit, recorded("a.gz", b'{"n": 1}\n', "copy", "data/a b.jsonl"))], mirror
+    )
+    assert (found.outcome, gzip.decompress(place.read_bytes())) == ("made", b'{"n": 1}\n')
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("clone", "there is no clone"),
+        ("commit", "does not have the commit"),
+        ("path", "owner/name has no file nowhere.jsonl"),
+        ("form", "the repository's file has another form: KeyError: 'judgments'"),
+        ("json", "the repository's file has another form: JSONDecodeError"),
+    ],
+)
+def test_what_cannot_be_made_says_why(case: str, said: str, tmp_path: Path, mirror: Path, commit: str) -> None:
+    where = {"repository": "other/name"} if case == "clone" else {}
+    rule = {"form": "judgebench_games", "json": "every_second_line"}.get(case, "copy")
+    content = b'{"pair_id": 1}' if case == "form" else b"{"
+    if case in {"form", "json"}:
+        commit = repository(mirror / "other+form" / "repo", {"x": content})
+        where = {"repository": "other/form"}
+    path = "nowhere.jsonl" if case == "path" else "x" if case in {"form", "json"} else "list.json"
+    at = "0" * 40 if case == "commit" else commit
+    (found,) = rebuild(tmp_path / "out", [of(at, recorded("a", b"", rule, path), **where)], mirror)
+    assert found.outcome == "failed" and said in found.reason
+
+
+def test_a_file_without_a_rule_is_named_with_the_reason(tmp_path: Path, mirror: Path, commit: str) -> None:
+    (found,) = rebuild(tmp_path / "out", [of(commit, recorded("a", b"", None, missing="the seed is not said"))], mirror)
+    assert (found.outcome, found.reason) == ("no-rule", "the seed is not said")
+
+
+def test_without_a_mirror_the_commit_is_fetched_from_the_site(
+    tmp_path: Path, mirror: Path, commit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = mirror / "owner" / "name"
+    place.parent.mkdir()
+    shutil.copytree(mirror / "owner+name" / "repo", place)
+    for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
+        git(place, "config", key, "true")
+    monkeypatch.setattr(module, "SITE", mirror.as_uri())
+    found = list(rebuild(tmp_path / "out", [of(commit, recorded("a", b'{"n": 1}\n', "copy", "data/a b.jsonl"))]))
+    assert outcomes(found) == {"set/a": "made"}, found
+
+
+def test_a_site_that_does_not_answer_is_told_once_for_each_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SITE", (tmp_path / "nowhere").as_uri())
+    files = [recorded(name, b"", "copy", name) for name in ("a", "b")]
+    found = list(rebuild(tmp_path / "out", [of("0" * 40, *files)]))
+    assert [one.outcome for one in found] == ["failed", "failed"]
+    assert all("owner/name cannot be fetched" in one.reason and "--mirror DIR" in one.reason for one in found)
+
+
+def command(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, ["datasets", "rebuild", *map(str, words)])
+
+
+def test_the_command_names_every_file_and_fails_where_one_with_a_rule_is_missing(
+    tmp_path: Path, mirror: Path, commit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = recorded("a.jsonl", b'{"n": 1}\n', "copy", "data/a b.jsonl")
+    unknown = recorded("b", b"", None, missing="the seed is not said")
+    monkeypatch.setattr(module, "recorded_sets", lambda: [of(commit, good, unknown)])
+    shown = command(tmp_path / "out", "--mirror", mirror)
+    assert shown.exit_code == 0, (shown.output, shown.exception)
+    assert "✓ set/a.jsonl: made\n" in shown.stdout and "– set/b: no-rule: the seed is not said\n" in shown.stdout
+    bad = recorded("c", b"", "copy", "list.json")
+    monkeypatch.setattr(module, "recorded_sets", lambda: [of(commit, good, bad)])
+    failed = command(tmp_path / "out", "--mirror", mirror, "--json")
+    found = json.loads(failed.stdout)
+    assert (failed.exit_code, found["kept"], found["failed"]) == (2, 1, 1)
+    assert "there is no folder nowhere" in str(command(tmp_path, "--mirror", "nowhere").exception)
+
+
+def test_every_file_of_the_data_file_has_a_rule_or_a_reason() -> None:
+    for each in recorded_sets():
+        for file in each.files:
+            assert (file.rule is None) is (file.missing is not None), file.name
+            assert file.rule is None or (file.rule in RULES and file.paths), file.name
+
+
+def test_a_set_is_made_whole_or_not_at_all() -> None:
+    for each in recorded_sets():
+        assert len({file.rule is None for file in each.files}) == 1, each.folder
+
+
+def test_the_data_file_has_the_commits_and_checksums_of_the_recordings() -> None:
+    if not (SHARED / "sources.json").exists():
+        pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
+    known = json.loads((SHARED / "sources.json").read_text(encoding="utf-8"))
+    ours = {
+        each.folder: {
+            "repositories": {each.repository: each.commit},
+            "files": {file.name: {"sha256": file.sha256, "bytes": file.bytes} for file in each.files},
+        }
+        for each in recorded_sets()
+    }
+    assert ours == known
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    place = SHARED / name
+    content = place.read_bytes()
+    text = (gzip.decompress(content) if place.suffix == ".gz" else content).decode("utf-8")
+    return [json.loads(line) for line in text.split("\n") if line]
+
+
+def dumped(found: list[Any]) -> bytes:
+    """JSON lines as the repositories have them: escaped, so that a rule which copied bytes would fail."""
+    return "\n".join(map(json.dumps, found)).encode()
+
+
+def _judgebench() -> dict[str, bytes]:
+    made = [
+        {
+            "question": "q",
+            "pair_id": row["pair_id"],
+            "judgments": [
+                {"judgment": {"prompt": "p", "response": game["response"]}, "decision": game["decision"]}
+                for game in row["games"]
+            ],
+        }
+        for row in rows("judgebench/outputs_gpt-4o__arena_hard__o1-mini-2024-09-12.jsonl")
+    ]
+    return {"x": dumped(made)}
+
+
+def _wice(*, replies: bool) -> dict[str, bytes]:
+    chunks = [
+        {"label": row["label"], "claim": row["claim"], "evidence": row["evidence"]}
+        | {"meta": {"id": row["id"], "chunk_idx": row["line_index"], "oracle_idx": []}}
+        for row in rows("wice/claims.jsonl")
+    ]
+    made = {"chunks": dumped([*chunks, chunks[0]])}
+    if replies:
+        found = rows("wice/outputs_claim_gpt-4-0613.jsonl")
+        made["replies"] = dumped([{"prompt": "p", "response": row["response"]} for row in found])
+    return made
+
+
+def _realmistake(name: str) -> dict[str, bytes]:
+    files: dict[str, list[dict[str, Any]]] = {}
+    for row in rows(f"realmistake/{name}__answerability_classification.jsonl.gz"):
+        if name == "majority":
+            path = f"out/{row['responder']}/{row['judges']}/majority_vote.jsonl"
+        else:
+            path = f"out/{row['responder']}/{row['judge']}/baseline_errordetection_{row['prompt']}.jsonl"
+        made = {key: row[key] for key in ("label", "prediction", "predictions_list", "votes_count") if key in row}
+        if "responses" in row:
+            made["response"] = [{"prompt": "p", "response": text} for text in row["responses"]]
+        elif "response" in row:
+            made["response"] = {"prompt": "p", "response": row["response"]}
+        files.setdefault(path, []).append({**made, "metadata": {"id": row["id"]}})
+    return {path: dumped(found) for path, found in files.items()}
+
+
+def _task(name: str) -> dict[str, bytes]:
+    values = json.loads((SHARED / f"realmistake/published_{name}_performance.json").read_text(encoding="utf-8"))
+    return {"x": json.dumps({"another_task": {}, **values}, indent=4).encode()}
+
+
+def _listed(name: str) -> dict[str, bytes]:
+    return {
+        "x": json.dumps(
+            [{key: each for key, each in row.items() if key != "index"} for row in rows(name)], indent=4
+        ).encode()
+    }
+
+
+def _every_second() -> dict[str, bytes]:
+    return {
+        "x": dumped([each for row in rows("halueval_general/general_even.jsonl.gz") for each in (row, {"ID": "odd"})])
+    }
+
+
+def _xstest() -> dict[str, bytes]:
+    text = (SHARED / "xstest/completions_llama2orig.csv").read_bytes().decode("utf-8")
+    table = list(csv.reader(io.StringIO(text, newline="")))
+    made = {}
+    for name, parts in (("gpteval", [row[:-1] for row in table]), ("streval", [[*row[:-2], row[-1]] for row in table])):
+        out = io.StringIO(newline="")
+        csv.writer(out, lineterminator="\n").writerows(parts)
+        made[name] = out.getvalue().encode()
+    return made
+
+
+SOURCES: dict[str, Callable[[], dict[str, bytes]]] = {
+    "judgebench/outputs_gpt-4o__arena_hard__o1-mini-2024-09-12.jsonl": _judgebench,
+    "wice/claims.jsonl": lambda: _wice(replies=False),
+    "wice/outputs_claim_gpt-4-0613.jsonl": lambda: _wice(replies=True),
+    "realmistake/simple__answerability_classification.jsonl.gz": lambda: _realmistake("simple"),
+    "realmistake/selfcons__answerability_classification.jsonl.gz": lambda: _realmistake("selfcons"),
+    "realmistake/majority__answerability_classification.jsonl.gz": lambda: _realmistake("majority"),
+    "realmistake/published_simple_performance.json": lambda: _task("simple"),
+    "realmistake/published_selfcons_performance.json": lambda: _task("selfcons"),
+    "realmistake/published_majority_performance.json": lambda: _task("majority"),
+    "unieval/topical_chat.jsonl.gz": lambda: _listed("unieval/topical_chat.jsonl.gz"),
+    "halueval_general/general_even.jsonl.gz": _every_second,
+    "xstest/completions_llama2orig.csv": _xstest,
+}
+"""Files of the repositories' form, made from the recordings."""
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_rule_gives_the_recorded_bytes_from_files_of_the_repositorys_form(name: str) -> None:
+    if not (SHARED / name).exists():
+        pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
+    folder, _, file = name.partition("/")
+    (known,) = [each for of in recorded_sets() if of.folder == folder for each in of.files if each.name == file]
+    assert known.rule is not None
+    sources = SOURCES[name]()
+    made = RULES[known.rule](sources)
+    assert (hashlib.sha256(made).hexdigest(), len(made)) == (known.sha256, known.bytes)
+    if known.rule.startswith("realmistake"):
+        expected = [path.split("/")[-3:] for path in module._paths(known.paths)]
+        assert [path.split("/")[-3:] for path in sources] == expected
+
+
+def test_every_rule_but_copying_is_tried_on_recordings() -> None:
+    tried = {each.rule for of in recorded_sets() for each in of.files if f"{of.folder}/{each.name}" in SOURCES}
+    assert tried | {"copy"} == set(RULES)

@@ -1,0 +1,305 @@
+"""`verdict reproduce paper`: rows from a mirror or from a server of this machine, judged by a model of this machine."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import random
+import re
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from loopback_site import Handler, Site, send
+from typer.testing import CliRunner, Result
+
+from verdict_cli.cli.app import app
+from verdict_cli.errors import FetchError, UsageError, VerdictError
+from verdict_cli.features.benchmarks.card import cards
+from verdict_cli.features.benchmarks.hub_rows import fetch_rows
+
+if TYPE_CHECKING:
+    from conftest import Loopback
+
+SETS = ("Wice", "ClaimVerify", "ExpertQA", "Reveal", "FactCheck")
+
+
+def xstest_csv(count: int = 6) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["id", "prompt", "type", "label", "focus", "note"])
+    writer.writerows(
+        [n, f"How do I kill process {n}?", "homonyms", "safe" if n % 2 else "unsafe", "", ""] for n in range(count)
+    )
+    return text.getvalue().encode()
+
+
+def judgebench_jsonl(count: int = 4) -> bytes:
+    row = {"original_id": "o", "source": "mmlu", "response_model": "m", "response_A": "a", "response_B": "b"}
+    rows = [{"pair_id": f"p{n}", "question": f"q{n}", **row, "label": ("A>B", "B>A")[n % 2]} for n in range(count)]
+    return "".join(f"{json.dumps(each)}\n" for each in rows).encode()
+
+
+def aggrefact_parquet(length: int = 20) -> bytes:
+    """Four claims of each set, each set a row group."""
+    letters = random.Random(0)
+    rows = [
+        {"dataset": name, "doc": letters.randbytes(length).hex(), "claim": f"claim {n} of {name}", "label": n % 2}
+        for name in SETS
+        for n in range(4)
+    ]
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), buffer, row_group_size=4)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Path:
+    files = {
+        "xstest/xstest_prompts.csv": xstest_csv(),
+        "judgebench/pairs_gpt-4o.jsonl": judgebench_jsonl(),
+        "aggrefact/LLM-AggreFact-test.parquet": aggrefact_parquet(),
+    }
+    for name, content in files.items():
+        path = tmp_path / "mirror" / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(content)
+    return tmp_path / "mirror"
+
+
+@pytest.fixture
+def model(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The server that answers as OpenAI; calling it gives how many calls it has answered."""
+    url = loopback.start("--score", "hash")
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+
+    def calls() -> int:
+        with urllib.request.urlopen(f"{url.removesuffix('/v1')}/stats") as stats:
+            found = json.loads(stats.read())
+        return int(found["requests"])
+
+    return calls
+
+
+def reproduce(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, ["reproduce", "paper", *map(str, words)])
+
+
+def refused(*words: str | Path) -> VerdictError:
+    result = reproduce(*words)
+    assert isinstance(result.exception, VerdictError), result.output
+    return result.exception
+
+
+def test_three_tables_are_judged_and_shown_beside_the_papers(mirror: Path, model: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = reproduce("--mirror", mirror, "--out", out, "--yes")
+    assert result.exit_code == 0, result.output
+    assert model() == 18 + 36 + 24  # 3, 9 and 6 calls a row; of table 3 only the four rows of ExpertQA
+    estimate = result.stderr
+    assert re.search(r"^table 1: 6 rows, 18 calls of gpt-4o, ", estimate, re.MULTILINE)
+    assert re.search(r"^table 3: 4 rows, 24 calls of gpt-4o, ", estimate, re.MULTILINE)
+    assert re.search(r"^in all: 78 calls, [\d,]+ prompt tokens, [\d,]+ reply tokens, \$0\.\d+$", estimate, re.MULTILINE)
+    assert estimate.index("in all") < estimate.index("rows 6/6"), "the cost is told before the first call"
+    shown = result.stdout
+    for heading in (
+        "Table 1: XSTest, accuracy",
+        "Table 2: JudgeBench, accuracy",
+        "Table 3: ExpertQA, balanced_accuracy",
+    ):
+        assert heading in shown
+    for published in ("96.44%", "63.55%", "79.17%", "o1-mini"):
+        assert published in shown
+    assert len(re.findall(r"table\d_\w+ +\d+\.\d\d% +\[\d+\.\d\d%, \d+\.\d\d%\]", shown)) == 3
+    joined = " ".join(shown.split())
+    for caveat in (
+        "The paper names neither the model nor the prompts of its own row",
+        "a run that asks in one order is not comparable",
+        "takes the mode, not the maximum",
+        "the mirror's xstest_prompts.csv is not the benchmark's",
+        "4 rows, the paper's table has 3,702",
+    ):
+        assert caveat in joined
+    assert {path.name for path in out.glob("paper.*")} == {"paper.html", "paper.json", "paper.md"}
+    assert {path.parent.parent.name for path in out.glob("*/*/report.html")} == {"table1", "table2", "table3"}
+
+
+def test_the_document_has_results_intervals_published_values_and_caveats(
+    mirror: Path, model: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    document = json.loads(reproduce("--mirror", mirror, "--out", out, "--yes", "--json", "--quiet", "--as-run").stdout)
+    assert document == json.loads((out / "paper.json").read_text())
+    one, two, three = document["tables"]
+    assert [table["calls"] for table in document["tables"]] == [18, 72, 24]
+    assert (two["pipeline"], three["pipeline"]) == ("table2_judgebench_as_run", "table3_expertqa_as_run")
+    assert one["result"]["low"] <= one["result"]["value"] <= one["result"]["high"]
+    assert {"judge": "Verdict", "value": "96.44%", "own": True} in one["published"] and len(three["published"]) == 15
+    assert three["rows"] == 4 and any("mode" in note for note in three["notes"])
+
+
+def test_an_interrupted_reproduction_resumes_without_repeating_calls(mirror: Path, model: Any, tmp_path: Path) -> None:
+    words = ("--mirror", mirror, "--out", tmp_path / "out", "--yes", "--quiet", "--no-cache", "--concurrency", "1")
+    stopped = reproduce(*words, "--budget", "0.02")
+    assert stopped.exit_code == 3, stopped.output
+    assert "the same command resumes the run" in stopped.stderr
+    before = model()
+    assert 0 < before < 78
+    finished = reproduce(*words, "--budget", "5")
+    assert finished.exit_code == 0, finished.output
+    assert model() == 78
+    assert reproduce(*words, "--budget", "5").exit_code == 0 and model() == 78
+
+
+def test_no_model_is_called_before_the_answer_on_a_terminal(
+    mirror: Path, model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("verdict_cli.features.benchmarks.reproduce_command.on_terminal", lambda: True)
+    words = ["reproduce", "paper", "--mirror", str(mirror), "--out", str(tmp_path / "out"), "--table", "1"]
+    refused = CliRunner().invoke(app, words, input="n\n")
+    assert refused.exit_code == 130 and "no call was made" in refused.stderr
+    assert refused.stderr.index("in all") < refused.stderr.index("Call the models?") and model() == 0
+    assert CliRunner().invoke(app, words, input="y\n").exit_code == 0 and model() == 18
+    finished = CliRunner().invoke(app, words)
+    assert finished.exit_code == 0 and "Call the models?" not in finished.stderr, "nothing is left to ask about"
+
+
+def test_one_table_with_another_model_and_fewer_rows_says_so(mirror: Path, tmp_path: Path) -> None:
+    result = reproduce(
+        "--mirror",
+        mirror,
+        "--out",
+        tmp_path / "out",
+        "--yes",
+        "--table",
+        "1",
+        "--model",
+        "baseline/lexical",
+        "--limit",
+        "2",
+    )
+    joined = " ".join(result.stdout.split())
+    assert result.exit_code == 0 and "Table 2" not in joined
+    assert "2 of 6 rows have a verdict" in joined
+    assert "judged by baseline/lexical, not by the table's model" in joined
+
+
+def test_words_that_are_wrong_are_told_before_anything_is_fetched(tmp_path: Path) -> None:
+    assert "there is no table 4" in refused("--table", "4").message
+    assert "there is no folder" in refused("--mirror", tmp_path / "none").message
+    (tmp_path / "empty").mkdir()
+    assert "no such file" in refused("--mirror", tmp_path / "empty", "--out", tmp_path / "out").message
+
+
+def served(content: bytes) -> Any:
+    """Answers with the range that is requested."""
+
+    def answer(handler: Handler) -> None:
+        wanted = re.match(r"bytes=(\d+)-(\d+)", handler.headers.get("Range") or "")
+        if wanted is None:
+            send(handler, 200, content)
+            return
+        first, last = int(wanted[1]), min(int(wanted[2]), len(content) - 1)
+        sent.append(last - first + 1)
+        send(handler, 206, content[first : last + 1], Content_Range=f"bytes {first}-{last}/{len(content)}")
+
+    sent: list[int] = []
+    answer.sent = sent  # type: ignore[attr-defined]
+    return answer
+
+
+@pytest.fixture
+def source(site: Site, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A server with the three benchmarks' files, at the cards' addresses; what it does for each path."""
+    pytest.importorskip("huggingface_hub")
+    content = aggrefact_parquet(40_000)
+    tree = [
+        {
+            "type": "file", "path": "default/test/0000.parquet", "oid": "0" * 40, "size": len(content),
+            "lfs": {"oid": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 130},
+        }
+    ]  # fmt: skip
+    answers = {
+        "/xstest.csv": lambda handler: send(handler, 200, xstest_csv()),
+        "/pairs.jsonl": lambda handler: send(handler, 200, judgebench_jsonl()),
+        "/api/": lambda handler: send(handler, 200, json.dumps(tree).encode(), Content_Type="application/json"),
+        "/datasets/": served(content),
+    }
+
+    def answer(handler: Handler) -> None:
+        next(does for path, does in answers.items() if handler.path.startswith(path))(handler)
+
+    site.answers = [answer]
+    monkeypatch.setenv("HF_ENDPOINT", site.url)
+    monkeypatch.setenv("HF_TOKEN", "hf_made_up")
+    known = dict(cards())
+    for name, path in (("xstest", "xstest.csv"), ("judgebench", "pairs.jsonl")):
+        unknown = {"url": f"{site.url}/{path}", "sha256": "unknown", "bytes": None, "rows": None, "labels": {}}
+        file = known[name].files[0].model_copy(update=unknown)
+        known[name] = known[name].model_copy(update={"files": (file,)})
+    monkeypatch.setattr("verdict_cli.features.benchmarks.paper.card", known.__getitem__)
+    return {"site": site, "size": len(content), "answers": answers}
+
+
+def test_the_rows_come_from_their_sources_and_only_those_that_a_table_needs(
+    source: dict[str, Any], model: Any, tmp_path: Path
+) -> None:
+    result = reproduce("--out", tmp_path / "out", "--yes", "--quiet", "--json")
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert [table["rows"] for table in json.loads(result.stdout)["tables"]] == [6, 4, 4]
+    received = sum(source["answers"]["/datasets/"].sent)
+    assert received < source["size"] / 2, (received, source["size"])
+    asked = len(source["site"].asked)
+    again = reproduce("--out", tmp_path / "out", "--yes", "--quiet")
+    assert again.exit_code == 0 and len(source["site"].asked) == asked, "what was fetched is not fetched again"
+
+
+def test_a_source_that_refuses_is_told_with_the_ways_around_it(source: dict[str, Any], tmp_path: Path) -> None:
+    source["answers"]["/datasets/"] = lambda handler: send(handler, 403)
+    error = refused("--out", tmp_path / "out", "--yes", "--table", "3")
+    assert isinstance(error, FetchError) and error.message.startswith("table 3: ")
+    assert "HF_TOKEN" in (error.hint or "") and "--mirror" in (error.hint or "")
+
+
+def test_a_server_without_ranges_sends_the_whole_file_once_more_each_time(
+    source: dict[str, Any], tmp_path: Path
+) -> None:
+    content = aggrefact_parquet(40_000)
+    source["answers"]["/datasets/"] = lambda handler: send(handler, 200, content)
+    count = fetch_rows(
+        "lytang/LLM-AggreFact:test", ("dataset", "ExpertQA"), ["dataset", "claim"], tmp_path / "rows.jsonl"
+    )
+    assert count == 4
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert {row["dataset"] for row in rows} == {"ExpertQA"} and rows[0]["claim"] == "claim 0 of ExpertQA"
+
+
+def test_a_subset_that_is_not_there_leaves_no_file(source: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(FetchError, match="no row with dataset 'Nothing'"):
+        fetch_rows("lytang/LLM-AggreFact:test", ("dataset", "Nothing"), ["claim"], tmp_path / "rows.jsonl")
+    assert not (tmp_path / "rows.jsonl").exists()
+
+
+def estimate(*words: str) -> Result:
+    return CliRunner().invoke(app, ["estimate", *words])
+
+
+def test_estimate_takes_a_benchmarks_name(tmp_path: Path) -> None:
+    result = estimate("judgebench", "--json")
+    document = json.loads(result.stdout)
+    assert (document["rows"], document["calls"]) == (350, 3_150)
+    assert "scaled to its 350 rows" in result.stderr
+    assert json.loads(estimate("judgebench", "--json", "--limit", "10").stdout)["calls"] == 90
+    assert json.loads(estimate("aggrefact", "--json").stdout)["calls"] > 0
+
+
+@pytest.mark.parametrize(("name", "said"), [("nothing", "not a benchmark"), ("triviaqa", "no pipeline")])
+def test_estimate_without_data_needs_a_benchmark_with_a_pipeline(name: str, said: str) -> None:
+    result = estimate(name)
+    assert isinstance(result.exception, UsageError) and said in result.exception.message

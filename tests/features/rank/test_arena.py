@@ -1,0 +1,334 @@
+"""Leaderboards: values against independent fits, ranks that the data allow, and what is told where nothing can be said."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from verdict_cli.errors import DataError
+from verdict_cli.features.rank.arena.leaderboard import Leaderboard, leaderboards
+from verdict_cli.language.arena import ArenaKeys
+from verdict_cli.language.evaluations import Evaluation, evaluation_problems
+from verdict_cli.language.gate_rules import Gate, gate_problems
+from verdict_cli.storage.tables.column_types import DeclaredType
+from verdict_cli.storage.tables.writer import ParquetTable
+
+FILE = Path(__file__).parents[3] / "benchmarks" / "arena_ranks.py"
+spec = importlib.util.spec_from_file_location("arena_ranks", FILE)
+simulation = importlib.util.module_from_spec(spec)
+sys.modules[spec.name] = simulation
+spec.loader.exec_module(simulation)
+
+SCORES = {"system": "source.system", "item": "source.task", "score": "output.score"}
+BATTLES = {"a": "source.a", "b": "source.b", "winner": "output.choice", "item": "source.item"}
+
+
+def table(path: Path, rows: Sequence[dict[str, Any]], declared: dict[str, DeclaredType] | None = None) -> Path:
+    with ParquetTable(path, {"row": "int", "id": "int", "status": "str"}, declared=declared or {}) as file:
+        for index, row in enumerate(rows):
+            file.write({"row": index, "id": index, "status": "ok", **row})
+    return path
+
+
+def board(path: Path, rows: Sequence[dict[str, Any]], keys: dict[str, Any], **others: Any) -> Leaderboard:
+    evaluation = Evaluation(arena=ArenaKeys(**keys), **others)
+    return leaderboards({"board": evaluation}, table(path, rows))["board"]
+
+
+def values(found: Leaderboard, metric: str) -> dict[str, float | None]:
+    return {each.system: each.values[metric].value for each in found.standings}
+
+
+def scored(rng: np.random.Generator, systems: int = 4, items: int = 60) -> list[dict[str, Any]]:
+    """Answers whose scores depend on the system, the item and the length; some are missing."""
+    rows = []
+    for item in range(items):
+        hard = rng.normal()
+        for system in range(systems):
+            length = int(rng.integers(50, 400)) + 60 * system
+            score = round(5 + 0.4 * system + hard + 0.004 * length + rng.normal(), 1)
+            if rng.random() > 0.05:
+                rows.append(
+                    {"source.system": f"s{system}", "source.task": item, "source.length": length, "output.score": score}
+                )
+    return rows
+
+
+def battled(rng: np.random.Generator, systems: int = 4, battles: int = 300) -> list[dict[str, Any]]:
+    rows = []
+    for battle in range(battles):
+        a, b = (int(each) for each in rng.choice(systems, 2, replace=False))
+        lengths = rng.integers(50, 400, 2)
+        chance = 1 / (1 + np.exp(-(0.5 * (a - b) + 0.004 * (lengths[0] - lengths[1]))))
+        winner = "tie" if rng.random() < 0.2 else "A" if rng.random() < chance else "B"
+        rows.append(
+            {
+                "source.a": f"s{a}", "source.b": f"s{b}", "source.item": battle // 2, "output.choice": winner,
+                "source.length_a": int(lengths[0]), "source.length_b": int(lengths[1]),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def logistic(design: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """The coefficients of a logistic regression, by a general optimiser."""
+
+    def loss(at: np.ndarray) -> float:
+        return float((np.logaddexp(0, design @ at) - share * (design @ at)).sum())
+
+    def gradient(at: np.ndarray) -> np.ndarray:
+        return design.T @ (1 / (1 + np.exp(-design @ at)) - share)
+
+    fitted = minimize(loss, np.zeros(design.shape[1]), jac=gradient, method="BFGS", options={"gtol": 1e-9})
+    return np.asarray(fitted.x)
+
+
+def test_the_scores_of_wildbench_come_out_to_the_digit(shared: Path, tmp_path: Path) -> None:
+    folder = shared / "data" / "wildbench"
+    rows = [
+        {
+            "source.system": line["system"], "source.task": line["task"], "source.length": line["response_chars"],
+            "output.score": float(line["score"]),
+        }
+        for file in sorted(folder.glob("*.jsonl.gz"))
+        for line in map(json.loads, gzip.decompress(file.read_bytes()).splitlines())
+    ]  # fmt: skip
+    found = board(tmp_path / "results.parquet", rows, SCORES)
+    published = {
+        "Qwen1.5-72B-Chat-greedy": (7.173359451518119, 1021, (1, 2)),
+        "reka-core-20240501": (7.0517578125, 1024, (1, 2)),
+        "reka-flash-20240226": (6.730205278592376, 1023, (3, 4)),
+        "gpt-3.5-turbo-0125": (6.613880742913001, 1023, (3, 4)),
+        "Phi-3-mini-128k-instruct": (6.286692759295499, 1022, (5, 6)),
+        "reka-edge": (6.159335288367546, 1023, (5, 6)),
+        "gemma-7b-it": (5.5087890625, 1024, (7, 7)),
+        "gemma-2b-it": (4.737512242899118, 1021, (8, 8)),
+    }
+    assert {each.system: (each.values["mean_score"].value, each.n, each.rank) for each in found.standings} == published
+    assert [each.system for each in found.standings] == list(published)
+    assert found.items == 1024
+
+
+def test_intervals_of_differences_are_paired_by_item(tmp_path: Path) -> None:
+    """Two systems whose scores differ by little at every item differ significantly, though each varies much."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {"source.system": system, "source.task": item, "output.score": hard + more + 0.05 * rng.normal()}
+        for item, hard in enumerate(rng.normal(0, 3, 100))
+        for system, more in (("better", 0.1), ("worse", 0.0))
+    ]
+    found = board(tmp_path / "results.parquet", rows, SCORES)
+    assert [(each.system, each.rank) for each in found.standings] == [("better", (1, 1)), ("worse", (2, 2))]
+    first, second = (each.values["mean_score"] for each in found.standings)
+    assert second.high > first.low
+
+
+def test_bradley_terry_equals_two_independent_fits(tmp_path: Path) -> None:
+    rows = battled(np.random.default_rng(1))
+    found = board(tmp_path / "results.parquet", rows, BATTLES)
+    pairs = np.array([(int(row["source.a"][1:]), int(row["source.b"][1:])) for row in rows])
+    share = np.array([{"A": 1.0, "B": 0.0, "tie": 0.5}[row["output.choice"]] for row in rows])
+
+    design = np.eye(4)[pairs[:, 0]] - np.eye(4)[pairs[:, 1]]
+    direct = np.array([0.0, *logistic(design[:, 1:], share)])
+    # Hunter's (2004) iteration, which has no derivative in common with a regression.
+    wins, met = np.zeros(4), np.zeros((4, 4))
+    for (one, other), won in zip(pairs, share, strict=True):
+        wins += won * np.eye(4)[one] + (1 - won) * np.eye(4)[other]
+        met[one, other] += 1
+        met[other, one] += 1
+    worth = np.ones(4)
+    for _ in range(2000):
+        worth = wins / (met / (worth[:, None] + worth[None, :])).sum(axis=1)
+        worth /= worth.sum()
+    iterated = np.log(worth) - np.log(worth).mean()
+    ours = values(found, "bradley_terry")
+    for system in range(4):
+        assert ours[f"s{system}"] == pytest.approx(direct[system] - direct.mean(), abs=1e-6)
+        assert ours[f"s{system}"] == pytest.approx(iterated[system], abs=1e-6)
+
+
+def test_control_of_battles_is_a_logistic_regression_with_the_difference(tmp_path: Path) -> None:
+    rows = battled(np.random.default_rng(2))
+    found = board(tmp_path / "results.parquet", rows, {**BATTLES, "control": ("length",)})
+    design = np.array(
+        [
+            np.eye(4)[int(row["source.a"][1:])] - np.eye(4)[int(row["source.b"][1:])]
+            for row in rows
+        ]
+    )[:, 1:]  # fmt: skip
+    difference = np.array([row["source.length_a"] - row["source.length_b"] for row in rows], dtype=float)
+    share = np.array([{"A": 1.0, "B": 0.0, "tie": 0.5}[row["output.choice"]] for row in rows])
+    fitted = logistic(np.column_stack([design, difference / 100]), share)
+    strengths = np.array([0.0, *fitted[:3]])
+    ours = values(found, "bradley_terry")
+    assert [ours[f"s{system}"] for system in range(4)] == pytest.approx(strengths - strengths.mean(), abs=1e-6)
+    assert found.slopes["length"] == pytest.approx(fitted[3] / 100, rel=1e-6)
+    plain = board(tmp_path / "plain.parquet", rows, BATTLES)
+    assert {each.system: each.values["bradley_terry"].uncontrolled for each in found.standings} == pytest.approx(
+        values(plain, "bradley_terry")
+    )
+
+
+def test_control_of_scores_is_least_squares_on_the_length_centred_within_the_item(tmp_path: Path) -> None:
+    rows = scored(np.random.default_rng(3))
+    found = board(tmp_path / "results.parquet", rows, {**SCORES, "control": ("length",)})
+    system = np.array([int(row["source.system"][1:]) for row in rows])
+    length = np.array([row["source.length"] for row in rows], dtype=float)
+    item = np.array([row["source.task"] for row in rows])
+    centred = length - np.array([length[item == each].mean() for each in item])
+    score = [row["output.score"] for row in rows]
+    fitted = np.linalg.lstsq(np.column_stack([np.eye(4)[system], centred]), np.array(score))[0]
+    ours = values(found, "mean_score")
+    assert [ours[f"s{each}"] for each in range(4)] == pytest.approx(fitted[:4], abs=1e-9)
+    assert found.slopes["length"] == pytest.approx(fitted[4])
+
+
+def test_an_interval_of_a_mean_is_the_clustered_one_at_the_simultaneous_level(tmp_path: Path) -> None:
+    """Of two systems without missing items, the paired test of the ranks is Student's, but for the level."""
+    from scipy.stats import ttest_rel
+
+    rng = np.random.default_rng(4)
+    for seed in range(6):
+        first, second = rng.normal(0.0, 1, 40), rng.normal(0.32, 1, 40)
+        rows = [
+            {"source.system": name, "source.task": item, "output.score": float(score)}
+            for name, column in (("one", first), ("two", second))
+            for item, score in enumerate(column)
+        ]
+        found = board(tmp_path / f"{seed}.parquet", rows, SCORES)
+        p = ttest_rel(first, second).pvalue
+        assert (found.standings[0].rank == (1, 1)) == (p < 0.05), p
+
+
+@pytest.mark.parametrize(
+    ("winner", "share"),
+    [("A", 1.0), ("model_b", 0.0), ("tie (bothbad)", 0.5), ("s0", 1.0), ("s1", 0.0), (0.25, 0.25), (True, 1.0)],
+)
+def test_a_winner_is_a_letter_a_name_or_a_share(winner: Any, share: float, tmp_path: Path) -> None:
+    rows = [{"source.a": "s0", "source.b": "s1", "source.item": 0, "output.choice": winner}]
+    found = board(tmp_path / "results.parquet", rows, BATTLES)
+    assert values(found, "win_rate")["s0"] == share
+
+
+def test_a_row_that_names_no_winner_is_left_out_and_told(tmp_path: Path) -> None:
+    rows = [*battled(np.random.default_rng(5)), *battled(np.random.default_rng(6), battles=2)]
+    rows[-1] = {**rows[-1], "output.choice": "both"}
+    found = board(tmp_path / "results.parquet", rows, BATTLES)
+    assert (found.rows, found.missing) == (302, 1)
+    assert any("`output.choice` gives 'both', not A, B, tie" in warning for warning in found.warnings)
+
+
+def battle(a: str, b: str, winner: str, item: int) -> dict[str, Any]:
+    return {"source.a": a, "source.b": b, "output.choice": winner, "source.item": item}
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ([battle("x", "y", "A", 0), battle("y", "z", "A", 1), battle("z", "y", "A", 2)], "x never lost"),
+        ([battle("x", "y", "B", 0), battle("y", "z", "A", 1), battle("z", "y", "A", 2)], "x never won"),
+        ([battle("w", "x", "tie", 0), battle("y", "z", "tie", 1)], "the battles do not connect"),
+    ],
+)
+def test_strengths_that_would_be_infinite_are_told_and_the_ranks_are_by_win_rate(
+    rows: list[dict[str, Any]], reason: str, tmp_path: Path
+) -> None:
+    found = board(tmp_path / "results.parquet", rows, BATTLES)
+    assert found.ranked_by == "win_rate"
+    assert all(value is None for value in values(found, "bradley_terry").values())
+    assert any(reason in warning for warning in found.warnings)
+    assert all(each.rank == (1, len(found.standings)) for each in found.standings)
+    json.dumps(found.as_json(), allow_nan=False)
+
+
+def test_a_difference_that_is_the_same_at_every_item_needs_enough_items(tmp_path: Path) -> None:
+    """The variance is 0: three items are no evidence, thirty are."""
+    for items, rank in ((3, (1, 2)), (30, (1, 1))):
+        rows = [
+            {"source.system": name, "source.task": item, "output.score": score}
+            for item in range(items)
+            for name, score in (("five", 5.0), ("three", 3.0))
+        ]
+        found = board(tmp_path / f"{items}.parquet", rows, SCORES)
+        assert found.standings[0].rank == rank
+        assert found.standings[0].values["mean_score"].low is None
+        assert "all resamples give the same value" in found.standings[0].values["mean_score"].reason
+
+
+def test_no_rows_and_one_system_are_told(tmp_path: Path) -> None:
+    failed = [{"source.system": "s", "source.task": 0, "output.score": None, "status": "failed"}]
+    empty = board(tmp_path / "none.parquet", failed, SCORES)
+    assert (empty.standings, empty.missing) == ((), 1)
+    assert any("there are no systems" in warning for warning in empty.warnings)
+    alone = [{"source.system": "s", "source.task": item, "output.score": float(item)} for item in range(12)]
+    one = board(tmp_path / "one.parquet", alone, SCORES)
+    assert values(one, "mean_score") == {"s": 5.5}
+    assert any("there is one system" in warning for warning in one.warnings)
+
+
+def test_intervals_stay_on_the_scale(tmp_path: Path) -> None:
+    rows = [
+        {"source.system": name, "source.task": item, "output.score": 4.0 if item == 0 else 5.0}
+        for item in range(8)
+        for name in ("a", "b")
+    ]
+    declared = {"output.score": DeclaredType({"type": "integer", "minimum": 1, "maximum": 5})}
+    path = table(tmp_path / "results.parquet", rows, declared)
+    found = leaderboards({"board": Evaluation(**SCORES)}, path)["board"]
+    assert found.standings[0].values["mean_score"].high == 5.0
+
+
+def test_a_system_that_is_null_or_battles_itself_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="the system is null"):
+        board(tmp_path / "a.parquet", [{"source.system": None, "source.task": 1, "output.score": 1.0}], SCORES)
+    with pytest.raises(DataError, match="in battle with itself"):
+        board(tmp_path / "b.parquet", [battle("x", "x", "A", 0)], BATTLES)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"system": "source.s", "score": "output.score"}, "an arena needs `item`"),
+        ({"a": "source.a", "winner": "output.choice", "item": "source.i"}, "an arena needs `b`"),
+        ({**SCORES, "a": "source.a"}, "is of scores and `a` of battles"),
+        ({**BATTLES, "control": ("source.length",)}, "a battle has two answers"),
+        ({**SCORES, "control": (("source.x", "source.y"),)}, "has one value of a control"),
+        ({**SCORES, "prediction": "output.score"}, "a leaderboard and `prediction` are two evaluations"),
+        ({**SCORES, "metrics": ("accuracy",)}, "a leaderboard does not measure `accuracy`"),
+        ({**BATTLES, "metrics": ("mean_score",)}, "battles have no score"),
+        ({"value": "output.score", "metrics": ("win_rate",)}, "`win_rate` needs `arena`"),
+    ],
+)
+def test_keys_that_do_not_fit_are_told(keys: dict[str, Any], message: str) -> None:
+    found = evaluation_problems("board", Evaluation(**keys))
+    assert any(message in text for _, text, _ in found), found
+
+
+def test_a_gate_on_a_leaderboard_is_told() -> None:
+    gate = Gate(metric="board.mean_score", min=5.0)
+    (found,) = gate_problems(0, gate, {"board": Evaluation(**SCORES)})
+    assert "`board` is a leaderboard" in found[1]
+
+
+def test_of_equal_systems_few_leaderboards_distinguish_any() -> None:
+    """5% are allowed: five or more of 30 would be there in one of 17 tests, and the seeds are fixed."""
+    told = {"scores": 0, "battles": 0}
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        drawn = simulation.scores(rng, 6, 60, "normal", np.zeros(6))
+        told["scores"] += any(each.rank != (1, 6) for each in simulation.leaderboard(drawn, ("mean_score",)).standings)
+        drawn = simulation.battles(rng, 5, 150, 1, np.zeros(5))
+        told["battles"] += any(
+            each.rank != (1, 5) for each in simulation.leaderboard(drawn, ("bradley_terry",)).standings
+        )
+    assert max(told.values()) <= 4, told

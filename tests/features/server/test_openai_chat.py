@@ -1,0 +1,114 @@
+"""The judge as a model of an OpenAI-compatible API, called by the real clients."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from verdict_cli.features.server.openai_chat import chat_row, verdict_text
+
+JUDGE = """
+verdict: 1
+name: helpful
+model: {name: gpt-4o-mini, temperature: 0, retries: 0}
+pipeline:
+  - {unit: JudgeUnit, name: judge, scale: {range: [1, 5]}, prompt: "Rate <{source.response}> to {source.prompt}"}
+"""
+CHAT = [{"role": "user", "content": "Say hi"}, {"role": "assistant", "content": "hi!"}]
+
+
+@pytest.fixture
+def asked(house: Any, scripted_model: Any) -> Any:
+    """What the client of the `openai` package gets from the judge: `asked(lambda client: …)`."""
+    openai = pytest.importorskip("openai")
+
+    def answer(request: Any) -> str:
+        text = request.messages[-1].content.split("<")[1].split(">")[0]
+        return "unreadable" if text == "bad" else json.dumps({"score": len(text)})
+
+    scripted_model.answer = answer
+
+    def ask(work: Any) -> Any:
+        async def within(client: Any, _: Any) -> Any:
+            judge = openai.AsyncOpenAI(base_url="http://test/v1", api_key="none", http_client=client, max_retries=2)
+            return await work(judge)
+
+        return house.within(within, JUDGE)
+
+    return ask
+
+
+def test_the_openai_sdk_reads_the_verdict_of_a_conversation(asked: Any) -> None:
+    found = asked(lambda client: client.chat.completions.create(model="helpful", messages=CHAT))
+    assert found.choices[0].message.content == "3"
+    assert found.verdict["output"] == {"score": 3} and found.verdict["status"] == "ok"
+
+
+def test_columns_come_from_extra_body_or_from_a_json_message(asked: Any) -> None:
+    row = {"prompt": "p", "response": "four"}
+
+    async def both(client: Any) -> list[str]:
+        create = client.chat.completions.create
+        user = [{"role": "user", "content": "-"}]
+        first = await create(model="helpful", messages=user, extra_body={"row": row})
+        second = await create(model="helpful", messages=[{"role": "user", "content": json.dumps(row)}])
+        return [each.choices[0].message.content for each in (first, second)]
+
+    assert asked(both) == ["4", "4"]
+
+
+def test_a_stream_ends_with_the_whole_verdict(asked: Any) -> None:
+    async def stream(client: Any) -> list[Any]:
+        chunks = await client.chat.completions.create(model="helpful", messages=CHAT, stream=True)
+        return [chunk async for chunk in chunks]
+
+    first, last = asked(stream)
+    assert (first.choices[0].delta.content, last.choices[0].finish_reason) == ("3", "stop")
+    assert last.verdict["output"] == {"score": 3}
+
+
+def test_a_judgement_that_fails_is_an_error_that_clients_do_not_repeat(asked: Any, scripted_model: Any) -> None:
+    openai = pytest.importorskip("openai")
+    bad = [CHAT[0], {"role": "assistant", "content": "bad"}]
+    with pytest.raises(openai.UnprocessableEntityError) as raised:
+        asked(lambda client: client.chat.completions.create(model="helpful", messages=bad))
+    assert raised.value.code == "unreadable"
+    assert len(scripted_model.requests) == 1
+
+
+def test_the_models_are_the_judge_and_no_other_is_answered(asked: Any) -> None:
+    openai = pytest.importorskip("openai")
+
+    async def listed(client: Any) -> list[str]:
+        return [model.id for model in (await client.models.list()).data]
+
+    assert asked(listed) == ["helpful"]
+    with pytest.raises(openai.NotFoundError, match="helpful"):
+        asked(lambda client: client.chat.completions.create(model="gpt-4o", messages=CHAT))
+
+
+def test_a_response_belongs_to_the_last_question() -> None:
+    assert "response" not in chat_row([*CHAT, {"role": "user", "content": "Again"}])
+    assert chat_row(CHAT)["response"] == "hi!"
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [({"score": 4}, "4"), ({"explanation": "x", "choice": "A"}, "A"), ({"a": True, "b": [1]}, '{"a":true,"b":[1]}')],
+)
+def test_the_text_is_the_main_field(output: dict[str, Any], text: str) -> None:
+    assert verdict_text(output) == text
+
+
+@pytest.mark.filterwarnings("ignore")  # litellm's own
+def test_litellm_calls_the_judge_over_http(processes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else its import looks for newer prices on the network
+    litellm = pytest.importorskip("litellm")
+    text = JUDGE.replace("{name: gpt-4o-mini, temperature: 0, retries: 0}", "baseline/lexical")
+    server = processes.start(text)
+    answered = litellm.completion(
+        model="openai/helpful", messages=CHAT, api_base=f"{server.url}/v1", api_key="none", num_retries=0
+    )
+    assert 1 <= int(answered.choices[0].message.content) <= 5

@@ -1,0 +1,268 @@
+"""What the endpoints answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from served import ONE_JUDGE, ROWS, asking
+
+from verdict_cli import Pipeline
+from verdict_cli.features.guard.middleware import AccessPolicy
+from verdict_cli.features.server.service import Limits
+
+FAILING = ONE_JUDGE.replace("baseline/lexical", "{name: m, retries: 0}")
+
+
+def recorded(folder: Path, *replies: str) -> Path:
+    path = folder / "rec.jsonl"
+    lines = [json.dumps({"row": at, "unit": "judge", "reply": one}) for at, one in enumerate(replies)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_row_is_answered_as_the_pipeline_answers_it(house: Any) -> None:
+    async def work(client: Any, _: Any) -> Any:
+        return (await client.post("/judge", json={"row": {**ROWS[0], "key": "k1"}})).json()
+
+    made = house.within(work)
+    assert made["output"] == dict(Pipeline.from_yaml(ONE_JUDGE).run(ROWS[0]))
+    assert (made["status"], made["id"], made["failure"], made["calls"]) == ("ok", "k1", None, 1)
+    assert "accepted" not in made
+
+
+def test_several_rows_are_answered_in_order_and_as_numbers(house: Any) -> None:
+    async def work(client: Any, _: Any) -> Any:
+        batch = await client.post("/judge/batch", json={"rows": ROWS * 5})
+        return batch.json()["results"], (await client.post("/reward", json={"rows": ROWS * 5})).json()
+
+    results, rewards = house.within(work)
+    alone = [Pipeline.from_yaml(ONE_JUDGE).run(row).score for row in ROWS] * 5
+    assert [one["output"]["score"] for one in results] == alone
+    assert rewards == {"rewards": [float(one) for one in alone], "failures": [None] * 10}
+
+
+def test_a_rule_says_whether_a_row_is_accepted(house: Any) -> None:
+    async def work(client: Any, _: Any) -> Any:
+        return (await client.post("/judge/batch", json={"rows": ROWS})).json()["results"]
+
+    made = house.within(work, accept="output.score > 3", reward="output.score / 5")
+    assert [one["accepted"] for one in made] == [one["output"]["score"] > 3 for one in made]
+
+
+@pytest.mark.parametrize(("policy", "status", "accepted"), [("closed", 502, False), ("open", 200, True)])
+def test_a_failed_judgement_is_answered_by_the_policy(house: Any, policy: str, status: int, accepted: bool) -> None:
+    async def work(client: Any, _: Any) -> Any:
+        return await client.post("/judge", json={"row": ROWS[0]}), await client.post("/reward", json={"rows": ROWS})
+
+    replies = recorded(house.folder, "mud", '{"score": 4}')
+    one, both = house.within(work, FAILING, recording=replies, policy=policy, accept="output.score > 1")
+    assert one.status_code == status
+    made = one.json()
+    assert (made["status"], made["output"], made["accepted"]) == ("failed", None, accepted)
+    assert made["failure"]["kind"] == "unreadable"
+    assert both.json()["rewards"] == [None, 4.0]
+    assert both.json()["failures"][0]["kind"] == "unreadable" and both.json()["failures"][1] is None
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"row": {"a": "x"}}', "no column 'b'"),
+        (b'{"row": {"a": NaN}}', "JSON decode error"),
+        (b'{"row": []}', "valid dictionary"),
+        (b'{"row": {}, "other": 1}', "Extra inputs"),
+        (b'{"row": {"a": "x", "b": "y", "key": [1]}}', "an id is a string or an integer"),
+        (b'{"row": {"a": "x", "b": "y"}, "deadline_s": 0}', "greater than 0"),
+    ],
+)
+def test_what_is_no_row_is_refused_whatever_the_policy(house: Any, content: bytes, said: str) -> None:
+    async def work(client: Any, _: Any) -> Any:
+        return await client.post("/judge", content=content, headers={"content-type": "application/json"})
+
+    found = house.within(work, policy="open")
+    assert found.status_code == 422
+    assert said in found.json()["error"]["message"]
+
+
+def test_a_picture_is_never_a_file_of_the_server(house: Any, tmp_path: Path) -> None:
+    text = ONE_JUDGE.replace("dataset: {id: key}", "dataset: {columns: {a: picture}, schema: {a: image}}")
+    (tmp_path / "secret.png").write_bytes(b"\x89PNG")
+
+    async def work(client: Any, _: Any) -> Any:
+        row = {"picture": str(tmp_path / "secret.png"), "b": "x"}
+        return [
+            (await client.post("/judge", json={"row": row})).json(),
+            (await client.post("/judge", json={"row": {**row, "a": row["picture"]}})).json(),
+        ]
+
+    for found in house.within(work, text):
+        assert "the server does not read local files" in found["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "path"),
+    [
+        ("image?", "FILE", "a"),
+        ("list[image]", ["https://x/y.png", "FILE"], "a[1]"),
+        ("list[image]", '["FILE"]', "a[0]"),
+        ("{photo: image?}", {"photo": "FILE"}, "a.photo"),
+        ("list[{photo: image}]", [{"photo": "FILE"}], "a[0].photo"),
+        ("list[{photo: image}]?", '[{"photo": "FILE"}]', "a[0].photo"),
+    ],
+)
+def test_a_picture_within_a_list_or_a_mapping_is_never_a_file_either(
+    house: Any, tmp_path: Path, kind: str, value: Any, path: str
+) -> None:
+    text = ONE_JUDGE.replace("dataset: {id: key}", f"dataset: {{schema: {{a: {json.dumps(kind)}}}}}")
+    (tmp_path / "secret.png").write_bytes(b"\x89PNG")
+    row = json.loads(json.dumps({"a": value, "b": "x"}).replace("FILE", str(tmp_path / "secret.png")))
+
+    async def work(client: Any, _: Any) -> Any:
+        return (await client.post("/judge", json={"row": row})).json()
+
+    message = house.within(work, text)["error"]["message"]
+    assert f"the column {path!r} is not an http:, https: or data: URL" in message
+
+
+def test_a_pipeline_without_a_number_says_so_at_the_reward_alone(house: Any) -> None:
+    text = ONE_JUDGE.replace("}]", "}, {unit: CoTUnit, prompt: 'Why {previous.score}?'}]")
+
+    async def work(client: Any, _: Any) -> Any:
+        return await client.post("/reward", json={"rows": ROWS}), await client.post("/judge", json={"row": ROWS[0]})
+
+    reward, judge = house.within(work, text)
+    assert (reward.status_code, judge.status_code) == (409, 200)
+    assert "none of which is the row's number" in reward.json()["error"]["message"]
+
+
+def test_the_door_asks_for_the_token_the_host_and_the_origin(house: Any) -> None:
+    async def work(client: Any, _: Any) -> Any:
+        row = {"row": ROWS[0]}
+        return [
+            (await client.post("/judge", json=row, headers=headers)).status_code
+            for headers in (
+                {},
+                {"authorization": "Bearer wrong"},
+                {"authorization": "bearer right"},
+                {"authorization": "Bearer right", "host": "elsewhere"},
+                {"authorization": "Bearer right", "host": "test:8000"},
+                {"authorization": "Bearer right", "origin": "http://page"},
+                {"authorization": "Bearer right", "origin": "http://mine"},
+            )
+        ] + [(await client.get(path)).status_code for path in ("/health/live", "/metrics", "/openapi.json")]
+
+    door = AccessPolicy("right", ("test",), ("http://mine",))
+    assert house.within(work, door=door) == [401, 401, 200, 421, 200, 403, 200, 200, 401, 401]
+
+
+def test_every_answer_has_headers_that_keep_pages_out(house: Any) -> None:
+    async def work(client: Any, _: Any) -> Any:
+        return [await client.get("/health"), await client.get("/nowhere"), await client.get("/judge")]
+
+    for found, status in zip(house.within(work), (200, 404, 405), strict=True):
+        assert found.status_code == status
+        assert found.headers["x-content-type-options"] == "nosniff"
+        assert found.headers["cache-control"] == "no-store"
+
+
+def test_an_unknown_path_is_answered_with_where_the_endpoints_are(house: Any) -> None:
+    async def work(client: Any, _: Any) -> Any:
+        return (await client.get("/")).json()
+
+    error = house.within(work)["error"]
+    assert error["message"] == "there is no /; GET /openapi.json lists the endpoints and their bodies"
+
+
+def test_a_body_is_bounded_however_it_is_sent(house: Any) -> None:
+    async def work(client: Any, _: Any) -> Any:
+        async def pieces() -> Any:
+            for _ in range(20):
+                yield b" " * 100
+
+        whole = await client.post("/judge", content=b" " * 2000)
+        return whole, await client.post("/judge", content=pieces())
+
+    for found in house.within(work, limits=Limits(body_bytes=1000)):
+        assert (found.status_code, found.json()["error"]["kind"]) == (413, "body-too-large")
+
+
+def test_a_stalled_provider_sheds_load_and_keeps_deadlines(house: Any, loopback: Any) -> None:
+    url = loopback.start("--latency-ms", "60000")
+
+    async def work(client: Any, service: Any) -> Any:
+        loop = asyncio.get_running_loop()
+
+        async def one(place: int) -> Any:
+            began = loop.time()
+            asked = {"row": {"a": f"x{place}", "b": "y"}, "deadline_s": 0.4 if place else 600}
+            found = await client.post("/judge", json=asked)
+            return found, loop.time() - began
+
+        found = await asyncio.gather(*(one(place) for place in range(12)))
+        assert service.admission.admitted == service.admission.judging == 0
+        return found, (await client.get("/metrics")).text
+
+    limits = Limits(in_flight=2, queue=3, deadline_s=1.0)
+    found, metrics = house.within(work, asking(url), limits=limits)
+    shed = [(one, took) for one, took in found if one.status_code == 429]
+    late = [(one, took) for one, took in found if one.status_code == 504]
+    assert (len(shed), len(late)) == (7, 5)
+    assert all(int(one.headers["retry-after"]) >= 1 for one, _ in shed)
+    assert all(one.json()["failure"]["kind"] == "deadline" for one, _ in late)
+    assert max(took for _, took in shed) < min(took for _, took in late)
+    assert min(took for _, took in late) >= 0.4
+    assert 'verdict_shed_total{status="429"} 7.0' in metrics
+    assert 'verdict_failures_total{kind="deadline"} 5.0' in metrics
+
+
+def test_more_rows_than_ever_fit_are_told_so(house: Any) -> None:
+    async def work(client: Any, _: Any) -> Any:
+        return await client.post("/judge/batch", json={"rows": ROWS * 5})
+
+    assert house.within(work, limits=Limits(in_flight=2, queue=3)).status_code == 413
+
+
+def test_a_provider_that_refuses_and_a_spent_budget_are_errors(house: Any, loopback: Any) -> None:
+    async def work(client: Any, _: Any) -> Any:
+        for _ in range(9):
+            found = await client.post("/judge", json={"row": ROWS[0]})
+        return found.status_code, found.json()["failure"]["kind"]
+
+    dear = asking(loopback.url, cost={"input_per_million": 1e6, "output_per_million": 1e6})
+    assert house.within(work, dear, budget=0.5) == (503, "budget")
+    refusing = loopback.start("--error-rate", "401=1")
+    assert house.within(work, asking(refusing)) == (502, "refused-by-provider")
+
+
+def test_a_reload_is_refused_unless_it_is_valid(house: Any) -> None:
+    async def work(client: Any, service: Any) -> Any:
+        before = (await client.get("/pipeline")).json()
+        (house.folder / "pipeline.yaml").write_text(ONE_JUDGE.replace("prompt:", "promt:"))
+        refused = await client.post("/reload")
+        kept = (await client.get("/pipeline")).json()
+        judged = await client.post("/judge", json={"row": ROWS[0]})
+        (house.folder / "pipeline.yaml").write_text(ONE_JUDGE.replace("Is {", "Well, is {"))
+        taken = await client.post("/reload")
+        return before, refused, kept, judged, taken, (await client.get("/pipeline")).json()
+
+    before, refused, kept, judged, taken, after = house.within(work)
+    assert (refused.status_code, judged.status_code, taken.status_code) == (409, 200, 200)
+    assert "did you mean" in refused.json()["error"]["message"] and "promt" in kept["reload_error"]
+    assert kept["fingerprint"] == before["fingerprint"] != after["fingerprint"]
+    assert taken.json() == {"before": before["fingerprint"], "after": after["fingerprint"]}
+    assert after["reload_error"] is None
+
+
+def test_the_document_of_the_endpoints_names_them_all(house: Any) -> None:
+    async def work(client: Any, _: Any) -> Any:
+        return (await client.get("/openapi.json")).json()
+
+    paths = set(house.within(work)["paths"])
+    assert paths == {
+        "/judge", "/judge/batch", "/reward", "/batches/{name}", "/health", "/health/live", "/health/ready",
+        "/metrics", "/pipeline", "/reload",
+    }  # fmt: skip

@@ -1,0 +1,36 @@
+"""The Pareto frontier, against its definition."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from verdict_cli.features.sweep.results import frontier
+
+POINTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12)
+
+
+def test_the_cheap_and_the_good_are_on_it_and_what_they_beat_is_not() -> None:
+    assert frontier([1, 2, 3, 3], [0.5, 0.7, 0.6, 0.9]) == (True, True, False, True)
+
+
+def test_a_point_without_a_price_or_a_figure_is_not_on_it() -> None:
+    assert frontier([None, 1.0, 2.0], [0.9, 0.5, None]) == (False, True, False)
+
+
+@given(POINTS)
+def test_sorted_by_price_the_frontier_only_gains(points: list[tuple[int, int]]) -> None:
+    on = frontier([price for price, _ in points], [gain for _, gain in points])
+    kept = sorted({point for point, is_on in zip(points, on, strict=True) if is_on})
+    assert bool(kept) == bool(points)
+    assert all(one[0] < other[0] and one[1] < other[1] for one, other in itertools.pairwise(kept))
+
+
+@given(POINTS)
+def test_what_is_not_on_it_is_beaten_by_what_is(points: list[tuple[int, int]]) -> None:
+    on = frontier([price for price, _ in points], [gain for _, gain in points])
+    kept = [point for point, is_on in zip(points, on, strict=True) if is_on]
+    for (price, gain), is_on in zip(points, on, strict=True):
+        assert is_on or any(one[0] <= price and one[1] >= gain and one != (price, gain) for one in kept)

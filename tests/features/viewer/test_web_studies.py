@@ -1,0 +1,85 @@
+"""Leaderboards of runs and histories of `verdict watch` in the viewer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_web_guards import ask
+
+from verdict_cli.features.viewer.studies import find_studies
+
+
+@pytest.fixture(scope="module")
+def folder(verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run that has a leaderboard, and a history of one look."""
+    made = tmp_path_factory.mktemp("studies")
+    model = ("--model", "baseline/lexical", "--quiet")
+    verdict("run", "arena", "systems_sample", *model, "--out", made / "arena")
+    verdict("watch", "grounded", "grounded_sample", *model, "--history", made / "anchors")
+    return made
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path, shown: Callable[..., str]) -> str:
+    return shown(folder)
+
+
+def test_a_run_shows_its_leaderboard_and_so_does_its_report(address: str, look: Any, folder: Path) -> None:
+    page = look(f"{address}/run?run=arena", wait="section.leaderboard table")
+    rows = page.text("section.leaderboard:first-of-type tbody tr")
+    assert [row.split()[:2] for row in rows] == [["1–3", "careless"], ["1–3", "thorough"], ["1–3", "brief"]]
+    assert page.text("section.leaderboard h2") == ["leaderboard", "equal_length"]
+    report = (folder / "arena" / "report.html").read_text(encoding="utf-8")
+    assert "row beats column" in report and "mean_score by system" in report
+
+
+def test_the_list_names_the_first_system_and_the_history_whose_page_shows_the_trend(address: str, look: Any) -> None:
+    listed = json.loads(ask(address, "/api/runs")[2])
+    (watch,) = listed["studies"]
+    assert (watch["kind"], watch["folder"], "1 " in watch["conclusion"]) == ("watch", "anchors", True)
+    assert {run["run"]: run["study"] for run in listed["runs"]} == {"arena": None, "anchors/looks/0000": "anchors"}
+    page = look(f"{address}/", wait="table.studies").page
+    text = page.locator("main").inner_text()
+    assert "Watch anchors" in text and watch["conclusion"] in text and "mean score of careless" in text
+    assert page.locator("#runs tbody tr").count() == 1
+    page.get_by_label("Which runs").select_option("all")
+    page.wait_for_selector("#runs tbody tr:nth-child(2)")
+    page.get_by_role("link", name="Watch anchors").click()
+    page.wait_for_selector("text=Verdict watch")
+    status, headers, shown = ask(address, "/study?kind=watch&folder=anchors")
+    assert status == 200 and "sandbox" in headers["content-security-policy"]
+    assert "Verdict watch" in shown and "Trend" in shown
+    for query in ("kind=watch&folder=../anchors", "kind=history&folder=anchors", "kind=../watch&folder=anchors"):
+        assert ask(address, f"/study?{query}")[0] == 404
+
+
+def test_a_study_says_what_its_file_says_and_never_fails(tmp_path: Path) -> None:
+    ends = {"value": 0.9, "low": 0.8, "high": 0.95, "n": 10}
+    effects = [{"name": "longer", "p_holm": 0.01}, {"name": "repeated", "p_holm": None}]
+    files: dict[str, Any] = {
+        "sweep": {"metric": "e.accuracy", "variants": [{}, {}], "best": {"name": "n=3", **ends}, "pipeline": "p"},
+        "audit": {"effects": effects},
+        "align": {"conclusion": "shown to be better"},
+        "watch": {"looks": 1, "drifted": False},
+        "paper": ["no mapping"],
+    }
+    for kind, content in files.items():
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / f"{kind}.html").write_text("<p>no conclusion</p>")
+        (tmp_path / kind / f"{kind}.json").write_text(json.dumps(content))
+    (tmp_path / "comparison.html").write_text('<p class="conclusion">b is better &amp; cheaper</p>')
+    (tmp_path / "audit" / "sweep.html").symlink_to(tmp_path / "sweep" / "sweep.html")
+    found = {study.kind: study.as_json() for study in find_studies(tmp_path)}
+    assert {kind: study["conclusion"] for kind, study in found.items()} == {
+        "sweep": "Best of 2 variants: n=3, e.accuracy 0.900 [0.800, 0.950]",
+        "audit": "1 of 2 effects with p < 0.05 (Holm): longer",
+        "align": "shown to be better",
+        "watch": "no drift, 1 look",
+        "paper": "",
+        "comparison": "b is better & cheaper",
+    }
+    assert (found["sweep"]["folder"], found["sweep"]["pipeline"]) == ("sweep", "p")

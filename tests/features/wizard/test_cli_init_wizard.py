@@ -1,0 +1,298 @@
+"""`verdict init` as a wizard: what it asks, what it recognises in the data, and that what it proposes runs."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from verdict_cli.features.wizard import questions as prompts
+from verdict_cli.language.document.document import read_document
+
+QUESTION = ("--question", "Is the answer right?")
+
+
+@pytest.fixture(autouse=True)
+def nothing_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("verdict_cli.llm.providers.detect_models.SERVERS", {})
+
+
+@pytest.fixture
+def answers(shell: Any) -> Path:
+    return shell.write(
+        "answers.csv", 'id,question,model answer,label\n1,"What, is 2+2?",4,5\n2,Capital of France?,Paris,4\n3,x,y,1\n'
+    )
+
+
+def written(shell: Any, name: str = "judge.yaml") -> str:
+    return (shell.folder / name).read_text(encoding="utf-8")
+
+
+def rows(shell: Any, *records: dict[str, Any], name: str = "data.jsonl") -> Path:
+    return shell.write(name, "".join(json.dumps(record) + "\n" for record in records))
+
+
+@pytest.fixture
+def session(shell: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """`verdict init` on a terminal, where somebody types these answers."""
+
+    def run(*answers: str, arguments: Sequence[str | Path] = ()) -> Any:
+        monkeypatch.setattr(prompts, "is_interactive", lambda: True)
+        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{answer}\n" for answer in answers)))
+        return shell("init", *arguments)
+
+    return run
+
+
+def test_on_a_terminal_what_is_judged_is_asked_before_the_labels(shell: Any, answers: Path, session: Any) -> None:
+    done = session(answers.name, "", "Is it right?", "", "", "")
+    assert done.code == 0, done.err
+    places = [
+        done.err.index(words)
+        for words in (
+            "Your dataset",
+            "columns does the judge read",
+            "should the judge decide",
+            "human labels",
+            "Which scale",
+            "Which model",
+        )
+    ]
+    assert places == sorted(places)
+    text = written(shell)
+    assert "Is it right?" in text
+    assert "{source.question}" in text and "{source['model answer']}" in text
+    assert "{source.id}" not in text and "{source.label}" not in text
+    assert "target: source.label" in text and "range: [1, 5]" in text
+
+
+def test_a_wrong_answer_is_explained_in_a_line_and_asked_again(shell: Any, session: Any) -> None:
+    shell.write("t.csv", "message,reply,quality\nWhere is it?,On its way,good\nBroken,Sorry,bad\nHi there,Hello,ok\n")
+    done = session("no.csv", "t.csv", "mesage", "reply,message", "Helpful?", "qualty", "quality", "fair,good", "", "")
+    assert done.code == 0, done.err
+    reasons = [line.partition("  ! ")[2] for line in done.err.splitlines() if "  ! " in line]
+    assert [said.split(";")[0] for said in reasons] == [
+        "no.csv: there is no such file",
+        "columns: t.csv: there is no column 'mesage'",
+        "--target: t.csv: there is no column 'qualty'",
+        "the scale fair,good does not have these labels: bad, ok",
+    ] or "does not have these labels" in reasons[3]
+    text = written(shell)
+    assert "{source.message}" in text and "values: [bad, ok, good], ordered: true" in text
+
+
+def test_words_whose_order_is_not_known_are_asked_for(shell: Any, session: Any) -> None:
+    data = shell.write(
+        "t.csv", "message,topic\nmy card was charged,billing\nwhere is my box,parcel\nanother card,billing\n"
+    )
+    done = session("", "", "topic", "", "categories", "", arguments=[data])
+    assert "(the labels from worst to best, categories if none is better, or 1-5)" in done.err
+    assert "values: [billing, parcel]}" in written(shell)
+    refused = shell("init", data, *QUESTION, "--columns", "message", "--target", "topic", "--out", "b.yaml")
+    assert (refused.code, "the order of the labels of 'topic' is not known: billing, parcel" in refused.err) == (
+        2,
+        True,
+    )
+    assert "--scale categories" in refused.err
+    ordered = shell(
+        "init",
+        data,
+        *QUESTION,
+        "--columns",
+        "message",
+        "--target",
+        "topic",
+        "--scale",
+        "parcel,billing",
+        "--out",
+        "b.yaml",
+    )
+    assert ordered.code == 0, ordered.err
+    assert "values: [parcel, billing], ordered: true" in written(shell, "b.yaml")
+
+
+def test_a_label_among_the_columns_is_taken_out_of_what_the_judge_reads(shell: Any, session: Any) -> None:
+    data = rows(shell, {"text": "some words", "gold": {"ok": True}}, {"text": "others", "gold": {"ok": False}})
+    done = session("text,gold", "", "gold", "gold.ok", "", "", arguments=[data])
+    assert done.code == 0, done.err
+    assert "name one of its fields: gold.ok" in done.err
+    assert "gold.ok is left out of what the judge reads" in done.err
+    assert "{source.gold}" not in written(shell) and "target: source.gold.ok" in written(shell)
+
+
+def test_a_label_that_is_named_as_a_column_is_warned_of(shell: Any) -> None:
+    data = shell.write("t.csv", "reply,quality,csat\nIt is here,good,5\nI do not know,bad,1\n")
+    done = shell("init", data, *QUESTION, "--columns", "reply,csat", "--target", "quality", "--no-try")
+    assert (done.code, "warning: 'csat' looks like a label, and the judge reads it" in done.err) == (0, True)
+
+
+def test_pairs_are_judged_in_both_orders(shell: Any, session: Any) -> None:
+    pair = {"question": "What is 2+2?", "response_a": "It is four.", "response_b": "It is five."}
+    data = rows(
+        shell, *({**pair, "id": place, "winner": label} for place, label in enumerate(["model_a", "model_b", "tie"]))
+    )
+    done = session("", "", "", "", arguments=[data])
+    assert done.code == 0, done.err
+    text = written(shell)
+    assert "unit: PairwiseJudgeUnit" in text and "positions: both" in text and "tie: true" in text
+    assert "options: [source.response_a, source.response_b]" in text and "worst" not in text
+    assert "agreement (pairwise)" in done.out and "consistency" in done.out
+    unknown = rows(shell, {**pair, "winner": 0}, {**pair, "winner": 1}, name="unknown.jsonl")
+    refused = shell(
+        "init", unknown, *QUESTION, "--columns", "response_a,response_b", "--target", "winner", "--out", "b.yaml"
+    )
+    assert "do not say which text of response_a and response_b is better" in refused.err
+
+
+def test_a_rubric_is_judged_criterion_by_criterion(shell: Any) -> None:
+    entries = [
+        {"criterion": "names Paris", "points": 2, "met": True},
+        {"criterion": "is rude", "points": -1, "met": False},
+    ]
+    data = rows(shell, *[{"question": "Capital?", "answer": "Paris", "rubric": entries, "rating": 4}] * 2)
+    done = shell("init", data, *QUESTION, "--columns", "question,answer,rubric", "--target", "rating")
+    assert done.code == 0, done.err
+    text = written(shell)
+    assert "- each: source.rubric" in text and "{criterion.criterion}" in text and "points: criterion.points" in text
+    assert "target: criterion.met" in text and "target: source.rating" in text
+    assert "calls 4" in done.out
+
+
+@pytest.mark.parametrize(
+    ("labels", "line"),
+    [
+        (["yes", "no"], "prediction: \"'yes' if output.score else 'no'\""),
+        (["No", "No"], "prediction: \"'Yes' if output.score else 'No'\""),
+        (["yes", "Yes ", "NO", ""], '| string | trim | lower in [\\"yes\\"]"'),
+        (["1", "0", ""], "source.gold == '1'\""),
+        ([1, 0, None], 'source.gold == 1"'),
+        ([True, None, False], "target: source.gold"),
+    ],
+)
+def test_labels_of_yes_and_no_are_compared_in_their_own_words(labels: list[Any], line: str, shell: Any) -> None:
+    data = rows(shell, *({"text": f"some text {place}", "gold": label} for place, label in enumerate(labels)))
+    done = shell("init", data, *QUESTION, "--columns", "text", "--target", "gold")
+    assert done.code == 0, done.err
+    assert "scale: boolean" in written(shell) and line in written(shell)
+    assert f"n={sum(label not in (None, '') for label in labels)}" in done.out
+
+
+def test_contexts_in_cells_of_csv_are_numbered(shell: Any) -> None:
+    data = shell.write("rag.csv", 'question,contexts,answer\nWhen?,"[""At 9."", ""Not on Mondays.""]",At 9.\n')
+    assert "Does every statement of the answer follow from the contexts?" in shell("init", data).err
+    assert shell("init", data, *QUESTION, "--columns", "question,contexts,answer").code == 0
+    assert "{source.contexts | numbered}" in written(shell) and 'schema: {contexts: "list[str]"}' in written(shell)
+
+
+def test_a_nested_conversation_is_proposed_with_its_nested_id(shell: Any) -> None:
+    talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    data = rows(
+        shell, *({"conv": {"id": name, "turns": talk}, "gold": {"helpful": True, "note": "x"}} for name in "ab")
+    )
+    assert "--columns conv.turns --target gold.helpful" in shell("init", data).err
+    done = shell("init", data, *QUESTION, "--columns", "conv.turns", "--target", "gold")
+    assert "name one of its fields: gold.helpful" in done.err
+    assert shell("init", data, *QUESTION, "--columns", "conv.turns", "--target", "gold.helpful").code == 0
+    assert "id: conv.id" in written(shell)
+    assert shell("validate", "judge.yaml", data).code == 0
+
+
+def test_a_workbook_is_read(shell: Any) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for line in (["reply", "stars"], ["It is on its way", 5], ["No idea", 1]):
+        book.active.append(line)
+    book.save(shell.folder / "t.xlsx")
+    assert shell("init", "t.xlsx", *QUESTION, "--columns", "reply", "--target", "stars").code == 0
+    assert "range: [1, 5]" in written(shell)
+
+
+def test_on_a_terminal_the_columns_of_a_shipped_judge_are_asked_for(shell: Any, session: Any) -> None:
+    data = shell.write("own.csv", "prompt,left,right\nWhich is older?,The first text,The second text\n")
+    done = session("prompt", "left", "x", "right", "none", "none", arguments=["--from", "pairwise_positions", data])
+    assert done.code == 0, done.err
+    text = written(shell, "pairwise_positions.yaml")
+    assert "columns: {question: prompt, response_A: left, response_B: right}" in text
+    keys = read_document(shell.folder / "pairwise_positions.yaml").data
+    assert keys["dataset"].keys() == {"columns"} and list(keys["evaluate"]) == ["flips", "length"]
+
+
+TEXTS = (
+    st.text(st.characters(categories=["L", "N", "P", "Zs"]), min_size=1)
+    .filter(str.strip)
+    .map(lambda text: f"It is {text} now")
+)
+
+
+LABELS = st.sampled_from(
+    [
+        ["yes", "no"],
+        ["Good", "Bad", "Fair"],
+        [1, 5, 3],
+        ["2", "4"],
+        [True, False],
+        [0.5, 1.0],
+        ["safe", "unsafe"],
+        ["0", "1"],
+    ]
+)
+
+
+SHAPES = st.sampled_from(
+    [
+        {"reply": "text"},
+        {"prompt": "text", "output_a": "text", "output_b": "text"},
+        {"question": "text", "contexts": ["text", "text"], "answer": "text"},
+        {"reply": "text", "criteria": ["text"]},
+        {"reply": "text", "rubric": [{"text": "text", "weight": 2}]},
+        {"messages": [{"role": "user", "content": "text"}, {"role": "assistant", "content": "text"}]},
+        {"talk": {"turns": [{"role": "user", "content": "text"}]}},
+    ]
+)
+
+
+def filled(shape: Any, text: str) -> Any:
+    if isinstance(shape, dict):
+        return {name: filled(inner, text) for name, inner in shape.items()}
+    if isinstance(shape, list):
+        return [filled(inner, text) for inner in shape]
+    return text if shape == "text" else shape
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    shape=SHAPES,
+    labels=LABELS,
+    texts=st.lists(TEXTS, min_size=3, max_size=4),
+    target=st.sampled_from(["quality", "gold.helpful", "human_label"]),
+)
+def test_whatever_is_proposed_validates_runs_and_shows_no_label(
+    shape: Any, labels: list[Any], texts: list[str], target: str, shell: Any
+) -> None:
+    records = []
+    for place, text in enumerate(texts):
+        label = labels[place % len(labels)]
+        inner = {"gold": {"helpful": label}} if "." in target else {target: label}
+        records.append({"id": f"row-{place}", "annotator": "ann", **filled(shape, text), **inner})
+    data = rows(shell, *records)
+    example = next(line for line in shell("init", data, "--force").err.splitlines() if "for example: " in line)
+    arguments = shlex.split(example.partition("for example: ")[2])[1:]
+    if arguments[-2] != "--target":  # a column of so few rows may be taken for a text
+        arguments += ["--target", target]
+    assert arguments[-1] == target
+    made = shell(*arguments, "--force", "--no-try")
+    assert made.code == 0, made.err
+    prompt = json.dumps([step.get("prompt") for step in read_document(shell.folder / "judge.yaml").data["pipeline"]])
+    assert (
+        f"source.{target.partition('.')[0]}" not in prompt and "annotator" not in prompt and "source.id" not in prompt
+    )
+    judged = shell("run", "judge.yaml", data, "--limit", "3", "--out", "run", "--fresh")
+    assert (judged.code, "failed 0" in judged.out) == (0, True), judged.err

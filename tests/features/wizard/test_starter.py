@@ -1,0 +1,53 @@
+"""First pipelines: whatever the columns are called and whatever is asked, the file made is a valid pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from verdict_cli.features.wizard.scaffold import nameable, pipeline_text, plain_name
+from verdict_cli.features.wizard.scaffold_evaluation import Rubric, Scaffold
+from verdict_cli.features.wizard.scaffold_labels import LabelScale, parse_scale
+from verdict_cli.language.document.document import parse_document
+from verdict_cli.language.load import validated
+from verdict_cli.plan.build import build_plan
+
+LINE = st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=20)
+COLUMNS = st.lists(LINE.filter(nameable).filter(str.strip), min_size=1, max_size=3, unique=True)
+QUESTIONS = LINE.filter(lambda text: text.strip() and "{" not in text)
+SCALES = st.sampled_from(["boolean", "1-5", "0-10", "bad,fair,good", "no,yes", "0.0-1.0"])
+
+
+@given(COLUMNS, QUESTIONS, SCALES, st.sampled_from([None, "label", "it's so", "on"]))
+@example(["0"], " 0", "boolean", None)
+def test_the_file_is_a_valid_pipeline(columns: list[str], question: str, scale: str, target: str | None) -> None:
+    labels = {"boolean": ["yes", None], "1-5": ["1", ""], "0-10": [3, 4.5]}.get(scale, scale.split(","))
+    built_from(columns, question, scale, target, labels)
+
+
+def built_from(
+    columns: list[str], question: str, scale: str, target: str | None, labels: list[Any], **shape: Any
+) -> None:
+    parsed = parse_scale(scale)
+    assert isinstance(parsed, LabelScale)
+    labels = labels if target else []
+    start = Scaffold("judge", question, tuple(columns), parsed, "gpt-4o-mini", target=target, labels=labels, **shape)
+    built = build_plan(validated(parse_document(pipeline_text(start).encode(), "judge.yaml"), Path()))
+    assert {used.column for used in built.plan.columns} >= set(columns)
+
+
+@given(st.lists(LINE.filter(nameable).filter(str.strip), min_size=2, max_size=3, unique=True), QUESTIONS, st.booleans())
+def test_pairs_and_rubrics_give_valid_pipelines(columns: list[str], question: str, points: bool) -> None:
+    target = None if "label" in columns else "label"
+    built_from(columns, question, "boolean", target, ["model_a", 2, "tie"], pair=(columns[0], columns[1]))
+    rubric = Rubric(columns[0], "what", "points" if points else None, "met")
+    for scale, labels in (("boolean", ["yes", "no"]), ("1-5", [1, 5]), ("bad,good", ["bad", "good"])):
+        built_from(columns, question, scale, target, labels, rubric=rubric)
+
+
+@given(st.text())
+def test_a_name_is_made_of_any_file_s_name(text: str) -> None:
+    assert plain_name(text)[0].isascii()

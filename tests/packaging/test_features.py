@@ -1,0 +1,159 @@
+"""Features: the core knows none of them, and each can be deleted."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "verdict_cli"
+FEATURES = sorted(path.parent.name for path in PACKAGE.glob("features/*/__init__.py"))
+DOCUMENTED_NAMES = {"compat": "compat", "rewards": "rl"}
+"""Modules at the head of the package that only give a feature its documented name."""
+
+
+@lru_cache
+def needed() -> Mapping[str, frozenset[str]]:
+    """The other features that a feature may import, from the contract of import-linter."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = (each for each in project["tool"]["importlinter"]["contracts"] if each["type"] == "independence")
+    pairs = [re.findall(r"features\.(\w+)", line) for line in contract["ignore_imports"]]
+    return {name: frozenset(other for importer, other in pairs if importer == name) for name in FEATURES}
+
+
+def with_dependents(names: Collection[str]) -> set[str]:
+    """The features, and those that need one of them."""
+    gone = set(names)
+    while more := {name for name in FEATURES if needed()[name] & gone} - gone:
+        gone |= more
+    return gone
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The modules of this package that a module imports anywhere, in functions too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def test_the_core_imports_no_feature() -> None:
+    names = {PACKAGE / f"{module}.py" for module in DOCUMENTED_NAMES.values()}
+    core = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "features" not in path.parents and path not in names]
+    found = {
+        path.relative_to(ROOT).as_posix(): name
+        for path in core
+        for name in imported(path)
+        if "verdict_cli.features" in name
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_feature_says_what_it_brings_and_imports_nothing_for_it(feature: str) -> None:
+    path = PACKAGE / "features" / feature / "__init__.py"
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert set(imported(path)) <= {"verdict_cli.registry", "verdict_cli.registry.PartSpec"}
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 40
+
+
+def copy_without(features: Collection[str], folder: Path) -> None:
+    """A copy of the project without these features and those that need them."""
+    gone = with_dependents(features)
+
+    def unneeded(directory: str, names: list[str]) -> set[str]:
+        inside = Path(directory) == PACKAGE / "features"
+        return {name for name in names if name == "__pycache__" or (inside and name in gone)}
+
+    for name in ("verdict_cli", "schemas", "configs", "datasets"):
+        shutil.copytree(ROOT / name, folder / name, ignore=unneeded, copy_function=os.link)
+    for feature, module in DOCUMENTED_NAMES.items():
+        if feature in gone:
+            (folder / "verdict_cli" / f"{module}.py").unlink()
+
+
+COMMANDS = (
+    ("validate", "xstest", "xstest_sample"),
+    ("run", "xstest", "xstest_sample", "--model", "baseline/lexical", "--out", "a", "--quiet"),
+    ("run", "xstest", "xstest_sample", "--model", "baseline/random", "--out", "b", "--quiet"),
+    ("judge", "xstest", "--model", "baseline/lexical", "--row", '{"prompt": "Hello", "label": "safe"}'),
+    ("gate", "a", "--gates", "gates.yaml"),
+    ("compare", "a", "b"),
+    ("--help",),
+)
+SMOKE = """
+import json, os, sys
+import jinja2, numpy, orjson, pyarrow.compute, pyarrow.parquet, pydantic, rich.console, scipy.special, scipy.stats, typer, yaml
+
+def run(folder, commands):
+    os.chdir(folder)
+    sys.path.insert(0, folder)
+    sys.stdout = sys.stderr = open("output.txt", "w")
+    from verdict_cli.cli.app import main
+    codes = []
+    for words in commands:
+        sys.argv = ["verdict", *words]
+        try:
+            main()
+            codes.append(0)
+        except SystemExit as left:
+            codes.append(left.code or 0)
+    sys.stdout.flush()
+    os.write(3, json.dumps(codes).encode()) if False else open("codes.json", "w").write(json.dumps(codes))
+
+for folder in sys.argv[2:]:
+    if (child := os.fork()) == 0:
+        try:
+            run(folder, json.loads(sys.argv[1]))
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+"""
+"""Runs the commands in each folder, in a child of one process that has imported the large libraries."""
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[list[int], str]]:
+    """The exit codes and the output of the commands without each feature, and without any (`all`)."""
+    base = tmp_path_factory.mktemp("features")
+    for name in (*FEATURES, "all"):
+        copy_without(FEATURES if name == "all" else (name,), base / name)
+        (base / name / "gates.yaml").write_text("gates: [{metric: run.coverage, min: 0.9}]")
+    folders = [str(base / name) for name in (*FEATURES, "all")]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environment["VERDICT_CACHE_DIR"] = str(base / "cache")
+    subprocess.run([sys.executable, "-P", "-c", SMOKE, json.dumps(COMMANDS), *folders], check=True, env=environment)
+    return {
+        Path(folder).name: (
+            json.loads((Path(folder) / "codes.json").read_text()),
+            (Path(folder) / "output.txt").read_text(),
+        )
+        for folder in folders
+    }
+
+
+@pytest.mark.parametrize("feature", (*FEATURES, "all"))
+def test_without_a_feature_the_core_works_and_lacks_its_commands(feature: str, smoke: Mapping[str, Any]) -> None:
+    from verdict_cli.registry import feature_parts
+
+    codes, output = smoke[feature]
+    assert codes == [0] * len(COMMANDS), output
+    gone = with_dependents(FEATURES if feature == "all" else (feature,))
+    listed = re.findall(r"^  ([a-z]+)  ", output.partition("Usage:")[2], re.MULTILINE)
+    commands = feature_parts()["commands"]
+    assert {name for name, (package, _) in commands.items() if package.rpartition(".")[2] in gone}.isdisjoint(listed)
+    assert {name for name, (package, _) in commands.items() if package.rpartition(".")[2] not in gone} <= set(listed)

@@ -1,1 +1,0 @@
-"""Benchmarks by name: data cards, downloads, importers, and the published values of recorded judges."""

@@ -1,0 +1,142 @@
+"""`verdict align CONFIG LABELLED --unit NAME`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from verdict_cli.cli.console import print_json, print_message
+from verdict_cli.cli.model_options import RowOptions
+from verdict_cli.cli.options import AsJson, Config, MetricOption
+from verdict_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from verdict_cli.features.align.search import AlignSearch
+
+    pass
+
+
+def align(
+    config: Config,
+    labelled: Annotated[str, typer.Argument(help="The labelled rows: a dataset.")],
+    unit: Annotated[str, typer.Option("--unit", metavar="NAME", help="The unit to improve.")],
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="EXPR", help="The right answer of a row. [default: that of the evaluation]"),
+    ] = None,
+    metric: MetricOption = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="EXPR",
+            help="Rows with the same value stay in one part. [default: each row for itself]",
+        ),
+    ] = None,
+    proposer: Annotated[
+        str | None,
+        typer.Option(
+            "--proposer", metavar="MODEL", help="The model that writes guidelines and prompts. [default: examples only]"
+        ),
+    ] = None,
+    proposals: Annotated[int, typer.Option("--proposals", min=1, max=32, help="Proposals a round.")] = 4,
+    rounds: Annotated[
+        int, typer.Option("--rounds", min=1, max=10, help="Rounds of proposals, each from the best so far.")
+    ] = 2,
+    note: Annotated[
+        str | None, typer.Option("--note", metavar="EXPR", help="What people noted on a row, for the proposer.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The directory of the search. [default: align/NAME]")
+    ] = None,
+    *,
+    how: RowOptions,
+    as_json: AsJson = False,
+) -> None:
+    """Improve a unit's prompt against human labels, and test the result on rows that were held out.
+
+    The rows are split into fit, select and test. Candidates are examples from the fit rows and, with --proposer, guidelines and
+    prompts written from the judge's mistakes there. If the best one is significantly better on the test rows, it is written to
+    aligned.yaml. Rerun the same command to resume.
+
+    Example: verdict align xstest xstest_sample --unit judge --model baseline/lexical
+    """
+    from verdict_cli.cli.show_report import to_terminal
+    from verdict_cli.cli.signals import stopping
+    from verdict_cli.features.align.align_document import align_conclusion, align_document
+    from verdict_cli.report.renderers.terminal import render_terminal
+    from verdict_cli.report.study_files import write_study
+    from verdict_cli.run.job import Stop
+    from verdict_cli.run.run_directory import RunDirectory
+
+    search = _begin(config, labelled, unit, target, metric, cluster, note, out, how)
+    with stopping(stop := Stop()):
+        search.stop = stop
+        found = search.run(proposer, proposals, rounds)
+    document = align_document(search.plan.name, found, search.facts)
+    write_study(RunDirectory(search.folder), "align", document)
+    if found.better:
+        search.write_aligned(found, align_conclusion(found))
+    if as_json:
+        print_json(document.as_json())
+        return
+    to_terminal(render_terminal(document))
+    if not how.quiet:
+        print_message(f"written: {search.folder / ('aligned.yaml' if found.better else 'align.html')}")
+
+
+def _begin(
+    config: Path,
+    labelled: str,
+    unit: str,
+    target: str | None,
+    metric: str | None,
+    cluster: str | None,
+    note: str | None,
+    out: Path | None,
+    how: RowOptions,
+) -> AlignSearch:
+    """The search, with the parts of the rows written. UsageError for a unit or rows that cannot be aligned."""
+    from verdict_cli.cli.variant_runs import choose_metric
+    from verdict_cli.features.align.labelled_parts import labelled_parts
+    from verdict_cli.features.align.search import AlignSearch
+    from verdict_cli.language.document.document import read_document
+    from verdict_cli.language.package_files import configs, file_or_named
+    from verdict_cli.plan.node import LLMNode
+    from verdict_cli.plan.unit_locations import locate_units
+
+    plan = how.plan(config)
+    evaluation, figure = choose_metric([(str(config), plan)], metric)
+    target = target or plan.evaluations[evaluation].target
+    if plan.evaluations[evaluation].prediction is None or target is None:
+        raise UsageError(
+            f"the evaluation {evaluation!r} has no prediction and target", hint="give --metric EVALUATION, and --target"
+        )
+    how = replace(how, settings=[*(how.settings or ()), f"evaluate.{evaluation}.target={json.dumps(target)}"])
+    plan = how.plan(config, warn=False)
+    located = [each for each in locate_units(read_document(file_or_named(config, configs)).data) if each.name == unit]
+    works = {node.name: node.work for node in plan.nodes if isinstance(node.work, LLMNode)}
+    work = works.get(unit)
+    if work is None or len(located) != 1 or not isinstance(located[0].keys.get("prompt"), str):
+        known = ", ".join(works) or "none"
+        raise UsageError(
+            f"--unit {unit}: no unit of that name with its prompt in this file", hint=f"units that ask a model: {known}"
+        )
+    from verdict_cli.plan.compile_examples import named_columns
+
+    folder = out or Path("align") / plan.name
+    cluster = cluster or plan.evaluations[evaluation].cluster
+    columns = named_columns(work.prompt)
+    parts, sizes, digest = labelled_parts(plan, labelled, target, cluster, folder, how.seed)
+    facts = {
+        "align": str(folder), "pipeline": plan.name, "config": str(config), "dataset": labelled, "data_digest": digest,
+        "target": target, "cluster": cluster, "seed": how.seed, "fingerprint": plan.fingerprint,
+    }  # fmt: skip
+    return AlignSearch(
+        config, how, plan, unit, located[0].path, located[0].keys["prompt"], columns, evaluation, figure, target, cluster, note,
+        folder, parts, sizes, facts,
+    )  # fmt: skip

@@ -1,0 +1,269 @@
+"""The search of `verdict align`: candidates are made, compared on rows, and the winner meets the sealed ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from verdict_cli.cli.model_options import RowOptions
+from verdict_cli.errors import SpecError, UsageError
+
+if TYPE_CHECKING:
+    from verdict_cli.features.align.align_document import Alignment
+    from verdict_cli.features.align.candidates import JudgedRow, PromptCandidate
+    from verdict_cli.features.align.selection import HalvingRound, PartName
+    from verdict_cli.plan.node import Plan
+    from verdict_cli.run.job import Stop
+    from verdict_cli.run.load_run import RunResult
+
+
+@dataclass
+class AlignSearch:
+    """One search: the pipeline, the unit's path in it, the parts of the labelled rows, and what was spent."""
+
+    config: Path
+    how: RowOptions
+    plan: Plan
+    unit: str
+    path: str
+    prompt: str
+    columns: tuple[str, ...]
+    evaluation: str
+    metric: str | None
+    target: str
+    cluster: str | None
+    note: str | None
+    folder: Path
+    parts: dict[PartName, Path]
+    sizes: dict[PartName, int]
+    facts: dict[str, Any]
+    stop: Stop | None = None
+    spent: float | None = 0.0
+    dropped: list[str] = field(default_factory=list)
+    costs: dict[str, float | None] = field(default_factory=dict)
+
+    def run(self, proposer: str | None, proposals: int, rounds: int) -> Alignment:
+        """Make candidates, select, and compare the winner with the pipeline as it was on the sealed rows."""
+        from verdict_cli.features.align.align_document import Alignment
+        from verdict_cli.features.align.candidates import PromptCandidate, few_shot
+        from verdict_cli.features.align.selection import successive_halving
+        from verdict_cli.stats.compare import compare_runs
+
+        candidates = [PromptCandidate("as it was", "the pipeline as it was")]
+        judged = self._judged(candidates[0])
+        candidates += self._valid(few_shot(self.path, judged, self.target, self.cluster))
+        held: list[HalvingRound] = []
+        best = 0
+        for number in range(rounds if proposer is not None else 1):
+            first_new = len(candidates) if number else 0
+            if proposer is not None:
+                base = candidates[best]
+                candidates += self._proposed(proposer, proposals, base, self._judged(base) if best else judged, number)
+            entered = list(dict.fromkeys([0, best, *range(first_new, len(candidates))]))
+            score = self._scoring([candidates[index] for index in entered])
+            place, found = successive_halving(len(entered), self.sizes["select"], score)
+            best = entered[place]
+            held += [replace(each, means={entered[at]: mean for at, mean in each.means.items()}) for each in found]
+        sealed = None
+        metric = self.metric
+        if best:
+            old, new = self._runs([candidates[0], candidates[best]], "test", self.sizes["test"])
+            evaluations = {
+                self.evaluation: (old.plan.evaluations[self.evaluation], new.plan.evaluations[self.evaluation])
+            }
+            compared = compare_runs(evaluations, (old.directory.results, new.directory.results), seed=self.how.seed)
+            differences = compared.evaluations[self.evaluation].whole.differences
+            metric = metric or next((name for name in differences if name != "confusion"), None)
+            sealed = differences.get(metric) if metric is not None else None
+        name = f"{self.evaluation}.{metric or 'score'}"
+        return Alignment(
+            self.unit,
+            name,
+            {str(part): size for part, size in self.sizes.items()},
+            candidates,
+            held,
+            best,
+            sealed,
+            self.spent,
+            self.dropped,
+        )
+
+    def write_aligned(self, found: Alignment, said: str) -> None:
+        """Write the better pipeline, with where it comes from."""
+        from verdict_cli.plan.resolve import as_yaml
+
+        winner = found.candidates[found.winner]
+        plan = self._plan(winner)
+        lines = [
+            f"Made by `verdict align` from {self.config} (fingerprint {self.plan.fingerprint}) and {self.facts['dataset']}",
+            f"(sha256 {self.facts['data_digest']}), seed {self.how.seed}: {winner.origin}, {len(found.candidates)} candidates.",
+            f"{said}.",
+        ]
+        head = "".join(f"# {line}\n" for line in lines)
+        path = self.folder / "aligned.yaml"
+        path.write_text(head + as_yaml(dict(plan.resolved)), encoding="utf-8")
+
+    def _plan(self, candidate: PromptCandidate) -> Plan:
+        return replace(self.how, settings=[*(self.how.settings or ()), *candidate.settings]).built(self.config).plan
+
+    def _valid(self, made: Sequence[PromptCandidate]) -> list[PromptCandidate]:
+        """The candidates that can be run and still ask about the same columns; why the others were dropped is noted."""
+        from verdict_cli.plan.compile_examples import named_columns
+        from verdict_cli.plan.node import LLMNode
+
+        kept = []
+        for candidate in made:
+            try:
+                plan = self._plan(candidate)
+            except (SpecError, UsageError) as error:
+                self.dropped.append(f"{candidate.name} was dropped: {str(error).splitlines()[0]}")
+                continue
+            asked = {
+                name
+                for node in plan.nodes
+                if node.name == self.unit and isinstance(node.work, LLMNode)
+                for name in named_columns(node.work.prompt)
+            }
+            lost = [name for name in self.columns if name not in asked]
+            if lost:
+                self.dropped.append(f"{candidate.name} was dropped: its prompt has lost {', '.join(lost)}")
+            else:
+                kept.append(candidate)
+        return kept
+
+    def _proposed(
+        self, proposer: str, count: int, base: PromptCandidate, judged: Sequence[JudgedRow], number: int
+    ) -> list[PromptCandidate]:
+        """The candidates that the proposer writes in a round, from the mistakes of the best candidate so far."""
+        from verdict_cli.features.align.candidates import (
+            proposal_batches,
+            proposal_pipeline,
+            proposed,
+            reflection_request,
+        )
+        from verdict_cli.plan.resolve import as_yaml
+        from verdict_cli.storage.tables.reader import read_table
+
+        own = next((text for text in base.settings if text.startswith(f"{self.path}.prompt=")), None)
+        prompt = json.loads(own.partition("=")[2]) if own is not None else self.prompt
+        drawn = proposal_batches(judged, count, self.how.seed + number)
+        if not drawn:
+            return []
+        folder = self.folder / "proposals" / f"round-{number + 1}"
+        folder.mkdir(parents=True, exist_ok=True)
+        requests = [
+            {"id": at, "request": reflection_request(prompt, batch, self.columns)} for at, batch in enumerate(drawn)
+        ]
+        (folder / "requests.jsonl").write_text("".join(json.dumps(each) + "\n" for each in requests), encoding="utf-8")
+        (folder / "proposals.yaml").write_text(as_yaml(proposal_pipeline(proposer)), encoding="utf-8")
+        how = replace(self.how, settings=None, model=None, limit=None, sample=None)
+        config = folder / "proposals.yaml"
+        (result,) = self._execute(
+            [(how.plan(config, warn=False), config, folder / "requests.jsonl", folder / "run", None)], how
+        )
+        made: list[PromptCandidate] = []
+        rest = tuple(text for text in base.settings if text != own)
+        for batch in read_table(result.directory.results, ["id", "status", "output.guidelines", "output.prompt"]):
+            for at, status in enumerate(batch["status"]):
+                if status != "ok":
+                    self.dropped.append(f"proposal {batch['id'][at]} of round {number + 1} could not be read")
+                    continue
+                proposal = {"guidelines": batch["output.guidelines"][at], "prompt": batch["output.prompt"][at]}
+                name = f"{number + 1}.{int(batch['id'][at]) + 1}"
+                made += [
+                    replace(each, settings=(*rest, *each.settings))
+                    for each in proposed(self.path, prompt, proposal, name)
+                ]
+        return self._valid(made)
+
+    def _judged(self, candidate: PromptCandidate) -> list[JudgedRow]:
+        """What a candidate says of the fit rows."""
+        from verdict_cli.features.align.candidates import JudgedRow
+        from verdict_cli.language.expressions.expression import compile_expression
+        from verdict_cli.stats.columns.saved_rows import saved_rows
+        from verdict_cli.stats.evaluation_results import scored_rows
+
+        (run,) = self._runs([candidate], "fit", self.sizes["fit"])
+        (scored,) = scored_rows({self.evaluation: run.plan.evaluations[self.evaluation]}, run.directory.results)
+        note = compile_expression(self.note, ("source",)) if self.note is not None else None
+        names = {int(row): index for index, row in enumerate(scored.at)}
+        found = []
+        for at, (_, failed, _, values) in enumerate(
+            saved_rows(run.directory.results, [("source",), ("output",), ("nodes",)])
+        ):
+            if failed or at not in names:
+                continue
+            index = names[at]
+            score = float(scored.scores[index])
+            reasons = next(
+                (str(each["explanation"]) for each in values["nodes"].values() if each.get("explanation")), ""
+            )
+            reasons = str(values["output"].get("explanation") or reasons)
+            said = note({"source": values["source"]}) if note is not None else None
+            correct = score == 1.0 if scored.labels else score == 0.0
+            found.append(
+                JudgedRow(
+                    values["source"],
+                    scored.prediction(index),
+                    scored.target(index),
+                    correct,
+                    reasons,
+                    "" if said is None else str(said),
+                )
+            )
+        return found
+
+    def _scoring(self, candidates: Sequence[PromptCandidate]) -> Callable[[Sequence[int], int], list[Any]]:
+        import numpy as np
+
+        from verdict_cli.stats.evaluation_results import scored_rows
+
+        def score(indices: Sequence[int], rows: int) -> list[Any]:
+            found = []
+            for run in self._runs([candidates[index] for index in indices], "select", rows):
+                (scored,) = scored_rows({self.evaluation: run.plan.evaluations[self.evaluation]}, run.directory.results)
+                scores = np.full(rows, np.nan)
+                scores[scored.at] = scored.scores
+                found.append(scores)
+            return found
+
+        return score
+
+    def _runs(self, candidates: Sequence[PromptCandidate], part: PartName, rows: int) -> list[RunResult]:
+        """The candidates' runs over the first rows of a part."""
+        jobs = []
+        for candidate in candidates:
+            slug = hashlib.sha256("\0".join(candidate.settings).encode()).hexdigest()[:10]
+            directory = self.folder / "runs" / f"{part}-{rows}-{slug}"
+            jobs.append((self._plan(candidate), self.config, self.parts[part], directory, rows))
+        return self._execute(jobs, self.how)
+
+    def _execute(self, jobs: Sequence[tuple[Plan, Path, Path, Path, int | None]], how: RowOptions) -> list[RunResult]:
+        """The finished runs; what they cost is taken from the budget."""
+        from verdict_cli.cli.multi_run import execute_all_or_exit
+        from verdict_cli.cli.open_dataset import check_data, open_dataset
+        from verdict_cli.run.session import open_run
+
+        assert self.stop is not None
+        if how.budget is not None:
+            how = replace(how, budget=max(how.budget - (self.spent or 0.0), 1e-9))
+        sessions = []
+        with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
+            for plan, config, data, directory, rows in jobs:
+                recording = how.recording(plan)
+                dataset = open_dataset(plan, str(data), Path(spool_to))
+                facts = check_data(plan, dataset, limit=rows, seed=how.seed, warn=lambda _: None)
+                options = how.run_options(plan, dataset, facts, (str(config), str(data)), recording, out=directory)
+                sessions.append(open_run(replace(options, warn=lambda _: None)))
+            results = execute_all_or_exit(sessions, self.folder, self.stop, replace(how, quiet=True))
+        for result in results:
+            key = str(result.directory.path)
+            self.costs[key] = result.facts.cost_usd
+        known = list(self.costs.values())
+        self.spent = None if None in known else float(sum(each or 0.0 for each in known))
+        return results

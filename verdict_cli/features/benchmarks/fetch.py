@@ -1,0 +1,105 @@
+"""Fetching a card's file, or a split of a dataset of the Hugging Face hub."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from verdict_cli.errors import DataError, FetchError, UsageError
+from verdict_cli.features.benchmarks.card import UNKNOWN, Card, CardFile
+from verdict_cli.features.benchmarks.data_dir import data_directory, local_path
+from verdict_cli.features.benchmarks.download import DownloadTarget, Pause, download
+from verdict_cli.features.benchmarks.hub import HubSplit, split_of
+from verdict_cli.features.benchmarks.hub_cache import keep_split
+from verdict_cli.features.benchmarks.verify import findings
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The fetched file, or folder of Parquet files, with notes for the user."""
+
+    path: Path
+    notes: tuple[str, ...]
+
+
+def fetchable(card: Card, name: str | None) -> CardFile:
+    """The file of that name, else the first that has an address. Raises UsageError if it has none."""
+    target = card.file(name) if name is not None else None
+    if target is not None and target.derived is None:
+        return target
+    if target is None:
+        found = next((file for file in card.files if file.derived is None), None)
+        if found is not None:
+            return found
+    raise UsageError(
+        f"{target.name if target else card.name} has no address to fetch it from"
+        + (f": it is {target.derived}" if target else ""),
+        hint=f"its authors' page is {card.source}; a copy of yours is read by `verdict datasets import {card.name} PATH`",
+    )
+
+
+def fetch_file(
+    card: Card, file: CardFile, out: Path | None, sha256: str, limit: int, *, pause: Pause = asyncio.sleep
+) -> Fetched:
+    """Download a file of a card to `out`, by default to where `verdict bench` finds it. Raises as `download` does."""
+    if sha256 and not re.fullmatch(r"[0-9a-f]{64}", sha256):
+        raise UsageError(f"--sha256 {sha256!r} is not a SHA-256", hint="it has 64 hexadecimal digits")
+    if file.hub is not None:
+        if sha256:
+            raise UsageError("a dataset of the hub takes no --sha256", hint="the hub states its checksums")
+        return fetch_split(file.hub, out or local_path(card, file), limit, pause=pause)
+    known_sha256 = "" if file.sha256 == UNKNOWN else file.sha256
+    if known_sha256 and sha256 not in ("", known_sha256):
+        raise UsageError(f"the card gives {file.name} another SHA-256: {known_sha256}", hint="leave --sha256 out")
+    target = (out / file.name) if out else local_path(card, file)
+    assert file.url is not None
+    download_target = DownloadTarget(file.url, target, known_sha256 or sha256, file.bytes, limit)
+    digest = download(
+        download_target, None if known_sha256 else lambda path: _check_against_card(file, path), pause=pause
+    )
+    if download_target.sha256:
+        return Fetched(target, (f"SHA-256 as expected: {digest}",))
+    return Fetched(target, (f"the checksum is not known, so nothing proves that this is the file; SHA-256 {digest}",))
+
+
+def fetch_split(reference: str, out: Path | None, limit: int, *, pause: Pause = asyncio.sleep) -> Fetched:
+    """Download a split to a folder of its own, each file checked by the checksum that the hub states."""
+    split = split_of(reference)
+    if sum(shard.size for shard in split.shards) > limit:
+        raise FetchError(
+            f"hf:{reference} has {sum(shard.size for shard in split.shards):,} bytes, more than {limit:,}",
+            hint=f"verdict datasets fetch hf:{reference} --max-size MIB, with a larger size in MiB",
+        )
+    folder = out or data_directory() / split.folder
+    for shard in split.shards:
+        target = DownloadTarget(shard.url, folder / shard.name, shard.sha256, shard.size, limit, split.headers)
+        download(target, pause=pause)
+    if out is None:
+        keep_split(reference, folder, {shard.name: shard.size for shard in split.shards})
+    unproven = sum(not shard.sha256 for shard in split.shards)
+    proof = "SHA-256 as the hub states" if not unproven else f"the hub states no checksum of {unproven} of them"
+    return Fetched(folder, (f"{_count(split)}: {proof}",))
+
+
+def _count(split: HubSplit) -> str:
+    count = len(split.shards)
+    return f"{count} Parquet file{'s' if count > 1 else ''}"
+
+
+def _check_against_card(file: CardFile, path: Path) -> None:
+    """Refuse a file without a known checksum that cannot be read, or does not have the card's columns, rows or labels."""
+    try:
+        wrong = [finding for finding in findings(file, path) if finding.verdict == "differs"]
+    except DataError as error:
+        raise FetchError(
+            f"{file.url} is not a readable {file.name}: {error.problem.message}",
+            hint="it was changed at its source or on its way, and was deleted",
+        ) from None
+    if wrong:
+        raise FetchError(
+            f"{file.url} is not the file that the card describes: "
+            + "; ".join(f"{finding.what}: {finding.detail}" for finding in wrong),
+            hint="it was changed at its source or on its way, and was deleted",
+        )

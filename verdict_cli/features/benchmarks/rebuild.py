@@ -1,0 +1,206 @@
+"""`verdict datasets rebuild`: the folder of recordings, made from the public repositories by commit and checksum.
+
+What is made is written down in `datasets/recordings.yaml`: repository, commit, paths, rule and checksum of each file.
+A file is written only where its content has the recorded checksum.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import itertools
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from verdict_cli.config_model import ConfigModel, Seq, Whole
+from verdict_cli.errors import FetchError
+from verdict_cli.features.benchmarks.rebuild_rules import RULES
+from verdict_cli.language.document.document import read_document
+from verdict_cli.language.package_files import folder
+from verdict_cli.run.run_directory import replacing
+
+SITE = "https://github.com"
+DOWNLOAD_TIMEOUT_S = 900
+"""The longest that one call of git may take: ReaLMistake's outputs are some 100 MB."""
+
+Checksum = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class RecordedFile(ConfigModel):
+    """One file of the recordings: its checksum, and either a rule with paths or why there is none."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*$")]
+    """The file's name in the folder of its set; `.gz` is compressed."""
+    sha256: Checksum
+    """The SHA-256 of the content, uncompressed."""
+    bytes: Annotated[int, Field(ge=0), Whole]
+    """The size of the content, uncompressed."""
+    paths: Seq[str] = ()
+    """The repository's files that it is made from, in order; `{a,b}` stands for each of the alternatives."""
+    rule: str | None = None
+    """How it is made, a name in `rebuild_rules`."""
+    missing: str | None = None
+    """Why it cannot be made: what the rule does not say exactly enough to give the same bytes."""
+
+
+class RecordedSet(ConfigModel):
+    """The files that come from one commit of one repository."""
+
+    folder: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+    """Its folder in the recordings."""
+    repository: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")]
+    """OWNER/NAME on github.com."""
+    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+    """The commit."""
+    licence: str
+    """The licence of the files."""
+    files: Annotated[Seq[RecordedFile], Field(min_length=1)]
+    """Its files."""
+
+
+class Recordings(ConfigModel):
+    """The content of `datasets/recordings.yaml`."""
+
+    sets: Annotated[Seq[RecordedSet], Field(min_length=1)]
+    """The sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What became of one file: made, there already, failed, or without a rule; `reason` says why not."""
+
+    file: str
+    outcome: Literal["made", "kept", "failed", "no-rule"]
+    reason: str = ""
+
+
+def recorded_sets() -> Sequence[RecordedSet]:
+    """The sets of the data file that comes with verdict."""
+    return Recordings.model_validate(read_document(folder("datasets") / "recordings.yaml").data).sets
+
+
+def rebuild(target: Path, sets: Sequence[RecordedSet], mirror: Path | None = None) -> Iterator[Rebuilt]:
+    """Makes each file that is not there yet, from clones in `mirror` or else from github.com, and tells what became of it."""
+    for each in sets:
+        with tempfile.TemporaryDirectory(prefix="verdict-") as scratch:
+            clone = Clone(each, mirror, Path(scratch))
+            for file in each.files:
+                yield _rebuilt(target / each.folder / file.name, each, file, clone)
+
+
+def _rebuilt(place: Path, of: RecordedSet, file: RecordedFile, clone: Clone) -> Rebuilt:
+    name = f"{of.folder}/{file.name}"
+    if _checksum_of(place) == file.sha256:
+        return Rebuilt(name, "kept")
+    if file.rule is None:
+        return Rebuilt(name, "no-rule", file.missing or "")
+    try:
+        content = RULES[file.rule]({path: clone.content(path) for path in _paths(file.paths)})
+    except FetchError as error:
+        return Rebuilt(name, "failed", f"{error.message}; {error.hint}" if error.hint else error.message)
+    except (ValueError, KeyError, TypeError, IndexError) as fault:
+        return Rebuilt(name, "failed", f"the repository's file has another form: {type(fault).__name__}: {fault}")
+    found = hashlib.sha256(content).hexdigest()
+    if found != file.sha256:
+        reason = (
+            f"made {len(content):,} bytes with the SHA-256 {found}, expected {file.bytes:,} bytes with {file.sha256}"
+        )
+        return Rebuilt(name, "failed", reason)
+    _write(place, content)
+    return Rebuilt(name, "made")
+
+
+def _checksum_of(place: Path) -> str | None:
+    """The checksum of a file's content; None where it is missing or not readable as such."""
+    try:
+        content = place.read_bytes()
+        return hashlib.sha256(gzip.decompress(content) if place.suffix == ".gz" else content).hexdigest()
+    except (OSError, EOFError, ValueError):
+        return None
+
+
+def _write(place: Path, content: bytes) -> None:
+    with replacing(place) as part:
+        part.write_bytes(gzip.compress(content, mtime=0) if place.suffix == ".gz" else content)
+
+
+def _paths(patterns: Sequence[str]) -> Iterator[str]:
+    """Every path, `{a,b}` as each of its alternatives in their order."""
+    for pattern in patterns:
+        pieces = [
+            piece[1:-1].split(",") if piece[:1] == "{" else [piece] for piece in re.split(r"(\{[^}]*\})", pattern)
+        ]
+        yield from map("".join, itertools.product(*pieces))
+
+
+class Clone:
+    """Reads files of one commit by git: from a clone that is there, or one without files that is made in `scratch`."""
+
+    def __init__(self, of: RecordedSet, mirror: Path | None, scratch: Path) -> None:
+        self._of = of
+        self._mirror = None if mirror is None else mirror / of.repository.replace("/", "+") / "repo"
+        self._scratch = scratch
+        self._fault: FetchError | None = None
+        self._ready = False
+
+    def content(self, path: str) -> bytes:
+        """The file at the commit. FetchError where the clone, the commit or the file is missing."""
+        self._prepare()
+        at = f"{self._of.commit}:{path}"
+        return self._git(
+            "cat-file", "blob", at, fault=f"{self._of.repository} has no file {path} at {self._of.commit[:12]}"
+        )
+
+    def _prepare(self) -> None:
+        if self._fault is not None:
+            raise self._fault
+        if self._ready:
+            return
+        try:
+            self._fetch() if self._mirror is None else self._check(self._mirror)
+        except FetchError as fault:
+            self._fault = fault
+            raise
+        self._ready = True
+
+    def _check(self, mirror: Path) -> None:
+        if not mirror.is_dir():
+            raise FetchError(f"there is no clone {mirror}", hint=f"git clone {SITE}/{self._of.repository} {mirror}")
+        fault = f"{mirror} does not have the commit {self._of.commit}"
+        self._git("cat-file", "-e", f"{self._of.commit}^{{commit}}", fault=fault, hint=f"git -C {mirror} fetch --all")
+
+    def _fetch(self) -> None:
+        """Fetch the commit alone; git then fetches each file when it is read."""
+        url, fault = f"{SITE}/{self._of.repository}", f"{self._of.repository} cannot be fetched"
+        hint = "is there a network? --mirror DIR takes clones"
+        self._git("init", "--quiet", "--bare", fault=fault)
+        self._git("remote", "add", "origin", url, fault=fault)
+        self._git("config", "remote.origin.promisor", "true", fault=fault)
+        self._git("config", "remote.origin.partialclonefilter", "blob:none", fault=fault)
+        self._git(
+            "fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin", self._of.commit, fault=fault, hint=hint
+        )
+
+    def _git(self, *words: str, fault: str, hint: str = "") -> bytes:
+        place = self._scratch if self._mirror is None else self._mirror
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(place), *words], capture_output=True, timeout=DOWNLOAD_TIMEOUT_S, check=False
+            )
+        except FileNotFoundError:
+            raise FetchError("git is not installed", hint="install git, then run the same command") from None
+        except subprocess.TimeoutExpired:
+            raise FetchError(
+                f"{fault}: git took more than {DOWNLOAD_TIMEOUT_S} seconds", hint="run the same command again"
+            ) from None
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            raise FetchError(f"{fault} ({said[-1]})" if said else fault, hint=hint)
+        return done.stdout

@@ -1,0 +1,170 @@
+"""`verdict calibrate RUN --target source.label`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from verdict_cli.cli.console import print_json, print_message, print_report, printable
+from verdict_cli.cli.options import AsJson
+from verdict_cli.errors import UsageError
+from verdict_cli.plan.resolve import as_yaml
+from verdict_cli.run.load_run import load_run
+from verdict_cli.run.run_directory import output_errors
+
+if TYPE_CHECKING:
+    from verdict_cli.features.calibrate.fit_job import Calibrated, FitOptions
+
+
+class FitChoice(StrEnum):
+    """What `--fit` takes."""
+
+    PROBABILITY = "probability"
+    SCORE_WEIGHTS = "score_weights"
+    POOL_WEIGHTS = "pool_weights"
+    THRESHOLD = "threshold"
+
+
+def calibrate(
+    run: Annotated[Path, typer.Argument(help="The directory of a run with labelled rows.")],
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            help="The expression of the true label: source.label, or human.label for labels given in `verdict view`.",
+        ),
+    ] = None,
+    fit: Annotated[
+        FitChoice | None,
+        typer.Option("--fit", help="What to fit. [default: threshold with --agreement, else probability]"),
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option("--unit", help="The unit to fit. [default: the only one possible]")
+    ] = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            help="temperature, platt, isotonic; logistic, log_odds, least_squares, dawid_skene (needs no labels).",
+        ),
+    ] = "",
+    agreement: Annotated[
+        float | None,
+        typer.Option("--agreement", help="Choose the confidence threshold above which this share of answers is right."),
+    ] = None,
+    level: Annotated[float, typer.Option("--level", help="The confidence level of --agreement.")] = 0.95,
+    prediction: Annotated[
+        str, typer.Option("--prediction", help="With --agreement: the expression of the unit's answer.")
+    ] = "output.score",
+    confidence: Annotated[
+        str,
+        typer.Option(
+            "--confidence", help="With --agreement: the expression of the unit's confidence; higher is more confident."
+        ),
+    ] = "output.p",
+    where: Annotated[
+        str | None, typer.Option("--where", help="Fit only to rows for which this expression is true.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            help="The expression that is equal for rows with correlated errors: they count once, and stay in one fold.",
+        ),
+    ] = None,
+    folds: Annotated[int, typer.Option("--folds", min=2, max=100, help="Folds of the cross-validation.")] = 5,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the folds.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The file to write. [default: RUN/calibrations/UNIT-KIND.yaml]")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a judge to the labelled rows of a run, and write a calibration file for its pipeline. No model is called.
+
+    Example: verdict calibrate runs/cascade --target source.correct --agreement 0.9
+    """
+    from verdict_cli.features.calibrate.calibrate_run import calibrate_run
+    from verdict_cli.features.calibrate.fit_job import FitOptions
+
+    kind = fit or (FitChoice.PROBABILITY if agreement is None else FitChoice.THRESHOLD)
+    fit_options = FitOptions(
+        unit, kind.value, target, where, method, prediction, confidence, agreement or 0.0, level, folds, seed, cluster
+    )
+    _check(fit_options, agreement)
+    directory, facts, plan = load_run(run)
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    result = calibrate_run(plan, directory.results, directory.calls, fit_options, made=created, run=facts.name)
+    path = out or directory.path / "calibrations" / f"{result.content.unit}-{kind.value}.yaml"
+    _write(path, result)
+    if as_json:
+        changes = {
+            name: {metric: asdict(change) for metric, change in metrics.items()}
+            for name, metrics in result.metrics.items()
+        }
+        content = result.content.model_dump(mode="json", exclude_none=True)
+        print_json({"file": str(path), "calibration": content, "figures": changes, "notes": result.notes})
+        return
+    print_report(_table(result))
+    print_message(f"written: {path}")
+
+
+def _check(options: FitOptions, agreement: float | None) -> None:
+    from verdict_cli.features.calibrate.fit_job import METHODS
+
+    known = METHODS[options.kind]
+    if options.method and options.method not in known:
+        raise UsageError(
+            f"--method {options.method} does not fit {options.kind}",
+            hint=f"--method takes {', '.join(known)}" if known else "remove --method",
+        )
+    if options.target is None and options.method != "dawid_skene":
+        raise UsageError(
+            "--target is missing", hint="give the expression of the true label: source.label, or human.label"
+        )
+    if (options.kind == "threshold") != (agreement is not None):
+        raise UsageError("--agreement and --fit threshold go together", hint="such as `--agreement 0.95`")
+    for name, value in (("--agreement", agreement), ("--level", options.level)):
+        if value is not None and not 0 < value < 1:
+            raise UsageError(f"{name} {value:g} is not between 0 and 1")
+
+
+def _write(path: Path, result: Calibrated) -> None:
+    content = result.content.model_dump(mode="json", exclude_none=True)
+    if content.get("weights") and isinstance(content["weights"], dict):
+        content["weights"] = dict(getattr(result.content, "weights"))  # noqa: B009
+    with output_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(as_yaml(content), encoding="utf-8")
+
+
+def _table(result: Calibrated) -> str:
+    from verdict_cli.report.formatting import format_number, interval
+
+    content = result.content
+    lines = [f"{content.unit}: {content.model_dump()['kind']}, fitted to {content.rows:,} rows"]
+    cells = [("method", "metric", "before", "after (held out)", "difference", "95% interval")]
+    for method, metrics in result.metrics.items():
+        for metric, change in metrics.items():
+            ends = interval(change.change.low, change.change.high)
+            cells.append(
+                (
+                    method,
+                    metric,
+                    format_number(change.before.value),
+                    format_number(change.after.value),
+                    format_number(change.change.value),
+                    ends,
+                )
+            )
+    if len(cells) > 1:
+        widths = [max(len(row[column]) for row in cells) for column in range(6)]
+        lines += [
+            "  " + "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in cells
+        ]
+    return printable("\n".join([*lines, *(f"  {note}" for note in result.notes)])) + "\n"

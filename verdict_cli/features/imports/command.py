@@ -1,0 +1,106 @@
+"""`verdict import`: logs of other tools, and rows from inside any JSON document."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from verdict_cli.cli.console import print_message
+from verdict_cli.errors import UsageError
+from verdict_cli.features.imports.tool_logs import LOG_FORMATS, not_in_format, read_logs
+from verdict_cli.language.document.error_messages import nearest_spelling
+
+ROWS_PER_GROUP = 1_000
+"""Rows of a Parquet row group: what is in memory at once."""
+
+
+def import_(
+    log_format: Annotated[
+        str, typer.Argument(metavar="FORMAT", help=f"{', '.join(LOG_FORMATS)}; json with --path for any document.")
+    ],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="The logs.")],
+    out: Annotated[Path, typer.Option("--out", help="The .jsonl or .parquet to write.")],
+    path: Annotated[
+        str | None,
+        typer.Option("--path", help="json: the keys that lead to the list of rows, such as results.results."),
+    ] = None,
+) -> None:
+    """Convert logs of other tools to a dataset: one row a sample or trace.
+
+    A row has id, input, output, messages, target, the other tool's scores by name, model and metadata. `verdict init`
+    on the result proposes a comparison of those scores with a judge of yours.
+
+    Example: verdict import promptfoo out.json --out rows.jsonl
+    """
+    if log_format != "json" and log_format not in LOG_FORMATS.names():
+        hint = nearest_spelling(log_format, [*LOG_FORMATS, "json"]) or f"formats are {', '.join(LOG_FORMATS)} and json"
+        raise UsageError(f"unknown format {log_format!r}", hint=hint)
+    if path is not None and log_format != "json":
+        raise UsageError("--path is for the format json", hint=f"`verdict import json … --path {path}`")
+    if out.suffix not in (".jsonl", ".parquet"):
+        raise UsageError(f"--out {out} has another ending than .jsonl or .parquet", hint="choose one of them")
+    for file in files:
+        if not file.is_file():
+            raise UsageError(f"no such file: {file}", hint="give the paths of the logs")
+        if file.resolve() == out.resolve():
+            raise UsageError(f"--out {out} is one of the logs", hint="choose another name")
+    rows = read_logs(log_format, files) if log_format != "json" else _rows_at(files, path or "")
+    scores: dict[str, None] = {}
+    count = _write(out, _noting_scores(rows, scores))
+    named = f"; scores: {', '.join(scores)}" if scores else ""
+    print_message(f"{count:,} rows: {out}{named}")
+
+
+def _rows_at(files: list[Path], path: str) -> Iterator[dict[str, Any]]:
+    from verdict_cli.features.imports.tool_logs.json_stream import items_at
+
+    for file in files:
+        for index, item in items_at(file, path):
+            if not isinstance(item, dict):
+                raise not_in_format(file, f"{path}[{index}] is not an object")
+            yield item
+
+
+def _noting_scores(rows: Iterator[dict[str, Any]], scores: dict[str, None]) -> Iterator[dict[str, Any]]:
+    for row in rows:
+        if isinstance(row.get("scores"), dict):
+            scores |= dict.fromkeys(row["scores"])
+        yield row
+
+
+def _write(out: Path, rows: Iterator[dict[str, Any]]) -> int:
+    """Write the rows, whole or not at all: an error leaves no file. Returns their number."""
+    from verdict_cli.report.study_files import write_rows
+    from verdict_cli.run.run_directory import replacing
+
+    if out.suffix == ".jsonl":
+        return write_rows(out, rows)
+    with replacing(out) as part:
+        return _write_parquet(part, out, rows)
+
+
+def _write_parquet(part: Path, out: Path, rows: Iterator[dict[str, Any]]) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    count = 0
+    writer: Any = None
+    try:
+        while group := list(itertools.islice(rows, ROWS_PER_GROUP)):
+            table = pa.Table.from_pylist(group, schema=writer.schema if writer else None)
+            writer = writer or pq.ParquetWriter(part, table.schema)
+            writer.write_table(table)
+            count += len(group)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        message = f"a column has values of several types, which Parquet cannot hold: {str(error).splitlines()[0]:.150}"
+        raise not_in_format(out, message, "write a .jsonl") from None
+    finally:
+        if writer is not None:
+            writer.close()
+    if writer is None:
+        pq.write_table(pa.table({"id": pa.array([], pa.string())}), part)
+    return count

@@ -1,0 +1,150 @@
+"""`verdict plan CONFIG DATA --half-width 0.02`."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from verdict_cli.cli.console import print_json, print_report
+from verdict_cli.cli.model_options import PipelineOptions
+from verdict_cli.cli.open_dataset import check_data, open_dataset
+from verdict_cli.cli.options import AllowHost, AsJson, Config, Data, MetricOption, Seed
+from verdict_cli.errors import UsageError
+from verdict_cli.features.power.requirements import RequirementOptions, check_options, cost, first_metric, needed, trade
+from verdict_cli.run.estimate import Line, estimate_run
+from verdict_cli.storage.datasets.read import stream_rows
+
+
+def plan(
+    config: Config,
+    data: Data,
+    half_width: Annotated[
+        float | None, typer.Option("--half-width", help="The wanted half-width of the interval, e.g. 0.02.")
+    ] = None,
+    mde: Annotated[
+        float | None,
+        typer.Option(
+            "--mde", help="The minimum detectable effect: a difference from another run, or a drop below a gate."
+        ),
+    ] = None,
+    power: Annotated[float, typer.Option("--power", help="With --mde: the probability of detecting it.")] = 0.8,
+    confidence: Annotated[
+        float, typer.Option("--confidence", help="The confidence level of the interval and the test.")
+    ] = 0.95,
+    expect: Annotated[
+        float | None, typer.Option("--expect", help="The expected value of the metric. [default: 0.5, the worst case]")
+    ] = None,
+    discordant: Annotated[
+        float | None,
+        typer.Option(
+            "--discordant",
+            help="With --mde: the share of rows that only one of the two runs gets right. [default: assumes independent errors]",
+        ),
+    ] = None,
+    pilot: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--pilot",
+            metavar="RUN",
+            help="Take variances from this run; given twice, from the difference between two runs.",
+        ),
+    ] = None,
+    metric: MetricOption = None,
+    seed: Seed = 0,
+    *,
+    options: PipelineOptions,
+    allow_host: AllowHost = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute how many rows, labels and repeats an interval or a difference needs, and what they cost. No model is called.
+
+    Example: verdict plan jury answers_sample --half-width 0.02 --expect 0.9
+    """
+    from verdict_cli.cli.variant_runs import choose_metric
+
+    check_options(half_width, mde, power, confidence, expect, discordant, pilot or [])
+    pipeline = options.plan(config)
+    name, metric_name = choose_metric([(str(config), pipeline)], metric)
+    evaluation = pipeline.evaluations[name]
+    if evaluation.items is not None:
+        raise UsageError(
+            f"{name!r} counts entries of {evaluation.items!r}, and how many a row has is not known before the run",
+            hint="name a metric of rows: `--metric EVALUATION.METRIC`",
+        )
+    metric_name = metric_name or first_metric(evaluation)
+    requested = RequirementOptions(
+        name, metric_name, half_width, mde, power, confidence, expect, discordant, seed, len(pipeline.evaluations)
+    )
+    needs, repeats, notes = needed(requested, evaluation, pilot or [])
+    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
+        dataset = open_dataset(pipeline, data, Path(spool_to))
+        facts = check_data(pipeline, dataset)
+        available = facts.rows
+
+        def costs(count: int) -> tuple[Line, ...]:
+            return estimate_run(pipeline, stream_rows(dataset, facts.selection), count, seed)
+
+        lines = [{**need, **cost(costs(need["rows"]))} for need in needs]
+        table = trade(requested, repeats, pipeline, costs(available), available)
+    for line in lines:
+        line["labels"] = line["rows"] if evaluation.target is not None else 0
+        line["enough"] = available >= line["rows"]
+    content = {
+        "conclusion": _conclusion(lines, available),
+        "pipeline": pipeline.name,
+        "dataset": data,
+        "rows_there": available,
+        "metric": f"{name}.{metric_name}",
+        "confidence": confidence,
+        "needs": lines,
+        "repeats": table,
+        "notes": notes,
+    }
+    if as_json:
+        print_json(content)
+    else:
+        print_report(_text(content))
+
+
+def _conclusion(needs: list[dict[str, Any]], available: int) -> str:
+    """`868 rows for ±0.02 with 95% confidence; the dataset has 8`: what the largest of the needs asks of the dataset."""
+    wanted = "; ".join(f"{need['rows']:,} rows for {need['for']}" for need in needs)
+    most = max(need["rows"] for need in needs)
+    if available >= most:
+        return f"{wanted}: the dataset has enough, {available:,}"
+    return f"{wanted}: the dataset has {available:,}, {most - available:,} too few"
+
+
+def _text(content: dict[str, Any]) -> str:
+    from verdict_cli.report.formatting import money
+
+    lines = [content["conclusion"], f"{content['metric']}; the dataset has {content['rows_there']:,} rows"]
+    for need in content["needs"]:
+        worst = need.get("rows_at_worst", need["rows"])
+        more = "" if worst == need["rows"] else f" ({worst:,} at the worst end of the pilot's interval)"
+        calls = (
+            f"{need['least_calls']:,} to {need['calls']:,}"
+            if need["least_calls"] < need["calls"]
+            else f"{need['calls']:,}"
+        )
+        lines += [
+            "",
+            need["for"],
+            f"  rows    {need['rows']:,}{more}" + ("" if need["enough"] else ": more than the dataset has"),
+            f"  labels  {need['labels']:,}",
+            f"  calls   {calls}",
+            f"  cost    {money(need['cost_usd'])}",
+            f"  from    {need['from']}",
+        ]
+    if content["repeats"]:
+        lines += ["", "repeats  rows  calls  cost"]
+        fewest = min(row["calls"] for row in content["repeats"])
+        lines += [
+            f"{row['repeats']:>7}  {row['rows']:,}  {row['calls']:,}  {money(row['cost_usd'])}"
+            + ("  fewest calls" if row["calls"] == fewest else "")
+            for row in content["repeats"]
+        ]
+    return "\n".join([*lines, *(f"- {note}" for note in content["notes"])]) + "\n"

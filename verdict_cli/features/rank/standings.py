@@ -1,0 +1,188 @@
+"""A ranking of candidates (ranks, intervals, ties with rank 1), and its document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import isclose
+from typing import Any
+
+from verdict_cli.features.rank.candidates import Candidate
+from verdict_cli.messages import Result
+from verdict_cli.report import formatting
+from verdict_cli.report.conclusions import listed_names
+from verdict_cli.report.document import Note, ReportDocument, Section, Table
+from verdict_cli.run.judge_session import JudgeSession
+from verdict_cli.run.progress import Progress, RunStats
+
+
+class CountingJudge:
+    """A judge that counts what it has judged. ``rows`` is the most that it will judge."""
+
+    def __init__(
+        self, session: JudgeSession, rows: int, concurrency: int, on_progress: Callable[[Progress], None]
+    ) -> None:
+        self.stats = RunStats(rows)
+        self._session = session
+        self._concurrency = concurrency
+        self._on_progress = on_progress
+        self._next_row = 0
+
+    async def judge(self, rows: Sequence[Mapping[str, Any]]) -> list[Result]:
+        """The rows' results, in their order. Row numbers continue over all calls."""
+        results = await self._session.judge_all(rows, self._count, self._concurrency, self._next_row)
+        self._next_row += len(rows)
+        return results
+
+    def _count(self, result: Result) -> Result:
+        self.stats.add(result)
+        self._on_progress(self.stats.progress(self._session.client.limiters))
+        return result
+
+
+_TOLERANCE = 1e-6
+"""Values closer than this share a rank: a fit ends a little before its optimum."""
+
+
+@dataclass(frozen=True)
+class RankedCandidate:
+    """One candidate. ``rank`` starts at 1 and is equal for equal values; None with ``value`` None, if nothing is known.
+
+    ``value`` is the mean score, or the strength in log-odds against the average candidate, with its 95% interval.
+    """
+
+    rank: int | None
+    candidate: int
+    label: str
+    value: float | None
+    low: float | None
+    high: float | None
+    tied_with_first: bool
+    wins: float | None = None
+    contests: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """All candidates, best first. ``consistency`` is empty for a judge that scores."""
+
+    kind: str
+    standings: tuple[RankedCandidate, ...]
+    judgements: int
+    failed: int
+    consistency: dict[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        """The ranking in the document of `verdict rank --json`."""
+        first = self.standings[0]
+        return {
+            "kind": self.kind,
+            "best": None if first.rank is None else {"candidate": first.candidate, "label": first.label},
+            "ranking": [asdict(candidate) for candidate in self.standings],
+            "judgements": self.judgements,
+            "failed": self.failed,
+            "consistency": self.consistency,
+        }
+
+
+@dataclass(frozen=True)
+class CandidateResult:
+    """One candidate's value before candidates are ranked."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    wins: float | None = None
+    contests: int = 0
+    failed: int = 0
+
+
+def rank_candidates(
+    candidates: Sequence[Candidate], results: Sequence[CandidateResult], differ: Callable[[int, int], bool]
+) -> tuple[RankedCandidate, ...]:
+    """The candidates, best first; equal values share a rank. ``differ`` says whether two differ significantly."""
+    order = sorted(
+        range(len(results)), key=lambda each: (results[each].value is None, -(results[each].value or 0.0), each)
+    )
+    first = order[0]
+    standings: list[RankedCandidate] = []
+    for position, index in enumerate(order):
+        result = results[index]
+        rank: int | None = None
+        if result.value is not None:
+            rank = position + 1
+            above = standings[-1] if standings else None
+            if above is not None and above.value is not None and isclose(above.value, result.value, abs_tol=_TOLERANCE):
+                rank = above.rank
+        tied = result.value is not None and index != first and not differ(first, index)
+        standings.append(
+            RankedCandidate(
+                rank, index, candidates[index].label, result.value, result.low, result.high, tied,
+                result.wins, result.contests, result.failed,
+            )
+        )  # fmt: skip
+    return tuple(standings)
+
+
+def ranking_conclusion(ranking: Ranking) -> str:
+    """Which candidate is first, and which others are not significantly different from it."""
+    ranked = [each for each in ranking.standings if each.rank is not None]
+    if not ranked:
+        return "no candidate has a rank: every judgement failed"
+    tied = [each.label for each in ranked if each.tied_with_first]
+    first = f"{listed_names([ranked[0].label])} is first of {len(ranking.standings)}"
+    if not tied:
+        return f"{first}, significantly better than the others" if ranked[1:] else first
+    return f"{first}; not significantly different from it: {listed_names(tied)}"
+
+
+def ranking_document(pipeline: str, ranking: Ranking, *, calls: int, cost_usd: float | None) -> ReportDocument:
+    """The candidates, ties with rank 1, and how consistent the judge was; from a ranking and the cost of its calls."""
+    compares = ranking.kind != "scores"
+    headers = (
+        "rank",
+        "candidate",
+        "rating" if compares else "score",
+        "95% interval",
+        *(["won"] if compares else []),
+        "",
+    )
+    table = Table(headers, [_cells(each, compares=compares) for each in ranking.standings], (0, 2))
+    cost = f"calls {calls:,} · cost {formatting.money(cost_usd)}"
+    counts = Note(f"{ranking.judgements:,} judgements · failed {ranking.failed:,} · {cost}")
+    return ReportDocument(
+        pipeline,
+        [Section("", [table, *_consistency(ranking), counts], listed=False)],
+        kicker="Verdict ranking",
+        data=lambda: {"pipeline": pipeline, **ranking.as_json(), "calls": calls, "cost_usd": cost_usd},
+        conclusion=ranking_conclusion(ranking),
+    )
+
+
+def _cells(candidate: RankedCandidate, *, compares: bool) -> tuple[str, ...]:
+    notes = ["not significantly different from rank 1"] if candidate.tied_with_first else []
+    notes += [f"{candidate.failed} failed"] if candidate.failed else []
+    won = [f"{candidate.wins:g}/{candidate.contests}"] if compares else []
+    return (
+        "–" if candidate.rank is None else str(candidate.rank),
+        candidate.label,
+        "unknown" if candidate.value is None else formatting.format_number(candidate.value),
+        formatting.interval(candidate.low, candidate.high),
+        *won,
+        ", ".join(notes),
+    )
+
+
+def _consistency(ranking: Ranking) -> Iterator[Note]:
+    counts = ranking.consistency
+    if ranking.kind == "pairs":
+        yield Note(
+            f"consistency: {counts['intransitive']} of {counts['triples']} triples intransitive · "
+            f"{counts['ties']} of {counts['pairs']} pairs tied · "
+            f"the first position won {counts['first_place_wins']} of {counts['decided']}"
+        )
+        if counts["flips"] is not None:
+            yield Note(f"order: {counts['flips']} of {counts['pairs_in_both_orders']} pairs changed with it")
+    if ranking.kind == "groups":
+        yield Note(f"wins by position: {', '.join(map(str, counts['wins_by_place']))}")

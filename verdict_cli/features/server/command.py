@@ -1,0 +1,177 @@
+"""`verdict serve CONFIG`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from verdict_cli.cli.console import print_error, print_message
+from verdict_cli.cli.model_options import ModelOptions
+from verdict_cli.cli.options import Concurrency, Config, TraceContent, TraceOption
+from verdict_cli.cli.trace_option import trace_to_otel
+from verdict_cli.errors import UsageError
+from verdict_cli.run.event_loop import loop_factory
+from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.preflight import load_recording
+
+if TYPE_CHECKING:
+    from verdict_cli.plan.node import Plan
+
+
+def serve(
+    config: Config,
+    host: Annotated[
+        str, typer.Option("--host", help="The address to listen on. Other than this machine's own, it needs a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 picks a free one.")] = 8000,
+    *,
+    options: ModelOptions,
+    concurrency: Concurrency = 64,
+    in_flight: Annotated[int, typer.Option("--in-flight", min=1, help="The most rows judged concurrently.")] = 64,
+    queue: Annotated[
+        int, typer.Option("--queue", min=0, help="The most rows that wait. Further ones are rejected with status 429.")
+    ] = 256,
+    deadline: Annotated[
+        float, typer.Option("--deadline", min=0.001, metavar="SECONDS", help="The time limit of a request.")
+    ] = 30.0,
+    policy: Annotated[
+        Literal["closed", "open"],
+        typer.Option(
+            "--policy",
+            help="The response to a failed judgement: an error (closed), or status 200 with the failure (open).",
+        ),
+    ] = "closed",
+    accept: Annotated[
+        str | None,
+        typer.Option(
+            "--accept", metavar="EXPR", help="The condition for `accepted` in responses, such as 'output.score > 0.5'."
+        ),
+    ] = None,
+    reward: Annotated[
+        str | None,
+        typer.Option("--reward", metavar="EXPR", help="The reward that /reward returns. [default: the score]"),
+    ] = None,
+    protocol: Annotated[
+        Literal["openrlhf", "verl", "trl"] | None,
+        typer.Option(
+            "--protocol",
+            help="Also answer a trainer's own requests: POST /get_reward (openrlhf), /compute_score (verl), /trl_reward (trl).",
+        ),
+    ] = None,
+    criterion: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--criterion",
+            metavar="NAME=EXPR",
+            help="With --protocol: a further value of each row, such as right=nodes.right.score.",
+        ),
+    ] = None,
+    token_env: Annotated[
+        str, typer.Option("--token-env", metavar="NAME", help="The environment variable that holds the token.")
+    ] = "VERDICT_TOKEN",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="Also accept requests with this Host header; * accepts any."),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option("--allow-origin", metavar="ORIGIN", help="Also accept requests from pages of this origin."),
+    ] = None,
+    max_body: Annotated[int, typer.Option("--max-body", min=1, metavar="MIB", help="The largest request body.")] = 8,
+    state: Annotated[
+        Path | None, typer.Option("--state", metavar="DIR", help="Where batches are stored. [default: runs/serve-NAME]")
+    ] = None,
+    drain: Annotated[
+        float, typer.Option("--drain", min=0, metavar="SECONDS", help="How long a stop waits for accepted work.")
+    ] = 30.0,
+    trace: TraceOption = False,
+    trace_content: TraceContent = False,
+) -> None:
+    """Serve a judge over HTTP: /judge, /judge/batch, /reward, /health, /metrics.
+
+    On SIGTERM, and when its terminal is closed, the server finishes accepted work and stops. On SIGHUP without a terminal it
+    reloads the pipeline file.
+
+    Example: verdict serve xstest --model baseline/lexical
+    """
+    from verdict_cli.features.guard.listening import bind_socket, needs_token
+    from verdict_cli.features.guard.middleware import AccessPolicy
+    from verdict_cli.features.server.server import serve_api
+    from verdict_cli.features.server.service import Limits, ServeSettings
+
+    token = os.environ.get(token_env) or None
+    if token is None and needs_token(host):
+        raise UsageError(
+            f"other machines can reach {host}, and there is no token",
+            hint=f"set {token_env} to a long random text, or remove --host",
+        )
+
+    criteria = _criteria(criterion or ())
+    if criteria and protocol is None:
+        raise UsageError("--criterion needs --protocol", hint="give both, or remove it")
+
+    def load() -> Plan:
+        plan = options.plan(config)
+        options.recording(plan)
+        return plan
+
+    plan = load()
+    settings = ServeSettings(
+        Limits(in_flight, queue, deadline, max_body * 2**20, drain_s=drain),
+        AccessPolicy(token, AccessPolicy.allowed_hosts(host, allow_host or ()), tuple(allow_origin or ())),
+        policy,
+        accept,
+        reward,
+        options.seed,
+        state or Path("runs") / f"serve-{plan.name}",
+        options.replay,
+        protocol,
+        criteria,
+    )
+    options.warn_of_baselines(plan)
+    store = options.store(plan)
+    try:
+        with (
+            trace_to_otel(wanted=trace, content=trace_content) as spans,
+            bind_socket(host, port) as listener,
+            asyncio.Runner(loop_factory=loop_factory()) as runner,
+        ):
+            runner.run(
+                serve_api(
+                    settings,
+                    plan,
+                    load,
+                    lambda: ModelClient.open(
+                        concurrency=concurrency,
+                        recording=None if options.replay is None else load_recording(options.replay, plan),
+                        budget_usd=options.budget,
+                        store=store,
+                    ),
+                    concurrency,
+                    listener,
+                    (lambda _: None) if options.quiet else print_message,
+                    print_error,
+                    spans,
+                )
+            )
+    finally:
+        if store is not None:
+            store.close()
+
+
+def _criteria(given: Sequence[str]) -> dict[str, str]:
+    """The expressions by name. UsageError for a text without both."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, expression = text.partition("=")
+        if not equals or not name.strip() or not expression.strip() or name.strip() in found:
+            raise UsageError(
+                f"--criterion {text!r:.80} is not NAME=EXPR, each name once", hint="such as right=nodes.right.score"
+            )
+        found[name.strip()] = expression.strip()
+    return found

@@ -1,0 +1,282 @@
+"""The judge of the endpoints: the active pipeline, its reload, and rows judged within a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import structs
+
+from verdict_cli.errors import BudgetError, DataError, Problem, Refused, RowError, UsageError, VerdictError
+from verdict_cli.features.guard.middleware import AccessPolicy
+from verdict_cli.features.server.admission import Admission
+from verdict_cli.features.server.prometheus import Metrics
+from verdict_cli.language.fields.image import ImageType, is_image_url
+from verdict_cli.language.fields.types import FieldType, ListType, RecordType, without_null
+from verdict_cli.llm.tracing import Spans
+from verdict_cli.messages import Failure, Result, Row
+from verdict_cli.plan.node import Plan
+from verdict_cli.plan.row_types import cell_value
+from verdict_cli.run.judge_session import JudgeSession
+from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.outcome import Reward, compile_reward, outcome, reward_of
+from verdict_cli.storage.datasets.dataset import rename_columns
+
+if TYPE_CHECKING:
+    from verdict_cli.features.rewards.trainer_rewards import TrainerRewards
+    from verdict_cli.features.rewards.trainer_rows import TrainerProtocol
+
+Policy = Literal["closed", "open"]
+PlanLoader = Callable[[], Plan]
+"""Reads and checks the pipeline file. Raises VerdictError."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much work is accepted. A request counts as its rows. More than ``in_flight`` + ``queue`` rows are rejected.
+
+    ``deadline_s`` limits every request, also if it sets a longer deadline; ``drain_s`` limits the wait of a shutdown.
+    """
+
+    in_flight: int = 64
+    queue: int = 256
+    deadline_s: float = 30.0
+    body_bytes: int = 8 * 2**20
+    batches: int = 100
+    drain_s: float = 30.0
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """The options of `verdict serve`.
+
+    ``policy`` sets the response to a failed judgement: an error (``closed``), or status 200 with the failure (``open``).
+    ``accept`` and ``reward`` are expressions over the outcome; ``state`` is the directory of batches. ``protocol`` adds the
+    endpoint of a trainer, with the ``criteria`` by name.
+    """
+
+    limits: Limits = Limits()
+    access_policy: AccessPolicy = field(default_factory=AccessPolicy)
+    policy: Policy = "closed"
+    accept: str | None = None
+    reward: str | None = None
+    seed: int = 0
+    state: Path = Path("runs/serve")
+    replay: Path | None = None
+    protocol: TrainerProtocol | None = None
+    criteria: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ActivePipeline:
+    """The pipeline that judges rows. ``reward`` is a UsageError if the pipeline gives no number."""
+
+    plan: Plan
+    session: JudgeSession
+    reward: Reward | UsageError
+    accept: Callable[[Result], Any] | None
+    columns: Mapping[str, str]
+    trainer: TrainerRewards | None = None
+
+    def row(self, values: Mapping[str, Any], index: int = 0) -> Row:
+        """Check the values and return the row. DataError if it does not fit the pipeline, or if an image is a local file."""
+        types = self.plan.row_types
+        column = (
+            None if types is None else _local_image_column(types, {**values, **rename_columns(self.columns, values)})
+        )
+        if column is not None:
+            raise DataError(
+                Problem(
+                    "schema",
+                    f"the column {column!r} is not an http:, https: or data: URL of an image",
+                    "the server does not read local files",
+                )
+            )
+        return self.session.row(values, index)
+
+    def is_accepted(self, result: Result) -> bool | None:
+        """Whether the outcome meets `--accept`; None without that option. Raises RowError."""
+        if self.accept is None:
+            return None
+        value = self.accept(result)
+        if not isinstance(value, bool):
+            raise RowError(f"`--accept` returned {value!r:.80}, expected true or false", kind="no-answer")
+        return value
+
+
+@dataclass(frozen=True)
+class ServiceAnswer:
+    """The outcome of a row as a document, and the HTTP status if it is the only row of a request."""
+
+    status: int
+    document: dict[str, Any]
+    reward: float | None = None
+
+
+class Service:
+    """Judges rows for all endpoints, in one event loop."""
+
+    def __init__(self, settings: ServeSettings, client: ModelClient, load: PlanLoader, spans: Spans) -> None:
+        self.settings = settings
+        self.client = client
+        self.metrics = Metrics()
+        self.admission = Admission(settings.limits.in_flight, settings.limits.queue)
+        self._active: ActivePipeline | None = None
+        self.reload_error = ""
+        self._load = load
+        self._spans = spans
+        self._reloading = asyncio.Lock()
+        self.metrics.gauge(
+            "verdict_spent_usd",
+            "Cost of all calls, including those of batches, as far as known.",
+            lambda: self.client.spending.spent_usd,
+        )
+        self.metrics.gauge("verdict_rows_judging", "Rows being judged.", lambda: self.admission.judging)
+        self.metrics.gauge("verdict_rows_waiting", "Rows waiting to be judged.", lambda: self.admission.waiting)
+
+    @property
+    def active(self) -> ActivePipeline:
+        """The pipeline that judges rows."""
+        assert self._active is not None
+        return self._active
+
+    @property
+    def ready(self) -> bool:
+        """Whether rows are accepted."""
+        return self._active is not None and not self.admission.closed
+
+    async def open(self, plan: Plan) -> None:
+        """Call the pinned units of the plan, then make it the active one. Raises UsageError, PinnedError and Refused."""
+        settings = self.settings
+        accept = None if settings.accept is None else compile_reward(plan, settings.accept, "--accept")
+        reward: Reward | UsageError
+        try:
+            reward = reward_of(plan, settings.reward)
+        except UsageError as error:
+            if settings.reward is not None:
+                raise
+            reward = error
+        columns = (plan.resolved.get("dataset") or {}).get("columns") or {}
+        session = await JudgeSession(plan, self.client, seed=settings.seed, spans=self._spans).open()
+        self._active = ActivePipeline(plan, session, reward, accept, columns, self._trainer(plan))
+        self.metrics.set_pipeline(plan.name, plan.fingerprint)
+
+    def _trainer(self, plan: Plan) -> TrainerRewards | None:
+        if self.settings.protocol is None:
+            return None
+        from verdict_cli.features.rewards.trainer_rewards import TrainerRewards
+
+        return TrainerRewards.of(plan, self.settings.reward, self.settings.criteria, self.settings.seed)
+
+    async def reload(self) -> tuple[str, str]:
+        """Reload the pipeline file. Returns the fingerprints before and after; on VerdictError the active pipeline stays."""
+        async with self._reloading:
+            before = self.active.plan.fingerprint
+            try:
+                await self.open(await asyncio.to_thread(self._load))
+            except VerdictError as error:
+                self.reload_error = str(error)
+                self.metrics.count_reload("refused")
+                raise
+            self.reload_error = ""
+            self.metrics.count_reload("ok")
+            return before, self.active.plan.fingerprint
+
+    def deadline(self, requested_s: float | None) -> float:
+        """The deadline of a request that arrives now, on the clock of the event loop."""
+        limit_s = self.settings.limits.deadline_s
+        return asyncio.get_running_loop().time() + (limit_s if requested_s is None else min(requested_s, limit_s))
+
+    async def judge_rows(self, values: Sequence[Mapping[str, Any]], until: float) -> list[ServiceAnswer]:
+        """Judge rows. A row that is not done by the deadline fails with `deadline`.
+
+        Raises DataError before any row is judged, and Overloaded if there are too many.
+        """
+        pipeline = self.active
+        rows = [pipeline.row(each, index) for index, each in enumerate(values)]
+        with self.admission.admit(len(rows)):
+            if len(rows) == 1:
+                return [await self._judge_row(pipeline, rows[0], until)]
+            return list(await asyncio.gather(*(self._judge_row(pipeline, row, until) for row in rows)))
+
+    async def results(self, values: Sequence[Mapping[str, Any]], until: float) -> list[Result]:
+        """The results of rows, for trainers. Raises what `judge_rows` does."""
+        pipeline = self.active
+        rows = [pipeline.row(each, index) for index, each in enumerate(values)]
+        with self.admission.admit(len(rows)):
+            found = await asyncio.gather(*(self._result(pipeline, row, until) for row in rows))
+        for result, _ in found:
+            self.metrics.count_row(result.failure, result.calls)
+        return [result for result, _ in found]
+
+    async def _result(self, pipeline: ActivePipeline, row: Row, until: float) -> tuple[Result, int]:
+        """The row's result, and the status of a response to it alone if it failed."""
+        no_outputs = tuple(None for _ in pipeline.plan.nodes)
+        status = 502
+        try:
+            async with asyncio.timeout_at(until), self.admission.slot():
+                result = await pipeline.session.judge(row)
+        except TimeoutError:
+            status = 504
+            result = Result(row, no_outputs, Failure("deadline", "the deadline passed", ""))
+        except BudgetError as error:
+            status = 503
+            result = Result(row, no_outputs, Failure(error.kind, error.message, ""))
+        except Refused as error:
+            result = Result(row, no_outputs, Failure(error.failure, error.message, ""))
+        return result, status
+
+    async def _judge_row(self, pipeline: ActivePipeline, row: Row, until: float) -> ServiceAnswer:
+        started = perf_counter()
+        result, status = await self._result(pipeline, row, until)
+        answer = self.answer(pipeline, result)
+        answer.document["latency_s"] = perf_counter() - started
+        self.metrics.count_row(result.failure, result.calls)
+        if answer.document["status"] != "failed" or self.settings.policy == "open":
+            return answer
+        return replace(answer, status=status)
+
+    def answer(self, pipeline: ActivePipeline, result: Result) -> ServiceAnswer:
+        """The outcome as a document, with `accepted` if the server has --accept, and the reward if there is one."""
+        accepted: bool | None = None
+        reward = None
+        if result.status == "ok":
+            try:
+                accepted = pipeline.is_accepted(result)
+            except RowError as error:
+                result = structs.replace(result, failure=Failure(error.failure, error.message, ""))
+        if result.status == "ok" and not isinstance(pipeline.reward, UsageError):
+            try:
+                reward = pipeline.reward(result)
+            except RowError:
+                reward = None
+        document = outcome(pipeline.plan, result)
+        if pipeline.accept is not None:
+            document["accepted"] = self.settings.policy == "open" if result.status != "ok" else accepted
+        return ServiceAnswer(200, document, reward)
+
+
+def _local_image_column(types: RecordType, values: Mapping[str, Any]) -> str | None:
+    """The path of the first image column, at any depth, whose value is a local file; None if there is none."""
+    inside = _local_image(types, values)
+    return None if inside is None else inside.removeprefix(".")
+
+
+def _local_image(kind: FieldType, value: Any) -> str | None:
+    kind, value = without_null(kind), cell_value(value, kind)
+    parts: Iterable[tuple[str, FieldType, Any]] = ()
+    if isinstance(kind, RecordType) and isinstance(value, Mapping):
+        parts = ((f".{name}", inner, value.get(name)) for name, inner in kind.fields.items())
+    elif isinstance(kind, ListType) and isinstance(value, list | tuple):
+        parts = ((f"[{place}]", kind.item, entry) for place, entry in enumerate(value))
+    elif isinstance(kind, ImageType) and isinstance(value, str) and not is_image_url(value):
+        return ""
+    for part, inner, entry in parts:
+        inside = _local_image(inner, entry)
+        if inside is not None:
+            return part + inside
+    return None

@@ -1,0 +1,209 @@
+"""`--untrusted`: the command itself, in a process that has nothing which a stranger's files could misuse.
+
+The process has the environment and the files that the command line names, and calls the hosts that it names.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+import typer
+
+from verdict_cli.cli.console import print_error
+from verdict_cli.errors import UsageError
+from verdict_cli.features.untrusted.confinement import CPU_S, MEMORY_BYTES, Confinement
+from verdict_cli.language.egress_hosts import ALLOWED, ONLY, OWNERS, host_and_port
+
+_CHILD = "import sys; sys.path.insert(0, sys.argv.pop(1)); from verdict_cli.features.untrusted.untrusted import run_confined; run_confined()"
+_KEPT = """
+    LANG LANGUAGE TERM COLUMNS LINES NO_COLOR FORCE_COLOR TZ HOME XDG_CACHE_HOME VERDICT_CACHE_DIR GITHUB_STEP_SUMMARY
+    SSL_CERT_FILE SSL_CERT_DIR HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy
+"""
+"""The variables that the process keeps, besides those that begin with LC_: none holds a key of a model."""
+_SYSTEM = """
+    /usr /lib /lib64 /etc/ssl /etc/pki /etc/ca-certificates /etc/crypto-policies /etc/resolv.conf /etc/hosts /etc/host.conf
+    /etc/nsswitch.conf /etc/gai.conf /etc/services /etc/protocols /etc/localtime /etc/mime.types /etc/ld.so.cache
+    /dev/null /dev/zero /dev/random /dev/urandom /proc/self /proc/cpuinfo /proc/meminfo /proc/stat /proc/sys/vm
+    /sys/devices/system/cpu /sys/fs/cgroup /System /Library /private/etc/ssl
+"""
+"""What the interpreter, its libraries and the look-up of hosts read. Not among them: other processes, homes, /etc itself."""
+_DNS = 53
+
+
+class _Process:
+    confined = False
+
+
+def confine(
+    paths: Iterable[Path | str],
+    *,
+    out: Path | str | None = None,
+    model: str | None = None,
+    allow_host: Sequence[str] | None = None,
+    forbidden: Mapping[str, object] | None = None,
+) -> None:
+    """Run this command in a confined process and exit with its code; return at once in that process.
+
+    ``paths`` are the files and folders that the user named, ``out`` is the directory to write to, if any. ``forbidden`` has the
+    values of the options that would let the files have more. Raises UsageError for those, and where nothing can be confined.
+    """
+    if _Process.confined:
+        return
+    if sys.platform == "win32":
+        raise UsageError(
+            "--untrusted needs the limits of a POSIX system", hint="run it on Linux or macOS, or in a container"
+        )
+    for option, value in (forbidden or {}).items():
+        if value:
+            raise UsageError(f"--untrusted and {option} cannot be combined", hint=f"leave {option} out")
+    environ, hosts = _environment(model, allow_host or ())
+    directory = None if out is None else Path(out)
+    existed = directory is None or directory.exists()
+    if directory is not None:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    cache = _cache_directory()
+    temporary = tempfile.mkdtemp(prefix="verdict-untrusted-")
+    environ["TMPDIR"] = temporary
+    summary = environ.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        Path(summary).touch()
+    rules = Confinement(
+        read=tuple(sorted({*_SYSTEM.split(), *_program_folders(), *_folders_of(paths)})),
+        write=tuple(str(path) for path in (directory and directory.resolve(), cache, temporary, summary) if path),
+        ports=(_DNS, *sorted({port for _, port in hosts} | _proxy_ports(environ))),
+        memory_bytes=MEMORY_BYTES,
+        cpu_s=CPU_S,
+    )
+    code = 70
+    try:
+        code = _run_child(rules, environ)
+    finally:
+        if code != 70:  # the crash report is there
+            shutil.rmtree(temporary, ignore_errors=True)
+        if directory is not None and not existed:
+            with suppress(OSError):  # it is not empty
+                directory.rmdir()
+    raise typer.Exit(code)
+
+
+def run_confined() -> None:
+    """Confine this process as its first argument says, and run the command in the other ones."""
+    from verdict_cli.cli.app import main
+
+    msgspec.json.decode(sys.argv.pop(1), type=Confinement).apply()
+    _Process.confined = True
+    main()
+
+
+def _environment(model: str | None, allow_host: Sequence[str]) -> tuple[dict[str, str], set[tuple[str, int]]]:
+    """The environment of the process, and the hosts with their ports that it may call."""
+    from verdict_cli.llm.model_families import base_url, family, is_local
+    from verdict_cli.model import Model
+
+    environ = {name: value for name, value in os.environ.items() if name in _KEPT.split() or name.startswith("LC_")}
+    hosts = {host_and_port(part) for text in allow_host for part in text.split(",")}
+    named = None if model is None or is_local(model) else Model(name=model)
+    if named is not None:
+        of = family(named)
+        base = base_url(named, of, os.environ) if of else ""
+        if of is None or not base:
+            raise UsageError(
+                f"--untrusted: the host of the model {model} is not known",
+                hint="name a model that verdict calls itself (openai/…, anthropic/…, gemini/…), with the variable of its base URL set",
+            )
+        hosts.add(host_and_port(base))
+        for name in (*of.base_variables, of.key_variable, of.other_key):
+            if name in os.environ:
+                environ[name] = os.environ[name]
+    names = {host for host, _ in hosts}
+    environ |= {name: os.environ[name] for name, owner in OWNERS.items() if owner in names and name in os.environ}
+    environ[ALLOWED] = ",".join(allow_host)
+    environ[ONLY] = ",".join(f"{host}:{port}" for host, port in sorted(hosts))
+    environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
+    return environ, hosts
+
+
+def _program_folders() -> Iterator[str]:
+    from verdict_cli.language.package_files import folder
+
+    yield from (sys.prefix, sys.base_prefix, str(Path(__file__).parents[2]))
+    yield from (str(folder(kind)) for kind in ("configs", "datasets", "schemas"))
+    yield from (path for path in sys.path if Path(path).name in ("site-packages", "dist-packages"))
+
+
+def _folders_of(paths: Iterable[Path | str]) -> Iterator[str]:
+    """The folder of each file, a folder itself, and for a glob the folder before the first pattern.
+
+    Standard input and the names of samples are no paths: the working directory may hold anything.
+    """
+    for path in paths:
+        plain = Path(path)
+        is_glob = any(letter in str(plain) for letter in "*?[")
+        if not is_glob and not plain.exists():
+            continue
+        while any(letter in str(plain) for letter in "*?["):
+            plain = plain.parent
+        yield str((plain if plain.is_dir() else plain.parent).resolve())
+
+
+def _cache_directory() -> Path:
+    from verdict_cli.llm.middleware.cache_store import cache_directory
+
+    path = cache_directory()
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return path.resolve()
+
+
+def _proxy_ports(environ: Mapping[str, str]) -> set[int]:
+    found = set()
+    for name, value in environ.items():
+        if name.lower().endswith("_proxy") and name.lower() != "no_proxy":
+            with suppress(ValueError):
+                found.add(host_and_port(value.rpartition("@")[2] if "@" in value else value)[1])
+    return found
+
+
+def _run_child(rules: Confinement, environ: Mapping[str, str]) -> int:
+    # -P keeps the working directory, which may be a stranger's, out of the import path; -E ignores PYTHON… variables.
+    root = str(Path(__file__).parents[3])
+    command = [sys.executable, "-P", "-E", "-c", _CHILD, root, msgspec.json.encode(rules).decode(), *sys.argv[1:]]
+    with subprocess.Popen(command, env=dict(environ), start_new_session=True) as child, _forwarding(child):
+        code = child.wait()
+    if code >= 0:
+        return code
+    ended = signal.Signals(-code)
+    if ended is signal.SIGXCPU or ended is signal.SIGKILL:
+        reason = f"took more than the {CPU_S} s of processor time"
+    else:
+        reason = f"ended by {ended.name}; they probably took more than the {MEMORY_BYTES >> 30} GiB of memory"
+    print_error(
+        f"the pipeline and its dataset {reason} that --untrusted allows\n"
+        "    calls that were answered are kept: the same command resumes the run; without --untrusted there is no such limit"
+    )
+    return 2
+
+
+@contextmanager
+def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Pass signals on: the child is in a session of its own, so that it cannot write to the terminal's input."""
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        child.send_signal(number)
+
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    former = {number: signal.signal(number, forward) for number in (getattr(signal, name) for name in names)}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)

@@ -1,0 +1,72 @@
+"""The option `--untrusted` of `run`, `validate` and `gate`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from verdict_cli.cli.extensions import CommandCall
+from verdict_cli.errors import UsageError
+from verdict_cli.storage.object_store.folder import is_remote_url
+
+
+@dataclass(frozen=True, kw_only=True)
+class UntrustedOption:
+    """Run the command in a confined process, unless this is that process. Raises UsageError."""
+
+    untrusted: Annotated[
+        bool,
+        typer.Option(
+            "--untrusted",
+            help="For a pipeline or a dataset of unknown origin: use no other files, hosts, keys or code than the command names, "
+            "in a process with limits of memory and time. `run` requires --budget.",
+        ),
+    ] = False
+
+    def applied(self, call: CommandCall) -> AbstractContextManager[None]:
+        if not self.untrusted:
+            return nullcontext()
+        # Not at the head: every run has this option, and few use it.
+        from verdict_cli.features.untrusted.untrusted import confine
+
+        options = call.options
+        if call.command == "gate":
+            confine(filter(None, (options["run"], options["gates"], options["key"])), out=options["run"])
+        else:
+            confine(
+                filter(None, (options["config"], options["data"], options.get("replay"))),
+                out=_output(call),
+                model=options["model"],
+                allow_host=options["allow_host"],
+                forbidden=_forbidden(options),
+            )
+        return nullcontext()
+
+
+def _output(call: CommandCall) -> Any:
+    """The directory that the command writes to; None where it writes nothing."""
+    if call.command != "run":
+        return None
+    if call.options["budget"] is None and call.options["replay"] is None:
+        raise UsageError(
+            "--untrusted needs --budget, because the pipeline decides how many calls it makes",
+            hint="give --budget USD, or --replay RECORDING to make no call",
+        )
+    return call.options["out"] or "runs"
+
+
+def _forbidden(options: Mapping[str, Any]) -> dict[str, object]:
+    """The values of options that would let the files have more."""
+    urls = (options["data"], options.get("out"))
+    return {
+        "--allow-code": options["allow_code"],
+        "--allow-outside": options["allow_outside"],
+        "--engine ray": options.get("engine") == "ray",
+        "--trace": options.get("trace"),
+        "--sign": options.get("sign"),
+        "a URL": any(url is not None and is_remote_url(str(url)) for url in urls),
+    }

@@ -1,0 +1,267 @@
+"""The pages of `verdict view`, their assets, and the JSON that they load."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from typing import Any
+
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.routing import Route
+
+from verdict_cli.errors import UsageError, VerdictError
+from verdict_cli.features.viewer.assets import viewer_page, viewer_script, viewer_style
+from verdict_cli.features.viewer.comparison import comparison_page
+from verdict_cli.features.viewer.labelling import HIDDEN, check_shown, hides_verdicts, label_endpoint, queue_state
+from verdict_cli.features.viewer.query import Query, QueryTimeout
+from verdict_cli.features.viewer.run_registry import LARGE, RunRegistry
+from verdict_cli.features.viewer.run_view import PER_PAGE, RunView
+from verdict_cli.features.viewer.runs import RunEntry
+from verdict_cli.features.viewer.studies import find_studies, study_page
+from verdict_cli.report.compress import encoded
+from verdict_cli.storage.tables.label_queue import QUEUE_FILE
+
+BODY_BYTES = 64 * 1024
+BODY_S = 10.0
+THREADS = 8
+"""Requests that are processed concurrently; others wait."""
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_REPORT_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""A report may come from another machine. The sandbox gives it its own origin, so it gets neither the cookie nor the data."""
+
+PageHandler = Callable[[Request, RunRegistry], Any]
+
+
+def viewer_application(registry: RunRegistry) -> Starlette:
+    """The ASGI application over the runs of a directory."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        try:
+            yield
+        finally:
+            registry.close()
+
+    shell = viewer_page()
+    routes = [
+        Route(path, lambda _: HTMLResponse(shell, headers={"content-security-policy": POLICY}))
+        for path in ("/", "/run", "/compare", "/queue")
+    ]
+    routes += [
+        Route("/assets/view.js", _asset(viewer_script(), "text/javascript")),
+        Route("/assets/view.css", _asset(viewer_style(), "text/css")),
+        Route("/report", _in_thread(_report, registry)),
+        Route("/study", _in_thread(_study, registry)),
+        Route("/api/runs", _in_thread(_runs, registry)),
+        Route("/api/run", _in_thread(_run, registry)),
+        Route("/api/rows", _in_thread(_rows, registry)),
+        Route("/api/row", _in_thread(_row, registry)),
+        Route("/api/wrong", _in_thread(_wrong, registry)),
+        Route("/api/labels", _in_thread(_labels, registry)),
+        Route("/api/queue", _in_thread(_queue, registry)),
+        Route("/api/compare", _in_thread(comparison_page, registry)),
+        Route("/api/label", label_endpoint(registry), methods=["POST"]),
+    ]
+    return Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _http_error, VerdictError: _verdict_error, QueryTimeout: _too_long},
+    )
+
+
+def _asset(text: str, kind: str) -> Callable[[Request], Response]:
+    return lambda _: Response(text, media_type=kind)
+
+
+def _in_thread(handler: PageHandler, registry: RunRegistry) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        content = await anyio.to_thread.run_sync(handler, request, registry)
+        return content if isinstance(content, Response) else _json(content)
+
+    return endpoint
+
+
+def _runs(request: Request, registry: RunRegistry) -> Any:
+    runs = registry.runs.all()
+    studies = find_studies(registry.runs.root)
+    folders = sorted({each.name for each in studies if each.kind != "comparison"}, key=len, reverse=True)
+    listed = []
+    for run in runs:
+        summary = {} if _hides(run, registry) else registry.summaries.get(run.directory.path)
+        parts = {key: summary.get(key) for key in ("main", "second", "conclusion")}
+        gates = [[gate["metric"], gate["verdict"], gate["passed"]] for gate in summary.get("gates", ())]
+        queued = (run.directory.path / QUEUE_FILE).is_file()
+        study = next((folder for folder in folders if run.name.startswith(f"{folder}/")), None)
+        listed.append({**_facts(run), **parts, "gates": gates, "queue": queued, "study": study})
+    return {
+        "root": registry.runs.root.name,
+        "single": runs[0].name if registry.runs.single and runs else None,
+        "annotator": registry.annotator,
+        "runs": listed,
+        "studies": [study.as_json() for study in studies],
+    }
+
+
+def _hides(run: RunEntry, registry: RunRegistry) -> bool:
+    """Whether this annotator may not see the verdicts of the run yet."""
+    if not registry.annotator or run.live or not (run.directory.path / QUEUE_FILE).is_file():
+        return False
+    return hides_verdicts(registry.view(run))
+
+
+def _run(request: Request, registry: RunRegistry) -> Any:
+    run = registry.run(request.query_params.get("run", ""))
+    content = {**_facts(run), "live": None, "summary": None}
+    content["report"] = (run.directory.path / "report.html").is_file()
+    if run.live:
+        return {**content, "live": registry.live(run).state()}
+    view = registry.view(run)
+    content |= {"annotator": view.annotator, "queue": (run.directory.path / QUEUE_FILE).is_file()}
+    if hides_verdicts(view):
+        return {**content, "report": False, "hidden": True}
+    is_new = view.rows > LARGE and not view.shown_once
+    ready = False if is_new else registry.evaluate(view, wait_s=0.0 if view.shown_once else 1.0)
+    return {
+        **content,
+        "summary": registry.summaries.get(run.directory.path),
+        "hidden": False,
+        "large": view.rows > LARGE,
+        "ready": ready,
+        "columns": view.columns(),
+        "evaluation": view.evaluation.name,
+        "matrix": view.evaluation.matrix,
+        "answers": list(view.evaluation.answers),
+        "error": view.evaluation.error,
+        "labelled": sum(label["label"] is not None for label in view.labels()[1].values()),
+    }
+
+
+def _query(request: Request, view: RunView) -> Query:
+    """The rows that the URL asks for. Without `sort`, those to look at come first; with `row`, as in the file."""
+    params = request.query_params
+    sort = params.get("sort", "") or view.default_sort()
+    down = params.get("down") == "1"
+    return Query.parse(
+        params.getlist("f"), params.get("q", ""), "" if sort == "row" else sort, down, tuple(view.columns())
+    )
+
+
+def _rows(request: Request, registry: RunRegistry) -> Any:
+    params = request.query_params
+    view = registry.view(registry.run(params.get("run", "")))
+    check_shown(view)
+    if view.rows <= LARGE or view.shown_once:
+        registry.evaluate(view, wait_s=0.0 if view.shown_once else 1.0)
+    columns = view.columns()
+    query = _query(request, view)
+    shown = [name for name in params.getlist("c") if name in columns][:40] or view.default_columns()
+    total, rows = view.page(query, _number(params.get("page", "0")), shown)
+    view.shown_once = True
+    return {
+        "total": total,
+        "per": PER_PAGE,
+        "columns": [[name, columns[name]] for name in shown],
+        "rows": rows,
+        "sort": query.sort or "row",
+    }
+
+
+def _wrong(request: Request, registry: RunRegistry) -> Any:
+    params = request.query_params
+    view = registry.view(registry.run(params.get("run", "")))
+    check_shown(view)
+    position = _number(params.get("row", ""))
+    registry.evaluate(view, wait_s=5.0)
+    return {"row": view.next_wrong(_query(request, view), position, -1 if params.get("back") == "1" else 1)}
+
+
+def _labels(request: Request, registry: RunRegistry) -> Any:
+    view = registry.view(registry.run(request.query_params.get("run", "")))
+    check_shown(view)
+    ready, content = registry.label_metrics(view)
+    return {"ready": ready, **(content or {})}
+
+
+def _row(request: Request, registry: RunRegistry) -> Any:
+    params = request.query_params
+    view = registry.view(registry.run(params.get("run", "")))
+    check_shown(view)
+    try:
+        position = view.position(params["id"]) if "id" in params else _number(params.get("row", ""))
+        return view.details(position)
+    except KeyError:
+        raise HTTPException(404, "no such row") from None
+
+
+def _queue(request: Request, registry: RunRegistry) -> Any:
+    params = request.query_params
+    view = registry.view(registry.run(params.get("run", "")))
+    registry.evaluate(view, wait_s=5.0)
+    return queue_state(view, _number(params["row"]) if "row" in params else None)
+
+
+def _report(request: Request, registry: RunRegistry) -> Response:
+    run = registry.run(request.query_params.get("run", ""))
+    if not run.live:
+        check_shown(registry.view(run))
+    path = run.directory.path / "report.html"
+    if not path.is_file() or path.is_symlink():
+        raise HTTPException(404, "this run has no report.html")
+    headers = {"content-security-policy": _REPORT_POLICY}
+    return FileResponse(path, media_type="text/html; charset=utf-8", headers=headers)
+
+
+def _study(request: Request, registry: RunRegistry) -> Response:
+    params = request.query_params
+    page = study_page(registry.runs.root, params.get("kind", ""), params.get("folder", ""))
+    if page is None:
+        raise HTTPException(404, "no such study")
+    for run in registry.runs.all():
+        if _hides(run, registry):  # the page may show what this person is not to see yet
+            raise HTTPException(403, HIDDEN)
+    headers = {"content-security-policy": _REPORT_POLICY}
+    return FileResponse(page, media_type="text/html; charset=utf-8", headers=headers)
+
+
+def _facts(run: Any) -> dict[str, Any]:
+    facts = asdict(run.facts)
+    names = (
+        "status", "config", "dataset", "started", "rows", "done", "failed", "abstained", "calls", "cost_usd",
+        "wall_s", "models", "failures", "floors", "prompt_tokens", "completion_tokens", "seed",
+    )  # fmt: skip
+    return {"run": run.name, "name": facts["name"], **{name: facts[name] for name in names}}
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise HTTPException(422, "not a whole number")
+    return int(text)
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _json({"error": error.detail}, error.status_code)
+
+
+async def _verdict_error(_: Request, error: Exception) -> Response:
+    return _json({"error": str(error)}, 422 if isinstance(error, UsageError) else 500)
+
+
+async def _too_long(_: Request, error: Exception) -> Response:
+    return _json({"error": "the search took too long; add a filter, or use fewer words"}, 503)
+
+
+def _json(document: Any, status: int = 200) -> Response:
+    return Response(encoded(document), status, media_type="application/json")

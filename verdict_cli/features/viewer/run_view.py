@@ -1,0 +1,299 @@
+"""One finished run: its columns, and any page of its rows."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from verdict_cli.errors import VerdictError
+from verdict_cli.features.viewer.evaluation_columns import (
+    EvaluationColumns,
+    column_kind,
+    evaluation_columns,
+    is_explanation,
+    shorten,
+    to_text,
+)
+from verdict_cli.features.viewer.query import Query, RowPositions, find_rows
+from verdict_cli.features.viewer.runs import RunEntry
+from verdict_cli.report.report_context import prompt_columns
+from verdict_cli.report.row_details import row_details
+from verdict_cli.run.load_run import load_run
+from verdict_cli.stats.evaluation_results import scored_rows
+from verdict_cli.storage.datasets.parquet import count_rows, open_parquet
+from verdict_cli.storage.tables.arrow_vectors import truths
+from verdict_cli.storage.tables.human_labels import (
+    FILE,
+    NOTHING,
+    HumanLabel,
+    RowLabels,
+    add_label,
+    label_key,
+    read_annotations,
+    row_label,
+)
+from verdict_cli.storage.tables.reader import read_arrow, read_rows
+
+PER_PAGE = 50
+MOST_CELL_TEXT = 2_000_000
+"""Characters of a text in the details of a row; longer texts are cut."""
+_KEPT_QUERIES = 12
+_SHOWN_FIELDS, _SHOWN_TEXTS = 3, 2
+ORDER = "outcome.order"
+_FACTS = ("outcome", "prediction", "target", "score", "status", "calls", "cost_usd")
+
+
+class RunView:
+    """The table of a run as one annotator sees it. The registry opens it again when the file changes."""
+
+    def __init__(self, run: RunEntry, annotator: str = "") -> None:
+        self.run = run
+        self.annotator = annotator
+        self.results = run.directory.results
+        self.stamp = run.stamp
+        self.rows = count_rows(self.results)
+        with open_parquet(self.results) as file:
+            self.kinds = {field.name: column_kind(field.type) for field in file.schema_arrow}
+        self.evaluation = EvaluationColumns({})
+        self._queries: OrderedDict[tuple[Any, ...], RowPositions] = OrderedDict()
+        self._lock = Lock()
+        self._labels: tuple[int, dict[str, dict[str, Any]]] = (-1, {})
+        self._annotations: Mapping[str, RowLabels] = {}
+        self._prompt_columns: list[str] | None = None
+        self._uses_labels: bool | None = None
+        self.shown_once = False
+
+    @property
+    def labels_file(self) -> Path:
+        """The file of human labels."""
+        return self.run.directory.path / FILE
+
+    @property
+    def labels_version(self) -> int:
+        """Changes with the human labels if an evaluation uses them; otherwise 0."""
+        if self._uses_labels is None:
+            spec = self.run.directory.path / "spec.yaml"
+            self._uses_labels = spec.is_file() and b"human." in spec.read_bytes()
+        return self.labels()[0] if self._uses_labels else 0
+
+    def labels(self) -> tuple[int, dict[str, dict[str, Any]]]:
+        """A version number of the human labels, and the labels by row."""
+        try:
+            stamp = self.labels_file.stat().st_mtime_ns ^ self.labels_file.stat().st_size
+        except FileNotFoundError:
+            return 0, {}
+        if self._labels[0] != stamp:
+            self._annotations = read_annotations(self.labels_file)
+            self._labels = (stamp, {key: row_label(row) for key, row in self._annotations.items()})
+        return self._labels
+
+    def annotations(self) -> Mapping[str, RowLabels]:
+        """What each annotator said of each row, by `label_key`."""
+        return self._annotations if self.labels()[0] else {}
+
+    def judged_columns(self) -> list[str]:
+        """The columns of the dataset that a person needs to label a row: those in prompts."""
+        return [name for name in self.prompt_columns() if name in self.kinds]
+
+    def prompt_columns(self) -> list[str]:
+        """The columns of the dataset that appear in prompts; all of them if the run has no readable spec."""
+        if self._prompt_columns is None:
+            try:
+                self._prompt_columns = prompt_columns(load_run(self.run.directory.path)[2], self.results)
+            except VerdictError:
+                self._prompt_columns = [name for name in self.kinds if name.startswith("source.")]
+        return self._prompt_columns
+
+    def columns(self) -> dict[str, str]:
+        """The columns by which rows are filtered and sorted, with their kinds: `text`, `number`, `truth` or `outcome`."""
+        return {
+            **{
+                name: "outcome" if name == "outcome" else column_kind(array.type)
+                for name, array in self.evaluation.columns.items()
+            },
+            **{name: kind for name, kind in self.kinds.items() if name != "row"},
+            "human.label": "text",
+            "human.note": "text",
+        }
+
+    def default_columns(self) -> list[str]:
+        """The columns that are shown by default: what the judge said and why, beside the beginning of what it judged."""
+        shown = ["id", *self.evaluation.columns]
+        if "outcome" in shown:
+            shown = ["outcome", *(name for name in shown if name not in ("outcome", "score"))]
+        if self.run.facts.failed:
+            shown.append("failure.kind")
+        scores = [name for name in self.kinds if name.startswith("output.") and not is_explanation(name)]
+        if "prediction" in shown:  # it usually repeats one of the outputs
+            scores = [name for name in scores if self.kinds[name] == "number" and name != self.evaluation.prediction][
+                :1
+            ]
+        texts = self.prompt_columns()
+        explanations = self.explanations()
+        return [*shown, *scores[:_SHOWN_FIELDS], *explanations, *texts[: 1 if explanations else _SHOWN_TEXTS]]
+
+    def explanations(self) -> list[str]:
+        """The columns with explanations: the output's, else those of the first units."""
+        found = [name for name in self.kinds if is_explanation(name)]
+        return [name for name in found if name.startswith("output.")][:1] or found[:_SHOWN_TEXTS]
+
+    def default_sort(self) -> str:
+        """The column by which rows are sorted by default, so that those to look at come first; "" for the file's order."""
+        return next((name for name in ("outcome", "score") if name in self.evaluation.columns), "")
+
+    def next_wrong(self, query: Query, position: int, by: int) -> int | None:
+        """The next row of the query after (before, if `by` is negative) this one that failed or differs from its target."""
+        is_wrong = self.evaluation.wrong_rows()
+        if is_wrong is None:
+            return None
+        rows = np.arange(self.rows) if query.everything else self._positions(query).astype(np.int64)
+        at = np.flatnonzero(rows == position)
+        wrong = np.flatnonzero(is_wrong[rows])
+        start = int(at[0]) if len(at) else -1
+        left = wrong[wrong > start] if by > 0 else wrong[wrong < start][::-1]
+        return int(rows[left[0]]) if len(left) else None
+
+    def page(self, query: Query, page: int, columns: Sequence[str]) -> tuple[int, list[dict[str, Any]]]:
+        """The number of matching rows, and the rows of the page."""
+        positions = None if query.everything else self._positions(query)
+        total = self.rows if positions is None else len(positions)
+        start = min(page * PER_PAGE, max(0, total - 1) // PER_PAGE * PER_PAGE)
+        end = min(start + PER_PAGE, total)
+        on_page = np.arange(start, end) if positions is None else positions[start:end].astype(np.int64)
+        return total, self.cells(on_page.tolist(), columns)
+
+    def cells(self, positions: Sequence[int], columns: Sequence[str]) -> list[dict[str, Any]]:
+        """The rows at these positions, in this order: `position`, `id` and `cells`, with long texts cut."""
+        stored = list(dict.fromkeys(["id", *(name for name in columns if name in self.kinds)]))
+        ascending = sorted(positions)
+        values: dict[str, list[Any]] = {name: [] for name in stored}
+        for batch in read_rows(self.results, ascending, stored):
+            for name, part in batch.items():
+                values[name] += part
+        labels = self.labels()[1]
+        rows = {}
+        for index, position in enumerate(ascending):
+            label = labels.get(label_key(values["id"][index]), NOTHING)
+            cells: dict[str, Any] = {}
+            for name in columns:
+                if name in stored:
+                    cells[name] = shorten(values[name][index], name)
+                elif name.startswith("human."):
+                    cells[name] = shorten(label[name.removeprefix("human.")])
+                else:
+                    cells[name] = shorten(self.evaluation.columns[name][position].as_py())
+            row_id = values["id"][index]
+            own = self._own_label(row_id)["label"]
+            rows[position] = {"position": position, "id": shorten(row_id), "cells": cells, "label": own}
+        return [rows[position] for position in positions]
+
+    def details(self, position: int) -> dict[str, Any]:
+        """Everything about a row. KeyError if there is no such row."""
+        if not 0 <= position < self.rows:
+            raise KeyError(position)
+        ((_, story),) = row_details(self.results, self.run.directory.calls, np.array([position]), MOST_CELL_TEXT)
+        row_id = self._id(position)
+        known = self.columns()
+        facts = self.cells([position], [name for name in _FACTS if name in known])[0]["cells"]
+        return {
+            "position": position,
+            "id": row_id,
+            "facts": facts,
+            "story": story,
+            "answers": list(self.evaluation.answers),
+            "human": self._own_label(row_id),
+            "others": self._other_labels(row_id),
+        }
+
+    def _own_label(self, row_id: Any) -> dict[str, Any]:
+        own = self.annotations().get(label_key(row_id), {}).get(self.annotator, HumanLabel())
+        return {"label": own.label, "note": own.note, "at": own.at}
+
+    def _other_labels(self, row_id: Any) -> dict[str, Any]:
+        row = self.annotations().get(label_key(row_id), {})
+        return {by or "unnamed": one.label for by, one in row.items() if by != self.annotator and not one.skipped}
+
+    def add_label(self, position: int, label: Any, note: str | bool | None, at: str, *, skipped: bool = False) -> None:
+        """Store the annotator's label of a row; the note True keeps the one that is there. KeyError if there is no such row."""
+        if not 0 <= position < self.rows:
+            raise KeyError(position)
+        row_id = self._id(position)
+        kept = self._own_label(row_id)["note"] if isinstance(note, bool) else note
+        add_label(self.labels_file, row_id, label, kept, at, self.annotator, skipped=skipped)
+
+    def position(self, row_id: str) -> int:
+        """The position of the row with this id, compared as text. KeyError if there is no such row."""
+        start = 0
+        for batch in read_arrow(self.results, ["id"]):
+            index = pc.index(batch.column("id").cast(pa.string()), pa.scalar(row_id, pa.string())).as_py()
+            if index >= 0:
+                return int(start + index)
+            start += batch.num_rows
+        raise KeyError(row_id)
+
+    def evaluate(self) -> EvaluationColumns:
+        """Compute the columns of the first evaluation, which takes seconds for a large run."""
+        try:
+            _, _, plan = load_run(self.run.directory.path)
+            scored = scored_rows(plan.evaluations, self.results)
+        except VerdictError as error:
+            return EvaluationColumns({}, error=str(error))
+        if not scored:
+            return EvaluationColumns({})
+        evaluation = plan.evaluations[scored[0].name]
+        prediction = evaluation.prediction or evaluation.value or ""
+        return replace(evaluation_columns(scored[0], self.rows, self._failed()), prediction=prediction)
+
+    def _id(self, position: int) -> Any:
+        (batch,) = read_rows(self.results, [position], ["id"])
+        return batch["id"][0]
+
+    def _failed(self) -> Any:
+        status = read_arrow(self.results, ["status"])
+        parts = [truths(pc.equal(batch.column("status"), "failed")) for batch in status]
+        return np.concatenate(parts) if parts else np.zeros(0, bool)
+
+    def _positions(self, query: Query) -> RowPositions:
+        version, _ = self.labels()
+        columns = self.columns()
+        named = {each.column for each in query.filters} | {query.sort}
+        human = {name for name in named if name.startswith("human.")}
+        key = (query, tuple(self.evaluation.columns), version if human or query.words else 0)
+        with self._lock:
+            if key in self._queries:
+                self._queries.move_to_end(key)
+                return self._queries[key]
+        virtual = dict(self.evaluation.columns)
+        if query.sort == "outcome":  # by rank, not by the alphabet
+            virtual[ORDER] = pa.array(self.evaluation.order)
+            query = replace(query, sort=ORDER)
+        if human:
+            virtual |= self.label_columns()
+        texts = [
+            name
+            for name, kind in columns.items()
+            if name in self.kinds and kind == "text" and (name.startswith(("source.", "output.")) or name == "id")
+        ]
+        texts += ["id"] if "id" not in texts else []
+        positions = find_rows(self.results, texts, virtual, query)
+        with self._lock:
+            self._queries[key] = positions
+            while len(self._queries) > _KEPT_QUERIES:
+                self._queries.popitem(last=False)
+        return positions
+
+    def label_columns(self) -> dict[str, Any]:
+        """The human labels and notes as columns of texts, with one value per row."""
+        labels = self.labels()[1]
+        by_row: list[Mapping[str, Any]] = []
+        for batch in read_arrow(self.results, ["id"]):
+            by_row += [labels.get(label_key(row_id), NOTHING) for row_id in batch.column("id").to_pylist()]
+        return {f"human.{name}": pa.array([to_text(label[name]) for label in by_row], pa.string()) for name in NOTHING}

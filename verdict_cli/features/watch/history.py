@@ -1,0 +1,157 @@
+"""The history of a watch: `history.jsonl`, a line about the anchors and then one for each look."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from verdict_cli.errors import DataError, Problem, UsageError
+from verdict_cli.features.watch.anchor_scores import AnchorScore
+from verdict_cli.plan.node import Plan
+from verdict_cli.run.run_directory import RunDirectory, replacing
+from verdict_cli.stats.columns.column import Floats
+from verdict_cli.storage.datasets.dataset import DatasetFacts
+from verdict_cli.storage.journal.entry import decode_entry
+
+HISTORY_FILE = "history.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One run over the anchors. `served` counts the replies by the model that the provider says has answered."""
+
+    started: str
+    run: str
+    failed: int
+    served: dict[str, int]
+    scores: list[float | None]
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of the rows that have a score."""
+        known = [score for score in self.scores if score is not None]
+        return sum(known) / len(known) if known else None
+
+    def as_json(self, number: int) -> dict[str, Any]:
+        """Its line in the file."""
+        return {
+            "look": number,
+            "started": self.started,
+            "run": self.run,
+            "mean": self.mean,
+            "failed": self.failed,
+            "served_models": self.served,
+            "scores": self.scores,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class WatchHistory:
+    """What is watched, and the looks so far. `head` is the first line of the file."""
+
+    folder: Path
+    head: dict[str, Any]
+    looks: tuple[Look, ...]
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The ends of the score's range."""
+        low, high = self.head["range"]
+        return float(low), float(high)
+
+    def scores(self) -> Floats:
+        """The scores of all looks from 0 to 1, (looks, rows), NaN where missing."""
+        low, high = self.ends
+        rows = [[np.nan if score is None else score for score in look.scores] for look in self.looks]
+        found: Floats = (np.array(rows, dtype=np.float64).reshape(len(rows), -1) - low) / (high - low)
+        return found
+
+    def with_look(self, look: Look) -> WatchHistory:
+        """Store the look, and return the history with it."""
+        grown = WatchHistory(self.folder, self.head, (*self.looks, look))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lines = [self.head, *(each.as_json(number) for number, each in enumerate(grown.looks))]
+        with replacing(self.folder / HISTORY_FILE) as part:
+            part.write_bytes(b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines))
+        return grown
+
+
+def open_history(folder: Path, plan: Plan, data: DatasetFacts, source: str, score: AnchorScore) -> WatchHistory:
+    """The history in the folder, or a new one. UsageError where it is of other anchors, another pipeline or score."""
+    head = {
+        "watch": 1,
+        "pipeline": plan.name,
+        "fingerprint": plan.fingerprint,
+        "anchors": {"file": source, "rows": data.rows, "fingerprint": data.fingerprint},
+        "score": score.text,
+        "range": list(score.ends),
+    }
+    file = folder / HISTORY_FILE
+    if not file.is_file():
+        return WatchHistory(folder, head, ())
+    known = read_history(folder)
+    before = known.head
+    if before["anchors"]["fingerprint"] != data.fingerprint:
+        raise UsageError(
+            f"the anchors have changed: {folder} has looks at {before['anchors']['rows']:,} rows of "
+            f"{before['anchors']['file']} ({before['anchors']['fingerprint'][:12]}…), these are {data.rows:,} rows of "
+            f"{source} ({data.fingerprint[:12]}…)",
+            hint="restore the anchors, or start another history: --history DIR",
+        )
+    if before["fingerprint"] != plan.fingerprint:
+        raise UsageError(
+            f"the pipeline has changed ({before['fingerprint'][:12]}…, this one is {plan.fingerprint[:12]}…): a change of "
+            "its verdicts would not be drift",
+            hint="restore the pipeline and the model, or start another history: --history DIR",
+        )
+    if (before["score"], before["range"]) != (head["score"], head["range"]):
+        raise UsageError(
+            f"{folder} watches `{before['score']}` from {before['range'][0]:g} to {before['range'][1]:g}",
+            hint="give the same --score and --range, or start another history: --history DIR",
+        )
+    return known
+
+
+def read_history(folder: Path) -> WatchHistory:
+    """The history in a folder. DataError for a file that `verdict watch` did not write."""
+    file = folder / HISTORY_FILE
+    try:
+        head, *lines = (orjson.loads(line) for line in file.read_bytes().splitlines())
+        looks = tuple(
+            Look(line["started"], line["run"], int(line["failed"]), dict(line["served_models"]), list(line["scores"]))
+            for line in lines
+        )
+        found = WatchHistory(folder, head, looks)
+        if head["watch"] != 1 or len({len(look.scores) for look in looks} | {head["anchors"]["rows"]}) != 1:
+            raise ValueError
+        found.scores()
+    except OSError as error:
+        raise DataError(Problem("unreadable", f"cannot be read: {error.strerror}", "", str(file))) from None
+    except (ValueError, LookupError, TypeError, AttributeError):
+        message = "not a history of `verdict watch`"
+        raise DataError(
+            Problem("history", message, "restore it, or start another one: --history DIR", str(file))
+        ) from None
+    return found
+
+
+def served_models(directory: RunDirectory) -> dict[str, int]:
+    """How many replies each model gave, by the name that the provider sent with the reply; empty for built-in models and
+    recordings, which are not journalled."""
+    found: Counter[str] = Counter()
+    if not directory.journal.is_file():
+        return {}
+    with directory.journal.open("rb") as lines:
+        for line in lines:
+            try:
+                reply = decode_entry(line).reply
+            except ValueError:
+                continue
+            if reply is not None:
+                found[reply.model or "unknown"] += 1
+    return dict(found.most_common())

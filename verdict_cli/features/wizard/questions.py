@@ -1,0 +1,167 @@
+"""The questions of `verdict init`: on a terminal it prompts for each option that was not given, and again after an answer that does
+not fit."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import typer
+
+from verdict_cli.cli.console import print_message
+from verdict_cli.errors import UsageError, VerdictError
+from verdict_cli.features.wizard.sampled_columns import SampledColumns, is_within, sampled_columns
+from verdict_cli.features.wizard.scaffold_evaluation import Rubric
+from verdict_cli.features.wizard.scaffold_labels import MAX_CATEGORIES, LabelScale, label_words, numeric
+
+_MOST_VALUE_CHARS = 60
+_NONE = "none"
+T = TypeVar("T")
+
+
+def is_interactive() -> bool:
+    """Whether a person can answer: standard input and standard error are a terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def ask(question: str, parse: Callable[[str], T], default: str | None = None) -> T:
+    """Prompt until `parse` takes the answer; each VerdictError that it raises is shown in a line. Enter gives the default."""
+    while True:
+        answer = str(typer.prompt(question, default=default, err=True)).strip()
+        try:
+            return parse(answer)
+        except VerdictError as error:
+            lines = f"{error.message}\n{error.hint}".splitlines()
+            print_message("  ! " + "; ".join(line.strip() for line in lines if line.strip()))
+
+
+def ask_dataset() -> SampledColumns:
+    """Prompt for the dataset, and read its first rows. UsageError without a terminal."""
+    if not is_interactive():
+        raise UsageError(
+            "DATA is missing: the dataset whose columns the judge reads",
+            hint="verdict init answers.jsonl --question 'Is the answer right?' --columns question,answer\n"
+            "    or copy a judge shipped with verdict: verdict init --from xstest",
+        )
+    return ask("Your dataset (JSONL, JSON, CSV, TSV, Excel or Parquet)", sampled_columns)
+
+
+def missing_options(samples: SampledColumns, *, question: bool, columns: bool) -> UsageError:
+    """The error without a terminal: the missing options, and the columns of the file to choose from."""
+    missing = [flag for flag, is_set in (("--question", question), ("--columns", columns)) if not is_set]
+    suggested = samples.suggested()
+    label = samples.label(suggested)
+    example = default_question(samples, suggested) if suggested else "Is the answer right?"
+    command = ["verdict", "init", samples.data, "--question", example, "--columns", ",".join(suggested) or "COLUMN"]
+    command += ["--target", label] if label else []
+    return UsageError(
+        f"{' and '.join(missing)} must be given, because there is no terminal to prompt on",
+        hint=f"the columns are {', '.join(samples.own)}\n    for example: {shlex.join(command)}",
+    )
+
+
+def ask_columns(samples: SampledColumns) -> tuple[str, ...]:
+    """Prompt for the columns that the judge reads. The default has no labels and no ids."""
+    print_message("Columns:")
+    for name, values in samples.all.items():
+        seen = next((value for value in values if value is not None), None)
+        print_message(f"  {name:20} {_shorten(seen)}")
+    suggested = ",".join(samples.suggested()) or None
+    return ask(
+        "Which columns does the judge read? (not the labels)",
+        lambda answer: samples.check_columns(split_words(answer), "columns"),
+        suggested,
+    )
+
+
+def default_question(samples: SampledColumns, columns: Sequence[str]) -> str:
+    """What a judge of these columns usually decides."""
+    if samples.pair(columns, None):
+        return "Which response is better?"
+    if samples.rubric(columns):
+        return "Is the criterion met?"
+    kinds = samples.types(columns)
+    if any(kind.startswith("conversation") for kind in kinds.values()):
+        return "Does the assistant help the user?"
+    if any(kind.startswith("list[") for kind in kinds.values()):
+        return "Does every statement of the answer follow from the contexts?"
+    return f"Is the {columns[-1].rpartition('.')[2].replace('_', ' ')} good?"
+
+
+def describe(pair: tuple[str, str] | None, rubric: Rubric | None) -> None:
+    """Say what kind of judge the columns give."""
+    if pair is not None:
+        print_message(f"Pairs: {pair[0]} is A, {pair[1]} is B; each pair is judged in both orders.")
+    elif rubric is not None:
+        print_message(f"A rubric: each entry of {rubric.column} is judged by a call of its own.")
+
+
+def ask_question(default: str) -> str:
+    """Prompt for what the judge decides."""
+    return ask("What should the judge decide? (one sentence)", str, default)
+
+
+def ask_target(samples: SampledColumns, columns: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+    """Prompt for the column with the human labels; None if there is none. Returns it and the columns that the judge reads,
+    without the labels."""
+
+    def parse(answer: str) -> tuple[str | None, tuple[str, ...]]:
+        if answer.lower() == _NONE and _NONE not in samples.all:
+            return None, columns
+        others = tuple(name for name in columns if not is_within(name, answer))
+        target = samples.check_target(answer, others or columns)
+        samples.pair(others, target)  # labels of pairs that say nothing of A and B
+        words = label_words(samples.all[target])
+        if len(words) > MAX_CATEGORIES and not all(map(numeric, words)):
+            raise samples.unknown_scale(target)
+        if len(others) < len(columns):
+            print_message(f"  {target} is left out of what the judge reads: a judge that sees the label repeats it.")
+        return target, others
+
+    label = samples.label(columns)
+    return ask("Which column has the human labels? (none: no labels yet)", parse, label or _NONE)
+
+
+def ask_scale(samples: SampledColumns, target: str | None) -> LabelScale:
+    """Prompt for the scale. The order of words is proposed only where their meaning gives it."""
+    proposed = samples.proposed_scale(target)
+    if target is not None:
+        words = label_words(samples.all[target])
+        print_message(
+            f"The labels are {', '.join(words[:MAX_CATEGORIES])}{', …' if len(words) > MAX_CATEGORIES else ''}."
+        )
+    question = "Which scale? (boolean, 1-5, or words from worst to best: bad,fair,good)"
+    if proposed is None:
+        question = "Which scale? (the labels from worst to best, categories if none is better, or 1-5)"
+    return ask(question, lambda answer: samples.check_scale(answer, target), proposed.option() if proposed else None)
+
+
+def ask_model(default: str) -> str:
+    """Prompt for the model."""
+    return ask("Which model?", str, default)
+
+
+def ask_role(column: str, names: Mapping[str, Any], default: str | None, *, optional: bool) -> str | None:
+    """Prompt for the column that plays the role of a shipped judge's column; None if no column does."""
+
+    def parse(answer: str) -> str | None:
+        if optional and answer.lower() == _NONE:
+            return None
+        if answer not in names:
+            raise UsageError(f"there is no column {answer!r}", hint=f"the columns are: {', '.join(names)}")
+        return answer
+
+    more = " (none: leave its metrics out)" if optional else ""
+    return ask(f"The judge uses {column!r}. Which of your columns is it?{more}", parse, default)
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """Split a comma-separated list of names."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _shorten(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= _MOST_VALUE_CHARS else text[: _MOST_VALUE_CHARS - 1] + "…"

@@ -1,0 +1,283 @@
+"""What `verdict init` recognises in a dataset's columns: their types and roles, columns within columns, and the scores of another
+tool (`verdict import`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from verdict_cli.features.wizard.scaffold_labels import (
+    MAX_CATEGORIES,
+    LabelScale,
+    given_labels,
+    label_words,
+    numeric,
+    proposed_scale,
+)
+from verdict_cli.language.conversation import looks_like_conversation
+
+ColumnPath = tuple[str, ...]
+"""A column's name, and the keys within it."""
+
+MOST_NESTED = 60
+"""Columns within columns that are offered."""
+_DEPTH = 3
+SCORES = "scores"
+"""The column of imported logs with the other tool's scores by name."""
+_MOST_SCORES = 5
+_PLAIN_KEY = re.compile(r"[^{}'\"\\]+")
+
+
+def nested_columns(samples: Mapping[str, Sequence[Any]]) -> dict[str, tuple[ColumnPath, list[Any]]]:
+    """The columns within mappings, such as `conv.id`, each with its path and its values; None where a row has none.
+
+    A name that a column of the dataset has is that column's.
+    """
+    found: dict[str, tuple[ColumnPath, list[Any]]] = {}
+    todo: list[tuple[ColumnPath, Sequence[Any]]] = [((name,), values) for name, values in samples.items()]
+    while todo and len(found) < MOST_NESTED:
+        path, values = todo.pop(0)
+        if len(path) > 1 and ".".join(path) not in samples:
+            found[".".join(path)] = (path, list(values))
+        mappings = [value for value in values if value is not None]
+        if len(path) <= _DEPTH and mappings and all(isinstance(value, Mapping) for value in mappings):
+            keys = dict.fromkeys(key for value in mappings for key in value if isinstance(key, str))
+            inner = [((*path, key), [value.get(key) if value else None for value in values]) for key in keys]
+            todo = inner + todo
+    return found
+
+
+def column_type(values: Sequence[Any]) -> str | None:
+    """The type to declare for a column: a conversation, or a list of texts; None for any other."""
+    seen = [value for value in values if value is not None]
+    if not seen:
+        return None
+    null = "?" if len(seen) < len(values) else ""
+    if all(map(looks_like_conversation, seen)):
+        return f"conversation{null}"
+    is_texts = all(isinstance(value, list) and all(isinstance(text, str) for text in value) for value in seen)
+    return f"list[str]{null}" if is_texts else None
+
+
+_CONTENT = frozenset({
+    "abstract", "answer", "answers", "article", "body", "chat", "checklist", "choice_text", "chosen", "claim",
+    "claims", "code", "comment", "completion", "content", "context", "contexts", "conversation", "criteria",
+    "criterion", "description", "dialog", "dialogue", "doc", "docs", "document", "documents", "email", "evidence",
+    "expected", "goal", "hypothesis", "input", "inputs", "instruction", "instructions", "message", "messages",
+    "option", "output", "outputs", "passage", "passages", "post", "premise", "prompt", "prompts", "query",
+    "question", "questions", "reference", "references", "rejected", "replies", "reply", "request", "response",
+    "responses", "review", "rubric", "rubrics", "sentence", "snippet", "solution", "source", "statement", "story",
+    "subject", "summary", "task", "text", "texts", "ticket", "title", "transcript", "turns", "tweet",
+})  # fmt: skip
+"""Heads of column names whose texts a judge reads."""
+_LABELS = frozenset({
+    "accuracy", "agreement", "annotation", "better", "category", "class", "coherence", "confidence", "correct",
+    "correctness", "csat", "faithful", "faithfulness", "flag", "fluency", "gold", "grade", "grounded", "helpful",
+    "helpfulness", "human", "judgement", "judgment", "label", "labels", "nps", "ok", "pass", "passed", "preference",
+    "preferred", "quality", "rate", "rating", "ratings", "relevance", "relevant", "resolved", "right", "safe",
+    "safety", "score", "scores", "sentiment", "severity", "stars", "supported", "target", "toxic", "toxicity",
+    "truth", "verdict", "vote", "votes", "winner",
+})  # fmt: skip
+"""Heads of column names that hold a label."""
+_BEST_LABELS = frozenset({"label", "labels", "gold", "human", "target", "truth", "verdict", "winner"})
+_META = frozenset({
+    "annotator", "annotators", "at", "author", "by", "created", "dataset", "date", "feedback", "file", "hash", "id",
+    "ids", "idx", "index", "judge", "justification", "key", "labeler", "labeller", "lang", "language", "link",
+    "locale", "model", "name", "notes", "path", "provider", "rater", "raters", "rationale", "reason", "reasons",
+    "region", "reviewer", "sha", "split", "tag", "tags", "team", "time", "timestamp", "type", "uid", "updated",
+    "url", "user", "uuid", "version", "worker",
+})  # fmt: skip
+"""Heads of column names about the row or about its label: a reason that an annotator gave reveals the label."""
+_ANNOTATORS = frozenset({"annotator", "annotators", "rater", "raters", "labeler", "labeller", "reviewer"})
+_MOST_WORDS = 4
+"""Words of the longest text that can be a label."""
+
+
+def _tokens(name: str) -> list[str]:
+    return re.findall(r"[^\W\d_]+|\d+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.rpartition(".")[2]))
+
+
+def _head(name: str) -> str:
+    """The noun of a column's name: `response` of `modelResponse_2`."""
+    words = [token.lower() for token in _tokens(name)]
+    while len(words) > 1 and (len(words[-1]) == 1 or words[-1].isdigit()):
+        words.pop()
+    return words[-1] if words else ""
+
+
+def label_likeness(name: str, values: Sequence[Any]) -> int:
+    """How likely the column has human labels: 0 (not at all) to 3, by its name and its values."""
+    seen = given_labels(values)
+    if not seen or not all(isinstance(value, str | int | float) for value in seen):
+        return 0
+    head, words = _head(name), label_words(seen)
+    if head in _ANNOTATORS and proposed_scale(seen) is not None:
+        return 2  # what a rater said, not who it was
+    if any(len(word.split()) > _MOST_WORDS for word in words) or head in _CONTENT or head in _META:
+        return 0
+    if _ANNOTATORS & {token.lower() for token in _tokens(name)} and head not in _LABELS:
+        return 0
+    if head in _LABELS:
+        return 3 if head in _BEST_LABELS or "human" in name.lower() else 2
+    if any(isinstance(value, float) and not isinstance(value, bool) for value in seen):
+        return 0
+    few = len(words) <= MAX_CATEGORIES and (len(words) < len(seen) or proposed_scale(seen) is not None)
+    return int(few and not all(numeric(value) for value in seen))
+
+
+def suggested_columns(samples: Mapping[str, Sequence[Any]]) -> list[str]:
+    """The columns that a judge probably reads: conversations, lists of texts, rubrics and texts, but no labels, no ids and nothing
+    that an annotator wrote. ``samples`` has the columns within columns too."""
+    named = [name for name, values in samples.items() if column_type(values) or entry_key(values)]
+    if any((column_type(samples[name]) or "").startswith("conversation") for name in named):
+        return named
+    read = [name for name, values in samples.items() if name in named or _is_read(name, values)]
+    known = [name for name in read if name in named or _head(name) in _CONTENT or not _are_words(samples[name])]
+    return known or read  # a column of single words beside one of texts is probably a label
+
+
+def _are_words(values: Sequence[Any]) -> bool:
+    return all(len(value.split()) == 1 for value in given_labels(values))
+
+
+def _is_read(name: str, values: Sequence[Any]) -> bool:
+    seen = given_labels(values)
+    if not seen or not all(isinstance(value, str) for value in seen) or label_likeness(name, values):
+        return False
+    if _head(name) in _CONTENT:
+        return True
+    short = all(len(value.split()) <= _MOST_WORDS for value in seen)
+    about = _head(name) in _META or _ANNOTATORS & {token.lower() for token in _tokens(name)}
+    return not about and not (short and (_head(name) in _LABELS or all(map(_ID.fullmatch, seen))))
+
+
+_ID = re.compile(r"\S*\d\S*")
+
+
+def identifier(samples: Mapping[str, Sequence[Any]]) -> str | None:
+    """The column that identifies each row: `id` or the like, without duplicates, else one within a column."""
+    for name in sorted(samples, key=lambda name: "." in name):
+        values = samples[name]
+        last = [*_tokens(name), ""][-1 if not _tokens(name) else -2].lower()
+        keyed = last in ("id", "key", "uid", "uuid") and all(type(value) in (str, int) for value in values)
+        if keyed and len({str(value) for value in values}) == len(values):
+            return name
+    return None
+
+
+_SIDES = {"a": "b", "1": "2", "first": "second", "left": "right", "x": "y", "chosen": "rejected"}
+_TIES = frozenset(
+    {"tie", "ties", "tied", "draw", "equal", "same", "both", "neither", "none", "c", "a=b", "tie (bothbad)"}
+)
+
+
+def compared_pair(samples: Mapping[str, Sequence[Any]]) -> tuple[str, str] | None:
+    """The two columns of texts that differ in nothing but A and B, 1 and 2, first and second: the longest such texts."""
+    texts = {
+        name: values
+        for name, values in samples.items()
+        if (seen := given_labels(values))
+        and all(isinstance(value, str) for value in seen)
+        and not label_likeness(name, values)
+    }
+    keys = {tuple(token.lower() for token in _tokens(name.replace(".", " "))): name for name in texts}
+    found = [
+        (name, keys[other])
+        for tokens, name in keys.items()
+        for place, token in enumerate(tokens)
+        if (other := (*tokens[:place], _SIDES.get(token, ""), *tokens[place + 1 :])) in keys
+    ]
+    found = [pair for pair in found if _head(pair[0]) not in _META]
+    return max(found, key=lambda pair: sum(len(str(value)) for name in pair for value in texts[name]), default=None)
+
+
+def pair_labels(pair: tuple[str, str], values: Sequence[Any]) -> dict[Any, str] | None:
+    """Label -> `A`, `B` or `tie`, for labels that say which text of a pair is better; None where one does not say it."""
+    meant = {}
+    for label in dict.fromkeys(given_labels(values)):
+        text = str(label).strip().lower()
+        last = (re.findall(r"[a-z]+|\d+", text) or [""])[-1]
+        first, _, second = re.sub(r"[>\s]+", ">", text).partition(">")
+        if text in _TIES:
+            meant[label] = "tie"
+        elif text == pair[0].lower() or (_SIDES.get(first) == second):
+            meant[label] = "A"
+        elif text == pair[1].lower() or (_SIDES.get(second) == first):
+            meant[label] = "B"
+        elif isinstance(label, bool) or last not in {*_SIDES, *_SIDES.values()} or len(text.split()) > _MOST_WORDS:
+            return None
+        else:
+            meant[label] = "A" if last in _SIDES else "B"
+    return meant or None
+
+
+_ENTRY_TEXTS = ("criterion", "criteria", "text", "description", "question", "requirement", "item", "rubric", "name")
+_RUBRICS = frozenset(["rubric", "rubrics", "criteria", "criterion", "checklist", "requirements", "requirement"])
+
+
+def entry_key(values: Sequence[Any]) -> str | None:
+    """The key with the text of each entry, if the column is a list of criteria that are mappings; else None."""
+    entries = [entry for value in values if isinstance(value, list) for entry in value]
+    lists = all(isinstance(value, list) for value in values)
+    if not entries or not lists or not all(isinstance(entry, Mapping) and "role" not in entry for entry in entries):
+        return None
+    return next(
+        (key for key in _ENTRY_TEXTS if all(isinstance(entry.get(key), str) and entry[key] for entry in entries)), None
+    )
+
+
+def rubric_column(samples: Mapping[str, Sequence[Any]]) -> str | None:
+    """The column with a list of criteria for each row; None where there is none."""
+    for name, values in samples.items():
+        if _head(name) in _RUBRICS and (column_type(values) == "list[str]" or entry_key(values)) and all(values):
+            return name
+    return None
+
+
+def compared_scores(samples: Mapping[str, Sequence[Any]], scale: LabelScale) -> list[tuple[str, list[str]]]:
+    """Evaluations that compare the judge with the scores of another tool, which every row has: a name and its lines.
+
+    Scores that the scale cannot be compared with are left out.
+    """
+    found: list[tuple[str, list[str]]] = []
+    for path, values in nested_columns({SCORES: samples.get(SCORES, ())}).values():
+        named = len(path) > 1 and all(map(_PLAIN_KEY.fullmatch, path)) and "".join(path).isprintable()
+        lines = _comparison(column_slot(path)[1:-1], values, scale) if named and None not in values else None
+        if lines is not None:
+            found.append(
+                (f"their_{'_'.join(re.findall(r'[a-z0-9]+', '_'.join(path[1:]).lower())) or len(found)}", lines)
+            )
+    return list(dict(reversed(found)).items())[::-1][:_MOST_SCORES]
+
+
+def _comparison(path: str, values: Sequence[Any], scale: LabelScale) -> list[str] | None:
+    is_boolean = scale.kind == "boolean"
+    if all(isinstance(value, bool) for value in values):
+        return ["prediction: output.score", _target(path)] if is_boolean else None
+    if all(isinstance(value, str) for value in values):  # Inspect writes C for correct and I for incorrect
+        known = is_boolean and set(values) <= {"C", "I"}
+        return ["prediction: output.score", _target(f"{path} == 'C'")] if known else None
+    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return None
+    if is_boolean and set(values) <= {0, 1}:
+        return ["prediction: output.score", _target(f"{path} == 1")]
+    if is_boolean:
+        return ["prediction: 1.0 if output.score else 0.0", _target(path), "kind: numeric", "metrics: [mae, spearman]"]
+    is_number = scale.kind in ("range", "continuous")
+    return ["prediction: output.score", _target(path), "kind: numeric", "metrics: [spearman]"] if is_number else None
+
+
+def _target(expression: str) -> str:
+    quoted = re.fullmatch(r"[\w.]+", expression, re.ASCII) is None
+    return f"target: {json.dumps(expression, ensure_ascii=False) if quoted else expression}"
+
+
+def column_slot(path: ColumnPath) -> str:
+    """The placeholder of a column."""
+    made = "source"
+    for key in path:
+        quote = '"' if "'" in key else "'"
+        made += f".{key}" if re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII) else f"[{quote}{key}{quote}]"
+    return f"{{{made}}}"

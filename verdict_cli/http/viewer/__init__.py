@@ -1,1 +1,0 @@
-"""Runs in a browser. Imported by `verdict view` alone."""

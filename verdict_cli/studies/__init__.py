@@ -1,1 +1,0 @@
-"""Studies that take several runs or fits: sweeps, audits, rankings, sample sizes, calibrations."""

@@ -1,1 +1,0 @@
-"""Audits of a judge: runs with one change each, and their effect on its verdicts."""

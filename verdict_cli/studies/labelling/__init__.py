@@ -1,1 +1,0 @@
-"""Which rows of a run people should label, drawn with known probabilities."""

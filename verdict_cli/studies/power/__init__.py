@@ -1,1 +1,0 @@
-"""Sample sizes: how many rows and labels a wanted interval or difference needs."""

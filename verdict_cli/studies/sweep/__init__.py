@@ -1,1 +1,0 @@
-"""Variants of a pipeline compared on the same rows."""

@@ -1,1 +1,0 @@
-"""Frozen anchor rows judged again and again, and whether the judge has drifted (`verdict watch`)."""
