@@ -30,6 +30,8 @@ def visible_text(text: str, most: int = 0) -> str:
     return f"{shown[: most - 1]}…" if most and len(shown) > most else shown
 
 
+ROUNDING = 1e-12
+"""A smaller number is what rounding left of 0."""
 MOST_DIGITS = 9
 """Digits after the point that a value just under 1 may take."""
 
@@ -40,6 +42,8 @@ def format_number(value: float | None) -> str:
         return "–"
     if isinstance(value, int):
         return f"{value:,}"
+    if abs(value) < ROUNDING:
+        value = 0.0
     if value and (abs(value) >= 1000 or abs(value) < 0.001):
         return f"{value:.4g}"
     digits = 3
