@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -123,6 +124,27 @@ def test_rows_without_ids_that_hold_the_same_are_refused(shell: Any) -> None:
     done = shell("compare", "c", "d")
     assert done.code == 2
     assert "rows 0 and 1 have no id and the same content" in done.err
+
+
+@pytest.mark.parametrize(("form", "shown"), [({"id": None}, "0"), ({"id": 7}, "7")], ids=["no id", "integer"])
+def test_rows_of_integer_or_absent_ids_are_compared(shell: Any, form: dict[str, Any], shown: str) -> None:
+    config = CONFIG.replace("dataset: {id: key}\n", "")
+    rows = [{"text": f"t{place}", "label": "safe"} for place in range(2)]
+    if form["id"]:
+        rows = [{"id": form["id"] + place, **row} for place, row in enumerate(rows)]
+    data = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    for out, said in (("a", "safe"), ("b", "unsafe")):
+        reply = json.dumps({"score": said})
+        tape = shell.write(f"{out}-tape.jsonl", "".join(
+            json.dumps({"row": place, "unit": "judge", "reply": reply}) + "\n" for place in range(2)
+        ))  # fmt: skip
+        run = shell("run", shell.write("p.yaml", config), data, "--replay", tape, "--out", out)
+        assert run.code == 0
+        assert ("rows are identified by the column 'id'" in run.err) == bool(form["id"])
+    done = shell("compare", "a", "b")
+    assert (done.code, "internal error" in done.out + done.err) == (0, False)
+    assert f" {shown}    safe  unsafe" in re.sub(r" {4,}", "    ", done.out)
+    assert f"paired by {'id' if form['id'] else 'content'}" in done.out
 
 
 def test_a_gate_against_a_baseline_prints_the_end_that_it_compared(runs: Any) -> None:

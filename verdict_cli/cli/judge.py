@@ -89,7 +89,7 @@ def judge(
 
 def _open_session(plan: Plan, graph: LiveGraph, options: ModelOptions, replay: Any, store: Any) -> JudgeSession:
     client = ModelClient.open(recording=replay, budget_usd=options.budget, store=store, on_token=graph.append_chunk)
-    return JudgeSession(plan, client, seed=options.seed, spans=graph)
+    return JudgeSession(plan, client, seed=options.seed, observer=graph)
 
 
 def _document(session: JudgeSession, result: Result, took_s: float, *, explain: bool) -> dict[str, Any]:
@@ -149,5 +149,5 @@ def parse_row(text: bytes, name: str, line: int = 0) -> dict[str, Any]:
     if isinstance(value, Problem):
         hint = 'single quotes around the row, double quotes inside: --row \'{"question": "…"}\''
         problem = value.at(name, line, value.column, "")
-        raise DataError(replace(problem, hint=hint) if name == "--row" and not problem.hint else problem)
+        raise DataError(replace(problem, hint=hint) if name == "--row" and problem.code == "broken-json" else problem)
     return value

@@ -58,7 +58,7 @@ def to_terminal(renderable: RenderableType) -> None:
     from rich.console import Console
 
     if sys.stdout.isatty():
-        Console(highlight=False).print(renderable)
+        Console(highlight=False, width=_width() if "COLUMNS" in os.environ else None).print(renderable)
         return
     rendered = StringIO()
     Console(file=rendered, highlight=False, width=_width()).print(renderable)
@@ -66,8 +66,12 @@ def to_terminal(renderable: RenderableType) -> None:
 
 
 def _width() -> int:
-    """Columns where standard output is not a terminal."""
-    return int(os.environ["COLUMNS"]) if os.environ.get("COLUMNS", "").isdigit() else 80
+    """Columns where standard output is not a terminal: those of COLUMNS, unless nothing could be read in them."""
+    text = os.environ.get("COLUMNS", "")
+    return int(text) if text.isascii() and text.isdigit() and _FEWEST_COLUMNS <= int(text) <= _MOST_COLUMNS else 80
+
+
+_FEWEST_COLUMNS, _MOST_COLUMNS = 20, 1000
 
 
 def exit_code(report: Report) -> int:

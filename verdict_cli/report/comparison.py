@@ -278,7 +278,7 @@ def _slices_table(expression: str, slices: Mapping[str, Slice], level: float, *,
 def _flips(flips: tuple[Flip, ...]) -> Iterator[Part]:
     cells = [
         (
-            flip.id,
+            str(flip.id),
             *map(_outcome_text, (flip.first, flip.second, flip.target)),
             "b better" if flip.gain > 0 else "a better",
         )

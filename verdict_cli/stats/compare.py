@@ -153,6 +153,8 @@ def _compare(
     metrics = metrics if evaluation.gold is None else (*metrics, CORRECTED)
     slices: dict[str, dict[str, Slice]] = {}
     for text, keys in zip(evaluation.by, pairs.by, strict=True):
+        if not keys.labels and pairs.keys:
+            continue  # the dataset has no such column
         codes = keys.codes[pairs.rows[1]]
         sizes = np.bincount(codes[codes != MISSING], minlength=len(keys.labels))
         order = np.argsort(-sizes, kind="stable")[:MOST_COMPARED_SLICES]

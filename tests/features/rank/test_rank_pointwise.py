@@ -10,8 +10,7 @@ import pytest
 from scipy import stats
 
 from verdict_cli.errors import RowError
-from verdict_cli.features.rank.candidate_columns import CandidateColumns
-from verdict_cli.features.rank.candidates import Candidate
+from verdict_cli.features.rank.candidates import Candidate, CandidateColumns
 from verdict_cli.features.rank.pointwise import rank_by_score
 from verdict_cli.features.rank.standings import Ranking
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from verdict_cli.errors import RowError
-from verdict_cli.features.rank.candidate_columns import CandidateColumns
-from verdict_cli.features.rank.candidates import Candidate
+from verdict_cli.features.rank.candidates import Candidate, CandidateColumns
 from verdict_cli.features.rank.standings import CandidateResult, CountingJudge, Ranking, rank_candidates
 from verdict_cli.run.outcome import Reward
 from verdict_cli.stats.intervals.interval_methods import student
