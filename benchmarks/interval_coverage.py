@@ -274,10 +274,73 @@ FAMILIES: Mapping[str, Family] = {
 }
 
 
+TWELVE = np.array([0.35, 0.2, 0.12, 0.08, 0.06, 0.05, 0.04, 0.03, 0.025, 0.02, 0.015, 0.01])
+LEVELS = np.array([0.6, 0.7, 0.8, 0.9, 0.95, 1.0])
+
+
+def rarely_said(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """A label of a fifth of the rows, which the judge finds rarely."""
+    return {"shares": np.array([0.2, 0.8]), "right": np.array([rng.uniform(0.05, 0.4), rng.uniform(0.97, 0.998)])}
+
+
+def twelve_labels(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """Twelve labels of 35% to 1%."""
+    return {"shares": TWELVE, "right": rng.uniform(0.6, 0.95, len(TWELVE))}
+
+
+def one_wrong_level(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """Verbal probabilities, of which one level is too sure; 1.0 only in half of the designs."""
+    right = LEVELS.copy()
+    right[3] -= rng.uniform(0.1, 0.3)
+    likely = np.where(LEVELS < 1, 1.0, float(cell["hard"]))
+    return {"right": right, "likely": likely / likely.sum()}
+
+
+def leveled(u: Floats, given: Parameters) -> Columns:
+    """Probabilities of these levels, and whether the target is positive."""
+    level = np.searchsorted(np.cumsum(given["likely"])[:-1], u[0], side="right")
+    return LEVELS[level], (u[1] < given["right"][level]).astype(float)
+
+
+def leveled_table(given: Parameters) -> tuple[Columns, Floats]:
+    """The population of `leveled`."""
+    weights = np.concatenate([given["likely"] * given["right"], given["likely"] * (1 - given["right"])])
+    return (np.tile(LEVELS, 2), np.repeat([1.0, 0.0], len(LEVELS))), weights
+
+
+def high_beliefs(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """Classes so far apart that the ranking is nearly perfect."""
+    return {"rare": max(cell["rare"], 0.02), "gap": rng.uniform(2.3, 3.2), "slope": rng.uniform(0.8, 1.5)}
+
+
+def agreement_of(labels: int) -> Callable[..., dict[str, Statistic]]:
+    """The metrics of so many labels."""
+    return lambda target, said: confusion.label_statistics(target, said, labels, None, False)
+
+
+BASE_FAMILIES = len(FAMILIES)
+BEYOND_CHANCE = ("accuracy", "mcc", "cohen_kappa", "gwet_ac1", "krippendorff_alpha")
+FAMILIES = {
+    **FAMILIES,
+    "rare predictions": Family(rarely_said, judged, agreement_of(2), BEYOND_CHANCE, judged_table),
+    "twelve labels": Family(twelve_labels, judged, agreement_of(12), BEYOND_CHANCE, judged_table),
+    "verbal probabilities": Family(
+        one_wrong_level, leveled, probability.probability_statistics, ("brier", "log_loss", "ece"), leveled_table
+    ),
+    "nearly perfect ranking": Family(
+        high_beliefs, believed, probability.probability_statistics, ("auroc", "average_precision"), believed_table
+    ),
+}
+FURTHER = 100_000
+"""Cells from this index on are of the families that were added later: the designs of the others stay as they were."""
+
+
 def draw_cell(seed: int, index: int) -> Parameters:
     """The design of a cell, from the seed and its index alone."""
     rng = np.random.default_rng([seed, index])
-    family = list(FAMILIES)[index % len(FAMILIES)]
+    names = list(FAMILIES)
+    names = names[BASE_FAMILIES:] if index >= FURTHER else names[:BASE_FAMILIES]
+    family = names[index % len(names)]
     n = round(math.exp(rng.uniform(math.log(10), math.log(1000))))
     shapes = [*SHAPES, "zeros", "binary"] if family == "values" else list(SHAPES)
     clustering = CLUSTERINGS[int(rng.integers(len(CLUSTERINGS)))]
@@ -291,7 +354,7 @@ def draw_cell(seed: int, index: int) -> Parameters:
         "clusters": clusters,
         "correlation": 0.0 if not clusters else round(float(rng.uniform(0, 0.6)), 2),
         "rare": round(math.exp(rng.uniform(math.log(0.01), math.log(0.5))), 3),
-        "labels": int(rng.integers(2, 7)),
+        "labels": {"rare predictions": 2, "twelve labels": 12}.get(family, int(rng.integers(2, 7))),
         "hard": bool(rng.random() < 0.5),
         "ceiling": bool(rng.random() < 0.4),
         "shape": shapes[int(rng.integers(len(shapes)))],
@@ -404,9 +467,10 @@ def _benign(cell: Parameters, columns: Columns, sample: Sample) -> bool:
         sizes = np.bincount(sample.cluster)
         if sizes.sum() ** 2 / (sizes**2).sum() < ENOUGH:
             return False
-    if cell["family"] in ("labels", "two judges", "probabilities"):
-        labels = columns[1] if cell["family"] == "probabilities" else columns[0]
-        k = 2 if cell["family"] == "probabilities" else cell["labels"]
+    of_probability = cell["family"] in ("probabilities", "verbal probabilities", "nearly perfect ranking")
+    if of_probability or cell["family"] in ("labels", "two judges", "rare predictions", "twelve labels"):
+        labels = columns[1] if of_probability else columns[0]
+        k = 2 if of_probability else cell["labels"]
         return bool(np.bincount(labels.astype(int), minlength=k).min() >= ENOUGH)
     if cell["family"] in ("ratings", "two ratings"):
         return not cell["ceiling"] and cell["n"] >= ENOUGH
@@ -508,6 +572,7 @@ def main(arguments: Sequence[str]) -> None:
     """Run a part of the cells, or print the table of parts that have run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cells", type=int, default=420)
+    parser.add_argument("--further", type=int, default=60, help="cells of the families that were added later")
     parser.add_argument("--simulations", type=int, default=500)
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--part", default="1/1", help="i/n: the i-th of n parts")
@@ -519,7 +584,8 @@ def main(arguments: Sequence[str]) -> None:
         print(table([json.loads(line) for file in given.table for line in file.read_text().splitlines()]))
         return
     part, parts = map(int, given.part.split("/"))
-    cells = (draw_cell(given.seed, index) for index in range(part - 1, given.cells, parts))
+    indices = [*range(given.cells), *range(FURTHER, FURTHER + given.further)]
+    cells = (draw_cell(given.seed, index) for index in indices[part - 1 :: parts])
     found = (run_cell(cell, given.simulations, given.seed) for cell in cells if given.family in (None, cell["family"]))
     if given.out is None:
         print(table([*found]))

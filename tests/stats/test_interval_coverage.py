@@ -62,4 +62,5 @@ def test_parts_have_the_cells_of_the_whole():
     whole = [benchmark.draw_cell(20, index) for index in range(30)]
     parts = [benchmark.draw_cell(20, index) for part in range(3) for index in range(part, 30, 3)]
     assert sorted(whole, key=lambda cell: cell["index"]) == sorted(parts, key=lambda cell: cell["index"])
-    assert {cell["family"] for cell in whole} == set(benchmark.FAMILIES)
+    further = [benchmark.draw_cell(20, benchmark.FURTHER + index) for index in range(8)]
+    assert {cell["family"] for cell in whole + further} == set(benchmark.FAMILIES)

@@ -96,3 +96,32 @@ def test_one_stray_label_does_not_warn_of_a_metric_of_3000_rows():
     assert not labels("mcc", target, said, k=3).warnings
     alone = labels("balanced_accuracy", target, said, k=3)  # a mean over labels: there it is a third
     assert alone.warnings == ("the rarest label has 1 row: the interval may be too narrow",)
+
+
+def test_clusters_whose_size_goes_with_quality_are_rarely_above_the_truth():
+    """Long conversations judged worse: a `min` gate at its limit passed in 6 to 8% of samples."""
+    rng, above = np.random.default_rng(5), 0
+    truth = 0.694  # of 20 million rows
+    for _ in range(150):
+        sizes = np.clip(np.exp(rng.normal(2, 1.2, 60)), 1, 400).astype(int)
+        mean = np.clip(0.9 - 0.06 * np.log(sizes), 0.35, 0.97)
+        chance = rng.beta(mean * 7 / 3, (1 - mean) * 7 / 3)
+        cluster = np.repeat(np.arange(60), sizes)
+        target = (rng.random(len(cluster)) < 0.4).astype(np.int64)
+        said = np.where(rng.random(len(cluster)) < chance[cluster], target, 1 - target)
+        sample = Sample.of((target, said), cluster)
+        given = confusion.label_statistics(target[sample.first], said[sample.first], 2, None, False)
+        found = metrics_with_intervals({"accuracy": given["accuracy"]}, sample, Draw(rng))["accuracy"]
+        above += found.low > truth
+    assert above <= 12
+
+
+@pytest.mark.parametrize("n", [200, 800])
+def test_a_calibration_error_in_one_bin_is_rarely_below_its_interval(n):
+    """Its gap was taken to be in all bins: the truth was below the interval in 11%."""
+    rng, below = np.random.default_rng(6), 0
+    for _ in range(100):
+        p = rng.choice([0.6, 0.7, 0.8, 0.9, 0.95, 1.0], n)
+        positive = (rng.random(n) < np.where(p == 0.9, p - 0.3, p)).astype(float)
+        below += probabilities("ece", p, positive).low > 0.05 + 1e-9
+    assert below <= 9

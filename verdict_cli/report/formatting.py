@@ -36,6 +36,8 @@ def message_lines(text: str) -> list[str]:
 
 
 _MOST_LINES = 6
+ROUNDING = 1e-12
+"""A smaller number is what rounding left of 0."""
 MOST_DIGITS = 9
 """Digits after the point that a value just under 1 may take."""
 
@@ -46,6 +48,8 @@ def format_number(value: float | None) -> str:
         return "–"
     if isinstance(value, int):
         return f"{value:,}"
+    if abs(value) < ROUNDING:
+        value = 0.0
     if value and (abs(value) >= 1000 or abs(value) < 0.001):
         return f"{value:.4g}"
     digits = 3

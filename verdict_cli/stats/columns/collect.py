@@ -14,12 +14,13 @@ from verdict_cli.errors import DataError, Problem, RowError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
+from verdict_cli.stats.columns.arrow_columns import PlainColumns, PlainTable, plain_column
 from verdict_cli.stats.columns.column import INCLUSION, Column, ColumnBuilder, Factorized, Ints, KeyBuilder
 from verdict_cli.stats.columns.entries import entry_type, observations, row_paths
 from verdict_cli.stats.columns.saved_rows import SAVED_ROW_ROOTS, SKIPPED, SavedRowPath, saved_rows
 from verdict_cli.storage.datasets.dataset import missing_column
 from verdict_cli.storage.tables.column_types import DeclaredType
-from verdict_cli.storage.tables.reader import declared_types, table_columns
+from verdict_cli.storage.tables.reader import column_kinds, declared_types, read_table, table_columns
 
 OUTPUT_KEYS = ("prediction", "probability", "value", "consistent")
 """The expressions whose value may be missing, since they depend on the pipeline's output."""
@@ -70,11 +71,30 @@ def collect(
         )
         for name, evaluation in evaluations.items()
     }
-    paths = [path for reader in readers.values() for path in reader.paths]
-    for at, (row, failed, row_id, values) in enumerate(saved_rows(results, paths, ids)):
-        for reader in readers.values():
+    found = _collect_plain(readers, results, ids, declared)
+    others = {name: reader for name, reader in readers.items() if name not in found}
+    paths = [path for reader in others.values() for path in reader.paths]
+    for at, (row, failed, row_id, values) in enumerate(saved_rows(results, paths, ids) if others else ()):
+        for reader in others.values():
             reader.read(at, row, failed, row_id, values)
-    return {name: reader.collected() for name, reader in readers.items()}
+    return {name: found[name] if name in found else reader.collected() for name, reader in readers.items()}
+
+
+def _collect_plain(
+    readers: Mapping[str, _Reader], results: Path, ids: Sequence[str] | None, declared: Mapping[str, DeclaredType]
+) -> dict[str, Collected]:
+    """The columns of the evaluations whose expressions are all columns as they are."""
+    kinds = column_kinds(results)
+    known = {name for name, kind in kinds.items() if kind in ("bool", "int", "float", "str")}
+    plain = {name: columns for name, reader in readers.items() if (columns := reader.plain_columns(known)) is not None}
+    if not plain or (SKIPPED in kinds and any(any(batch[SKIPPED]) for batch in read_table(results, [SKIPPED]))):
+        return {}
+    table = PlainTable.read(results, [column for columns in plain.values() for column in columns.values()])
+    found = {}
+    for name, columns in plain.items():
+        if len(table.row) and all(map(table.is_exact, columns.values())):
+            found[name] = readers[name].collected_plain(table, columns, ids, declared)
+    return found
 
 
 def require_columns(text: str, results: Path) -> None:
@@ -165,6 +185,44 @@ class _Reader:
         every += [expression for expression in (self.where, self.gold_where) if expression is not None]
         found = [path for expression in every for path in expression.paths]
         return found if self.items is None else row_paths(self.items, found)
+
+    def plain_columns(self, known: set[str]) -> dict[str, str] | None:
+        """Key -> the column that its expression is; None where one is more than that, or only some rows count."""
+        if self.items is not None or self.options or self.only or self.where is not None or self.gold_where is not None:
+            return None
+        columns = {key: plain_column(each) for key, each in (*self.expressions.items(), *self.keyed.items())}
+        found = {key: column for key, column in columns.items() if column is not None and column in known}
+        return found if len(found) == len(columns) and INCLUSION not in found else None
+
+    def collected_plain(
+        self,
+        table: PlainTable,
+        columns: Mapping[str, str],
+        ids: Sequence[str] | None,
+        declared: Mapping[str, DeclaredType],
+    ) -> Collected:
+        """The columns of all rows of a table."""
+        plain = PlainColumns(table)
+        found = {
+            key: plain.column(
+                key, columns[key], each.text, self._declared(each, declared), output=key not in ("target", "gold")
+            )
+            for key, each in self.expressions.items()
+        }
+        keys = {key: plain.keys(columns[key]) for key in self.keyed}
+        if self.ids is not None:
+            for key in ids or ():
+                self.ids.add(key)
+        return Collected(
+            rows=len(table.row),
+            columns=plain.with_words(found),
+            by=tuple(each for key, each in keys.items() if key.startswith("by[")),
+            cluster=keys.get("cluster"),
+            group=keys.get("group"),
+            ids=self.ids.keys() if self.ids is not None else None,
+            unreadable=plain.unreadable,
+            at=np.arange(len(table.row)),
+        )
 
     def read(self, at: int, row: int, failed: bool, row_id: Any, values: Mapping[str, Any]) -> None:
         """Add the row at this index of the file, or each of its entries, if it is selected."""

@@ -37,7 +37,9 @@ class KeyBuilder:
 
     def add(self, value: Any) -> None:
         """Append a row's key."""
-        key: Hashable = value if isinstance(value, str) else (type(value).__name__, _key_text(value))
+        # As JSON a list is hashable, and 1 is not true; numbers, of which most keys are, need none.
+        plain = isinstance(value, int | float) and value == value  # noqa: PLR0124
+        key: Hashable = value if isinstance(value, str) else (type(value), value if plain else _key_text(value))
         code = self.known.setdefault(key, len(self.labels))
         if code == len(self.labels):
             self.labels.append(value)

@@ -78,28 +78,32 @@ class Sample:
         members = csr_array((np.ones(self.n), (self.atom, self.cluster)), shape=shape)
         return np.ascontiguousarray(np.asarray(members @ draws.T, dtype=np.float64).T)
 
-    def deletions(self, rng: np.random.Generator, width: int = 1) -> Iterator[tuple[Floats, Floats]]:
+    def deletions(
+        self, rng: np.random.Generator, width: int = 1, most: int = MOST_DELETIONS
+    ) -> Iterator[tuple[Floats, Floats]]:
         """Weights (some, atoms) of the samples without one unit (or a group), and how many units each stands for.
 
-        Without clusters and with few atoms, leaving out any row of an atom is the same. Beyond MOST_DELETIONS, units
-        are left out in random groups, whose third moments have the same expectation.
+        Without clusters and with few atoms, leaving out any row of an atom is the same. Beyond that number, units
+        are left out in `most` random groups, whose third moments have the same expectation.
         """
         atoms = len(self.counts)
         step = max(1, CELLS // max(atoms, width, 1))
-        if self.cluster is None and atoms <= MOST_DELETIONS:
+        if self.cluster is None and atoms <= most:
             for start in range(0, atoms, step):
                 some = np.arange(start, min(start + step, atoms))
                 weights = np.repeat(self.counts[None, :], len(some), axis=0)
                 weights[np.arange(len(some)), some] -= 1
                 yield weights, self.counts[some]
             return
-        groups = min(self.units, MOST_DELETIONS)
+        groups = min(self.units, most)
         group = rng.permutation(self.units) % groups
         of_row = group if self.cluster is None else group[self.cluster]
+        cell = np.sort(of_row * atoms + self.atom)
         for start in range(0, groups, step):
-            some = np.arange(start, min(start + step, groups))
-            removed = [np.bincount(self.atom[of_row == index], minlength=atoms) for index in some]
-            yield self.counts - np.stack(removed), np.ones(len(some))
+            stop = min(start + step, groups)
+            here = cell[slice(*np.searchsorted(cell, (start * atoms, stop * atoms)))] - start * atoms
+            removed = np.bincount(here, minlength=(stop - start) * atoms).reshape(stop - start, atoms)
+            yield self.counts - removed, np.ones(stop - start)
 
     def blocks(self, rng: np.random.Generator, count: int) -> Iterator[Floats]:
         """Weights (1, atoms) of `count` disjoint random blocks of units."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.stats.columns.column import Floats
-from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.columns.sample import MOST_DELETIONS, Sample
 from verdict_cli.stats.intervals.effective_size import (
     cluster_freedom,
     cluster_sizes,
@@ -135,12 +135,16 @@ class StandardError:
 
 
 def jackknife_errors(
-    statistics: Mapping[str, Statistic], sample: Sample, rng: np.random.Generator, width: int
+    statistics: Mapping[str, Statistic],
+    sample: Sample,
+    rng: np.random.Generator,
+    width: int,
+    most: int = MOST_DELETIONS,
 ) -> dict[str, StandardError | None]:
     """The standard error of each statistic, None where no row changes it; NaN where it needs every row to be defined."""
     values: dict[str, list[Floats]] = {name: [] for name in statistics}
     counts: list[Floats] = []
-    for weights, units in sample.deletions(rng, width):
+    for weights, units in sample.deletions(rng, width, most):
         counts.append(units)
         for name, statistic in statistics.items():
             values[name].append(statistic.at(weights))
@@ -150,7 +154,7 @@ def jackknife_errors(
     found = {name: _jackknife_error(np.concatenate(each), of_all) for name, each in values.items()}
     if sample.cluster is None:
         return found
-    alone = jackknife_errors(statistics, replace(sample, cluster=None), rng, width)
+    alone = jackknife_errors(statistics, replace(sample, cluster=None), rng, width, most)
     return {name: _in_clusters(error, alone[name], statistics[name], sample) for name, error in found.items()}
 
 
@@ -235,6 +239,18 @@ def skewness_corrected_interval(
     return low, high
 
 
+def stretched(value: float, ends: IntervalEnds, skewness: float, units: float, quantile: float) -> IntervalEnds:
+    """The ends of a share in clusters, the one on the side of the long tail as far as Hall's correction puts it. Where large
+    clusters are judged worse, the share's errors have a long tail, which a symmetric quantile does not reach."""
+    far = abs(_uncorrected(-quantile, abs(skewness) * (1 + RAISED_BY_FEW / units))) / quantile
+    low, high = ends
+    if skewness < 0:
+        low = value - (value - low) * max(far, 1.0)
+    elif skewness > 0:
+        high = value + (high - value) * max(far, 1.0)
+    return max(low, 0.0), min(high, 1.0)
+
+
 def unexplained_limit(value: float, more: float) -> float:
     """A correlation's size if the variance that it does not explain is larger by this factor."""
     return math.sqrt(value**2 / (value**2 + (1 - value**2) * more)) if value else 0.0
@@ -258,7 +274,10 @@ def agreement_interval(
     variance = jackknife_variance(error, sample) * disagreement**2
     if not variance:
         return None
-    low, high = score(share, share * (1 - share) / variance, student(level, cluster_freedom(sample)))
+    quantile = student(level, cluster_freedom(sample))
+    ends = score(share, share * (1 - share) / variance, quantile)
+    skewness = 0.0 if sample.cluster is None else -error.skewness  # of the disagreement
+    low, high = stretched(share, ends, skewness, effective_clusters(sample), quantile)
     return 1 - high / disagreement, 1 - low / disagreement
 
 

@@ -10,7 +10,7 @@
 | the median | the order statistics that Woodruff (1952) names |
 | the calibration error | the inverted test (`metrics/probability.py`) |
 | the difference of two medians or calibration errors | the seeded bootstrap, 2,000 resamples, corrected for its bias (Efron and Tibshirani, 1993, section 10.3) |
-| more than 5,000 distinct observations or clusters | the bootstrap's standard error, 200 resamples (the same, section 6.4) |
+| more than 5,000 distinct observations or clusters | the jackknife over 64 random groups of them |
 | rank correlations there | 20 to 100 disjoint random blocks (Politis, Romano and Wolf, 1999, section 2.2) |
 
 With clusters, clusters are left out and drawn as a whole (Davison and Hinkley, 1997, section 3.8). Rows are
@@ -61,6 +61,8 @@ FEW_RESAMPLES = 200
 MOST_RESAMPLED_UNITS = 5000
 """Beyond this the jackknife's random groups and 2,000 resamples take seconds; 200 resamples do not."""
 BLOCK_ROWS = 2500
+FEW_DELETIONS = 64
+"""So many random groups of very many rows or clusters give a standard error with 63 degrees of freedom."""
 
 LEAST_INFORMATION = 2.2
 """The same for metrics of squares with raised skewness: below this one row decides the metric."""
@@ -136,15 +138,25 @@ def _errors(
     """The middle of each interval, and the standard error; None where all resamples give the same value."""
     many = max(len(sample.counts), sample.units if sample.cluster is not None else 0) > MOST_RESAMPLED_UNITS
     smooth: dict[str, Statistic] = {}
+    grouped: dict[str, Statistic] = {}
     resampled: dict[str, Statistic] = {}
     found: dict[str, tuple[float, StandardError | None]] = {}
     for name, statistic in statistics.items():
         if statistic.blockwise:
             found[name] = values[name] or 0.0, _block_error(statistic, sample, draw.rng)
-        elif (many and not statistic.tails) or not statistic.smooth:  # 200 resamples do not show a skewness
+        elif not statistic.smooth:
             resampled[name] = statistic
+        elif many and not statistic.tails:  # few groups do not show a skewness
+            grouped[name] = statistic
         else:
             smooth[name] = statistic
+    for name, error in (
+        jackknife_errors(grouped, sample, draw.rng, draw.width, FEW_DELETIONS).items() if grouped else ()
+    ):
+        plain = error and replace(
+            error, skewness=0.0, information=math.inf, freedom=min(error.freedom, FEW_DELETIONS - 1)
+        )
+        found[name] = values[name] or 0.0, plain
     if smooth:
         errors = jackknife_errors(smooth, sample, draw.rng, draw.width)
         found |= {name: (values[name] or 0.0, error) for name, error in errors.items()}

@@ -32,6 +32,7 @@ from verdict_cli.stats.intervals.interval_methods import (
     clopper_pearson,
     normal,
     score,
+    stretched,
     student,
     wilson,
 )
@@ -46,20 +47,23 @@ class ClusteredShare:
     clusters: int
     effective_clusters: float
     effective_rows: float
+    skewness: float = 0.0
 
     def interval(self, level: float, *, exact: bool = False) -> IntervalEnds:
         """The ends of the share's interval; `exact` is that of so many independent rows."""
         if self.clusters < 2:
             return 0.0, 1.0
+        quantile = student(level, max(self.effective_clusters - 1, LEAST_CLUSTER_FREEDOM))
         if exact:
             from scipy.special import ndtr
 
-            wide = 2 * float(ndtr(student(level, max(self.effective_clusters - 1, LEAST_CLUSTER_FREEDOM)))) - 1
-            return clopper_pearson(self.value * self.effective_rows, self.effective_rows, wide)
-        if not 0 < self.value < 1:
+            wide = 2 * float(ndtr(quantile)) - 1
+            ends = clopper_pearson(self.value * self.effective_rows, self.effective_rows, wide)
+        elif not 0 < self.value < 1:
             return score(self.value, self.effective_rows, normal(level))
-        freedom = max(self.effective_clusters - 1, LEAST_CLUSTER_FREEDOM)
-        return score(self.value, self.effective_rows, student(level, freedom))
+        else:
+            ends = score(self.value, self.effective_rows, quantile)
+        return stretched(self.value, ends, self.skewness, self.effective_clusters, quantile)
 
 
 def share_metric(value: float, share: Proportion, sample: Sample, level: float, *, exact: bool = False) -> MetricValue:
@@ -112,11 +116,13 @@ def clustered_share(share: Proportion, sample: Sample) -> ClusteredShare:
     if clusters < 2:
         return ClusteredShare(value, clusters, effective, effective)
     without = (hits - value * trials) / (rows - trials)
-    variance = (clusters - 1) / clusters * float((without**2).sum())
+    squares = float((without**2).sum())
+    variance = (clusters - 1) / clusters * squares
+    skewness = -float(((without - without.mean()) ** 3).sum()) / squares**1.5 if squares else 0.0
     if not 0 < value < 1:
         return ClusteredShare(value, clusters, effective, effective)
     worth = rows / raised_design_effect(variance * rows / (value * (1 - value)), trials, value)
-    return ClusteredShare(value, clusters, effective, worth)
+    return ClusteredShare(value, clusters, effective, worth, skewness)
 
 
 Part = Proportion | HarmonicMean

@@ -4,13 +4,14 @@ The calibration error's interval inverts its test. A sum of absolute values is t
 each, so neither its standard error nor its resamples lie around the truth. Instead, for every true sum, the sums that
 samples would show are drawn (the deviations of the bins plus Student-t noise with their own covariance, clusters
 together), and the interval holds the true sums for which the observed one is not among the most extreme (Garthwaite and
-Buckland, 1992). The true deviation is taken as equally large in every bin; as large as the sample has them, the ones
-that chance alone makes would count as true.
+Buckland, 1992). The true deviation is taken as equally large in every bin; for the lower end also as that of the bins alone
+whose deviation is plainly not chance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -34,6 +35,8 @@ HALVINGS = 20
 """The ends are found to a millionth of the widest interval."""
 CERTAIN = 1e-4
 """A probability nearer to 0 or 1 costs 9 nats or more if it is wrong."""
+PLAIN = 2.0
+"""A bin whose deviation is so many times its standard error has one."""
 OUTSIDE = "some probabilities are not between 0 and 1"
 
 
@@ -103,19 +106,24 @@ def inverted_test_interval(
     """The ends of the interval of the sum over bins of the absolute mean deviation."""
     mean = np.bincount(bins.bin, sample.counts * bins.deviation, minlength=bins.bins) / sample.n
     found = float(np.abs(mean).sum())
-    noise = _noise(_covariance(bins, sample, mean), max(effective_units, 2.0), rng)
+    covariance = _covariance(bins, sample, mean)
+    noise = _noise(covariance, max(effective_units, 2.0), rng)
     rows = np.bincount(bins.bin, sample.counts, minlength=bins.bins) / sample.n
     shares = np.where(mean < 0, -rows, rows)
 
-    def sums(true: float) -> Floats:
-        drawn: Floats = np.abs(true * shares + noise).sum(axis=1)
-        return drawn
-
     tail = (1 - level) / 2
     most = max(2 * found, 1e-9) + float(np.abs(noise).sum(axis=1).max())
-    low = _crossing(lambda true: float((sums(true) >= found).mean()) < tail, most)
-    high = _crossing(lambda true: float((sums(true) <= found).mean()) >= tail, most)
+    # A few bins may have the whole deviation: of the others, noise alone is added to it.
+    plain = np.where(np.abs(mean) > PLAIN * np.sqrt(np.diag(covariance)), mean, 0.0)
+    shapes = [shares, plain / np.abs(plain).sum()] if plain.any() else [shares]
+    low = min(_crossing(partial(_is_rare, noise, shape, found, tail), most) for shape in shapes)
+    high = _crossing(lambda true: float((np.abs(true * shares + noise).sum(axis=1) <= found).mean()) >= tail, most)
     return low, max(high, low)
+
+
+def _is_rare(noise: Floats, shape: Floats, found: float, tail: float, true: float) -> bool:
+    """Whether a true sum of this shape shows as much as was found more rarely than in the tail."""
+    return float((np.abs(true * shape + noise).sum(axis=1) >= found).mean()) < tail
 
 
 def _covariance(bins: CalibrationBins, sample: Sample, mean: Floats) -> Floats:

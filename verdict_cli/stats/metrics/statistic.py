@@ -16,6 +16,7 @@ from verdict_cli.stats.columns.column import Floats, Ints
 NEAR = 1e-12
 """Values closer than this to an end of their range are taken to be this close: the transformations stay finite."""
 
+MANY_KEYS = 1000
 TOO_LARGE = "the numbers are too large to compute it"
 
 
@@ -237,11 +238,16 @@ class Sums:
         self.keys, self.inverse = np.unique(keys, return_inverse=True)
         self._order: Ints = np.argsort(self.inverse, kind="stable")
         self._starts = np.searchsorted(self.inverse[self._order], np.arange(len(self.keys)))
+        self._in_order = bool(np.array_equal(self._order, np.arange(len(keys))))
         self._single = len(self.keys) == len(keys)
 
     def __call__(self, weights: Floats) -> Floats:
-        ordered = weights[:, self._order]
+        ordered = weights if self._in_order else weights[:, self._order]
         if self._single:
             return ordered
-        sums: Floats = np.add.reduceat(ordered, self._starts, axis=1)
-        return sums
+        if len(self.keys) < MANY_KEYS:
+            sums: Floats = np.add.reduceat(ordered, self._starts, axis=1)
+            return sums
+        # Of very short segments, differences of running sums take a quarter of the time.
+        until = np.cumsum(ordered, axis=1)[:, np.append(self._starts[1:], ordered.shape[1]) - 1]
+        return np.diff(until, axis=1, prepend=0.0)

@@ -1,0 +1,128 @@
+"""What comparisons and gates print of simulated situations: each line is to be true, and clear without statistics.
+
+`UPDATE_GOLDEN=1 pytest tests/report/test_golden_conclusions.py` writes the file again; read it by eye before it is committed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.gate_rules import Gate
+from verdict_cli.report.conclusions import comparison_conclusion
+from verdict_cli.report.formatting import format_number, gate_note
+from verdict_cli.run_facts import RunFacts
+from verdict_cli.stats.compare import compare_runs
+from verdict_cli.stats.gates import decide_gates
+from verdict_cli.stats.measure import measure
+from verdict_cli.storage.tables.writer import ParquetTable
+
+GOLDEN = Path(__file__).parent / "golden_conclusions.txt"
+LABELS = Evaluation(prediction="output.said", target="source.label")
+RATINGS = Evaluation(prediction="output.said", target="source.label", kind="ordinal", metrics=("mae", "weighted_kappa"))
+PROBABILITY = Evaluation(probability="output.said", target="source.label", positive="a", metrics=("log_loss",))
+FACTS = RunFacts("run", "finished", "", "", "", "", "", "", rows=1, done=1)
+
+
+def write(folder: Path, rows: list[tuple[Any, Any]], docs: list[int] | None = None, first: int = 0) -> Path:
+    """A run of (target, prediction) rows."""
+    folder.mkdir(exist_ok=True)
+    with ParquetTable(folder / "results.parquet", {"row": "int", "status": "str"}) as table:
+        for at, (label, said) in enumerate(rows):
+            row = {"row": at, "id": f"r{first + at}", "status": "ok", "source.label": label, "output.said": said}
+            table.write(row | {"source.doc": docs[at] if docs else at})
+    return folder / "results.parquet"
+
+
+def labels(right: list[bool | None]) -> list[tuple[str, str | None]]:
+    sides = [("ab"[at % 2], "ba"[at % 2]) for at in range(len(right))]
+    return [
+        (label, None if hit is None else label if hit else other)
+        for hit, (label, other) in zip(right, sides, strict=True)
+    ]
+
+
+def compared(root: Path, first: list[Any], second: list[Any], evaluation: Evaluation = LABELS, **keys: Any) -> str:
+    runs = (
+        write(root / "a", first, keys.get("docs")),
+        write(root / "b", second, keys.get("docs"), keys.get("offset", 0)),
+    )
+    return comparison_conclusion(compare_runs({"e": (evaluation, evaluation)}, runs))
+
+
+def gated(root: Path, rows: list[Any], gate: dict[str, Any], evaluation: Evaluation = LABELS, **keys: Any) -> str:
+    if keys.get("before"):
+        write(root / "a", keys["before"])
+    results, evaluations = write(root / "b", rows, keys.get("docs")), {"e": evaluation}
+    measured = measure(evaluations, results)
+    outcome = decide_gates(
+        [Gate(**gate)], evaluations, measured, FACTS, results, root=root, sequential=keys.get("sequential", False)
+    )[0]
+    return f"{outcome.verdict}: {outcome.metric} {format_number(outcome.value)} {outcome.rule}: {gate_note(outcome)}"
+
+
+def situations(root: Path) -> dict[str, str]:
+    """Each situation with what is printed of it."""
+    rng = np.random.default_rng(0)
+    hit, miss = [True], [False]
+    at_least = {"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}
+    drop = {"metric": "e.accuracy", "baseline": "a", "max_drop": 0.02}
+    same = labels(hit * 150 + miss * 50)
+    stars = [(int(each), int(each)) for each in rng.choice([4, 5], 100, p=[0.05, 0.95])]
+    lower = [(label, said - (at % 25 == 0)) for at, (label, said) in enumerate(stars)]
+    sure = [("a" if at % 2 else "b", 1.0 if at % 2 else 0.05) for at in range(60)]
+    docs = [at // 40 for at in range(240)]
+    return {
+        "identical runs": compared(root, same, same),
+        "5 of 200 rows better, none worse": compared(root, same, labels(hit * 155 + miss * 45)),
+        "7 of 200 rows better, none worse": compared(root, same, labels(hit * 157 + miss * 43)),
+        "15 of 200 rows worse, none better": compared(root, same, labels(hit * 135 + miss * 65)),
+        "significant but trivial": compared(root, labels(hit * 1800 + miss * 200), labels(hit * 1812 + miss * 188)),
+        "3 rows, one better": compared(root, labels(hit + miss * 2), labels(hit * 2 + miss)),
+        "a second run with 70% of the rows": compared(root, same, same[:140]),
+        "3 of 200 rows lost, which could turn it": compared(root, same, labels(hit * 154 + miss * 43 + [None] * 3)),
+        "12 better, 2 rows lost": compared(root, same, labels(hit * 162 + miss * 36 + [None] * 2)),
+        "other rows": compared(root, same, same, offset=1000),
+        "one class only": compared(root, [("a", "a")] * 30, [("a", "a")] * 29 + [("a", "b")]),
+        "ratings at the ceiling": compared(root, stars, lower, RATINGS),
+        "six clusters": compared(
+            root,
+            labels(hit * 240),
+            labels([at // 40 != 3 for at in range(240)]),
+            LABELS.model_copy(update={"cluster": "source.doc"}),
+            docs=docs,
+        ),
+        "gate: 1 row, right": gated(root, labels(hit), at_least),
+        "gate: 3 rows, all right": gated(root, labels(hit * 3), at_least),
+        "gate: 40 of 40 right": gated(root, labels(hit * 40), at_least),
+        "gate: below its limit": gated(root, labels(hit * 80 + miss * 20), at_least),
+        "gate: 10% of the rows lost": gated(root, labels(hit * 270 + [None] * 30), at_least),
+        "gate: one class only": gated(
+            root, [("a", "a")] * 50, {"metric": "e.cohen_kappa", "min": 0.5, "confidence": 0.95}
+        ),
+        "gate: one stray label of 3,000": gated(
+            root,
+            [("n/a", "a"), *labels([at % 10 > 0 for at in range(2999)])],
+            {"metric": "e.cohen_kappa", "min": 0.7, "confidence": 0.95},
+        ),
+        "gate: probabilities of 0 and 1": gated(
+            root, sure, {"metric": "e.log_loss", "max": 1.0, "confidence": 0.95}, PROBABILITY
+        ),
+        "gate at every look": gated(root, labels(hit * 195 + miss * 5), at_least, sequential=True),
+        "baseline: one of 100 lost": gated(root, labels(hit * 99 + miss), drop, before=labels(hit * 100)),
+        "baseline: 14 of 300 without a verdict": gated(
+            root, labels(hit * 286 + [None] * 14), drop | {"max_drop": 0.05}, before=labels(hit * 300)
+        ),
+        "baseline: 400 equal rows": gated(root, labels(hit * 400), drop, before=labels(hit * 400)),
+    }
+
+
+def test_the_printed_conclusions_are_those_that_were_read_by_eye(tmp_path: Path) -> None:
+    text = "".join(f"{name}\n    {said}\n" for name, said in situations(tmp_path).items())
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(text, encoding="utf-8")
+    assert text == GOLDEN.read_text(encoding="utf-8")
