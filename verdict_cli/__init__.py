@@ -35,6 +35,29 @@ if TYPE_CHECKING:
     from verdict_cli.errors import VerdictError as VerdictError
     from verdict_cli.language.authoring.arguments import Prompt as Prompt
     from verdict_cli.language.authoring.schema import Schema as Schema
+    from verdict_cli.language.authoring.step import Block as Block
+    from verdict_cli.language.authoring.step import Each as Each
+    from verdict_cli.language.authoring.step import Layer as Layer
+    from verdict_cli.language.authoring.units import ArgumentUnit as ArgumentUnit
+    from verdict_cli.language.authoring.units import BestOfKJudgeUnit as BestOfKJudgeUnit
+    from verdict_cli.language.authoring.units import CategoricalJudgeUnit as CategoricalJudgeUnit
+    from verdict_cli.language.authoring.units import ConversationalUnit as ConversationalUnit
+    from verdict_cli.language.authoring.units import CoTUnit as CoTUnit
+    from verdict_cli.language.authoring.units import DebateUnit as DebateUnit
+    from verdict_cli.language.authoring.units import JudgeUnit as JudgeUnit
+    from verdict_cli.language.authoring.units import MapUnit as MapUnit
+    from verdict_cli.language.authoring.units import MaxPoolUnit as MaxPoolUnit
+    from verdict_cli.language.authoring.units import MeanPoolUnit as MeanPoolUnit
+    from verdict_cli.language.authoring.units import MeanVariancePoolUnit as MeanVariancePoolUnit
+    from verdict_cli.language.authoring.units import MedianFilterUnit as MedianFilterUnit
+    from verdict_cli.language.authoring.units import MedianPoolUnit as MedianPoolUnit
+    from verdict_cli.language.authoring.units import MinPoolUnit as MinPoolUnit
+    from verdict_cli.language.authoring.units import ModePoolUnit as ModePoolUnit
+    from verdict_cli.language.authoring.units import PairwiseJudgeUnit as PairwiseJudgeUnit
+    from verdict_cli.language.authoring.units import RankerUnit as RankerUnit
+    from verdict_cli.language.authoring.units import RubricPoolUnit as RubricPoolUnit
+    from verdict_cli.language.authoring.units import RubricUnit as RubricUnit
+    from verdict_cli.language.authoring.units import Unit as Unit
     from verdict_cli.language.extractors.bound_extractor import Extractor as Extractor
     from verdict_cli.language.extractors.post_hoc import PostHocExtractor as PostHocExtractor
     from verdict_cli.language.extractors.raw import RawExtractor as RawExtractor
@@ -55,32 +78,10 @@ if TYPE_CHECKING:
     from verdict_cli.language.scales.continuous import ContinuousScale as ContinuousScale
     from verdict_cli.language.scales.discrete import DiscreteScale as DiscreteScale
     from verdict_cli.language.scales.discrete import LikertScale as LikertScale
-    from verdict_cli.language.steps import Block as Block
-    from verdict_cli.language.steps import Each as Each
-    from verdict_cli.language.steps import Layer as Layer
-    from verdict_cli.language.units.argument import ArgumentUnit as ArgumentUnit
-    from verdict_cli.language.units.best_of_k import BestOfKJudgeUnit as BestOfKJudgeUnit
-    from verdict_cli.language.units.categorical import CategoricalJudgeUnit as CategoricalJudgeUnit
-    from verdict_cli.language.units.conversational import ConversationalUnit as ConversationalUnit
-    from verdict_cli.language.units.conversational import DebateUnit as DebateUnit
-    from verdict_cli.language.units.cot import CoTUnit as CoTUnit
-    from verdict_cli.language.units.generic import Unit as Unit
-    from verdict_cli.language.units.judge import JudgeUnit as JudgeUnit
-    from verdict_cli.language.units.map import MapUnit as MapUnit
-    from verdict_cli.language.units.pairwise import PairwiseJudgeUnit as PairwiseJudgeUnit
-    from verdict_cli.language.units.pools import MaxPoolUnit as MaxPoolUnit
-    from verdict_cli.language.units.pools import MeanPoolUnit as MeanPoolUnit
-    from verdict_cli.language.units.pools import MeanVariancePoolUnit as MeanVariancePoolUnit
-    from verdict_cli.language.units.pools import MedianFilterUnit as MedianFilterUnit
-    from verdict_cli.language.units.pools import MedianPoolUnit as MedianPoolUnit
-    from verdict_cli.language.units.pools import MinPoolUnit as MinPoolUnit
-    from verdict_cli.language.units.pools import ModePoolUnit as ModePoolUnit
-    from verdict_cli.language.units.ranker import RankerUnit as RankerUnit
-    from verdict_cli.language.units.rubric import RubricUnit as RubricUnit
-    from verdict_cli.language.units.rubric_pool import RubricPoolUnit as RubricPoolUnit
     from verdict_cli.python.judge import Judge as Judge
     from verdict_cli.python.judged import Judged as Judged
     from verdict_cli.python.pipeline import Pipeline as Pipeline
+    from verdict_cli.run.load_run import load_run as load_run
 
 _MODULES = {
     "errors": (
@@ -104,7 +105,7 @@ _MODULES = {
     "language.authoring.schema": ("Schema",),
     "language.extractors.verdict": ("VerdictExtractor", "build_rubric", "parse_verdict"),
     "language.metric_registry": ("Metric",),
-    "language.steps": ("Block", "Each", "Layer"),
+    "language.authoring.step": ("Block", "Each", "Layer"),
     "language.scales": ("Scale",),
     "language.scales.boolean": ("BooleanScale",),
     "language.scales.continuous": ("ContinuousScale",),
@@ -123,6 +124,7 @@ _MODULES = {
     "python.judge": ("Judge",),
     "python.judged": ("Judged",),
     "python.pipeline": ("Pipeline",),
+    "run.load_run": ("load_run",),
 }
 """The public names of each module. Units come from their registry, where packages add their own."""
 
@@ -138,11 +140,12 @@ def __getattr__(name: str) -> Any:
 
         return sorted(["__version__", *(name for names in _MODULES.values() for name in names), *TYPES])
     if name[0].isupper():  # submodules are looked up here too, and must not import the language
+        from verdict_cli.language.authoring.custom_units import PACKAGE_UNITS
+        from verdict_cli.language.authoring.units import unit_class
         from verdict_cli.language.extractors import EXTRACTORS
         from verdict_cli.language.scales import SCALES
-        from verdict_cli.language.units import TYPES
 
-        if (kind := TYPES.get(name)) is not None:
+        if (kind := unit_class(name) or PACKAGE_UNITS.get(name)) is not None:
             return kind
         for registry in (SCALES, EXTRACTORS):
             for part in registry:

@@ -113,6 +113,25 @@ def lazy_schema(look_up: Callable[[], type[Any]]) -> CoreSchema:
     )
 
 
+class Expected:
+    """Marks, in `Annotated`, a value of several forms with its words for one that has none of them: what was expected, and
+    a hint."""
+
+    def __init__(self, words: Callable[[Any], tuple[str, str]]) -> None:
+        self.words = words
+
+
+def displayed(value: Any) -> str:
+    """A value of a file as messages show it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return str(value).lower() if isinstance(value, bool) else f"{value!r:.80}"
+
+
 @cache
 def described(kind: type[ConfigModel]) -> dict[str, str]:
     """The description of each key of a class: the string below its field.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
+from typing_extensions import TypeAliasType
 
 from verdict_cli.config_model import ConfigModel, Whole
 
@@ -130,10 +131,13 @@ def _spelling(value: Any) -> str:
 
 _Name = Annotated[str, Field(min_length=1)]
 _One = Annotated[Annotated[_Name, Tag("<name>")] | Annotated[Model, Tag("<model>")], Discriminator(_spelling)]
-ModelKey = Annotated[
-    Annotated[_Name, Tag("<name>")]
-    | Annotated[Model, Tag("<model>")]
-    | Annotated[list[_One], Field(min_length=1), Tag("<policy>")],
-    Discriminator(_spelling),
-]
+ModelKey = TypeAliasType(
+    "ModelKey",
+    Annotated[
+        Annotated[_Name, Tag("<name>")]
+        | Annotated[Model, Tag("<model>")]
+        | Annotated[list[_One], Field(min_length=1), Tag("<policy>")],
+        Discriminator(_spelling),
+    ],
+)
 """How a pipeline spells a model: a name, a mapping, or a list that is tried in order until one succeeds."""

@@ -1,6 +1,6 @@
 """Print the lowest versions that pyproject.toml allows of the packages that verdict needs, as requirements.
 
-    python docs/tools/bounds.py > lowest.txt
+python docs/tools/bounds.py > lowest.txt
 """
 
 from __future__ import annotations

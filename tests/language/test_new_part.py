@@ -96,7 +96,8 @@ print(dict((Pipeline("p", model="m") >> units).run({"x": 1}, replay="replies.jso
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the package with a scale and an extractor that it does not have."""
     folder = tmp_path_factory.mktemp("copy")
-    shutil.copytree(PACKAGE, folder / "verdict_cli", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in (PACKAGE.name, "schemas"):
+        shutil.copytree(PACKAGE.parent / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for registry, file, text, line in (
         ("scales", "percent", SCALE, '"percent": "percent.PercentScale",'),
         ("extractors", "xml_tag", EXTRACTOR, '"xml_tag": "xml_tag.XmlTagExtractor",'),
@@ -107,6 +108,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         head, mark, tail = code.partition(": Registry[")
         tail = tail.replace("{\n", "{\n        " + line + "\n", 1)
         (package / "__init__.py").write_text(head + mark + tail, encoding="utf-8")
+    assert run(folder, "-m", "verdict_cli", "schema", "--out", "schemas/pipeline.schema.json").returncode == 0
     (folder / "p.yaml").write_text(PIPELINE, encoding="utf-8")
     (folder / "d.jsonl").write_text('{"x": "one"}\n', encoding="utf-8")
     replies = {"a": "<score>70%</score>", "b": "<score>80%</score>", "c": "So <share>12%</share>."}

@@ -45,8 +45,9 @@ SAME_NAME = {
 """Public names that several modules may define, each with its reason. Exempt are also type variables, and functions that are
 commands: a command has the name that users type."""
 
-FOREIGN_NAMES = "features/compat/"
-"""The package with another library's names, many of which are this project's too."""
+FOREIGN_NAMES = ("features/compat/", "language/authoring/step", "language/authoring/units")
+"""Modules with names of others: those of another library, and Python's units, layers and blocks, each of which has the name
+of the class of the language whose keys it takes."""
 
 MACHINE_PATH = re.compile(rb"/(?:work|root|home|tmp|Users)/[A-Za-z0-9_.-]+")
 
@@ -113,6 +114,59 @@ def duplicates(sources: dict[str, str]) -> dict[str, list[str]]:
             if not name.startswith("_") and not exempt:
                 homes[name].add(module)
     return {name: sorted(found) for name, found in sorted(homes.items()) if len(found) > 1}
+
+
+def imports(source: str, known: set[str]) -> set[str]:
+    """The modules among ``known`` that the source imports when it runs, within functions too."""
+    found = set()
+    pending: list[ast.AST] = [ast.parse(source)]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            pending += node.orelse
+            continue
+        pending += ast.iter_child_nodes(node)
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [
+                f"{node.module}.{name}" if f"{node.module}.{name}" in known else str(node.module) for name in names
+            ]
+        found |= set(names) & known
+    return found
+
+
+def circles(sources: dict[str, str]) -> list[set[str]]:
+    """The groups of modules that import each other, by their dotted names."""
+    edges = {module: imports(source, set(sources)) - {module} for module, source in sources.items()}
+    reached: dict[str, set[str]] = {}
+    for module in edges:
+        pending, seen = [module], set()
+        while pending:
+            new = edges[pending.pop()] - seen
+            seen |= new
+            pending += new
+        reached[module] = seen
+    groups = {frozenset(other for other in seen if module in reached[other]) for module, seen in reached.items()}
+    return [set(group) for group in groups if group]
+
+
+def test_a_circle_is_found_wherever_the_import_stands() -> None:
+    sources = {
+        "p.a": "import p.b\n",
+        "p.b": "def late():\n    from p import c\n",
+        "p.c": "from p.a import x\n",
+        "p.d": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import p.e\n",
+        "p.e": "import p.d\n",
+    }
+    assert circles(sources) == [{"p.a", "p.b", "p.c"}]
+
+
+def test_no_modules_import_each_other() -> None:
+    dotted = {
+        f"verdict_cli/{module}".removesuffix("/__init__").replace("/", "."): path.read_text(encoding="utf-8")
+        for module, path in modules()
+    }
+    assert circles(dotted) == []
 
 
 def test_a_duplicate_name_is_found_and_the_exceptions_are_not() -> None:

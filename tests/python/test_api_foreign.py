@@ -12,8 +12,8 @@ import verdict_cli
 from verdict_cli import Pipeline
 from verdict_cli.cli.load_pipeline import load_plan_for_command
 from verdict_cli.errors import SpecError, UsageError
+from verdict_cli.language.authoring.custom_units import import_unit_types
 from verdict_cli.language.units import TYPES
-from verdict_cli.language.units.plugins import import_unit_types
 
 CODE = """
 from verdict_cli import DiscreteScale, Schema, Unit

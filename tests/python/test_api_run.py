@@ -29,6 +29,7 @@ from verdict_cli import (
     Rejected,
     ReplyError,
     UsageError,
+    load_run,
 )
 from verdict_cli.cli.app import app
 
@@ -162,6 +163,11 @@ def test_the_directory_of_a_run_is_kept_and_gone_on_with(tmp_path: Path) -> None
     assert "--" not in caught.value.hint
 
 
+def test_a_kept_run_is_read_as_a_frame(tmp_path: Path) -> None:
+    table = jury().run_dataset(pandas.DataFrame(ROWS), out=tmp_path / "run")
+    pandas.testing.assert_frame_equal(load_run(tmp_path / "run").to_pandas(), table)
+
+
 def test_a_kept_run_has_the_report_and_the_gates_of_verdict_run(tmp_path: Path) -> None:
     config = tmp_path / "pipeline.yaml"
     config.write_text(
@@ -241,7 +247,7 @@ def test_replies_are_shared_between_runs_where_that_is_asked_for(
 
 
 def test_run_dataset_without_pandas_says_so_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("verdict_cli.python.dataset_run.find_spec", lambda name: None)
+    monkeypatch.setattr("verdict_cli.run.load_run.find_spec", lambda name: None)
     with pytest.raises(UsageError, match="pandas is not installed") as told:
         (Pipeline("p", model="baseline/lexical") >> JudgeUnit().prompt("{source.a}")).run_dataset("gone.csv")
     assert ".[pandas]" in told.value.hint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -89,3 +90,153 @@ def test_the_custom_unit_of_the_unit_page_runs(shared: Path, recorded: Any) -> N
     assert dict(judged) == {"winner": "the right one"}
     content = judged.calls[0].request.messages[0].content
     assert content.startswith("You must choose the better option") and "A:\nthe left one" in content
+
+
+FIGURES = {
+    "the debate on the first page": ("000", 0),
+    "the G-Eval on the first page": ("000", 1),
+    "figure 3, the debate": ("001", 0),
+    "figure 4, the jury": ("001", 1),
+    "figure 5, the G-Eval": ("001", 2),
+}
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_a_pipeline_of_the_paper_is_the_same_in_yaml(shared: Path, figure: str) -> None:
+    seed, place = FIGURES[figure]
+    names = {"TASK": "Rate.", "criteria_name": "Coherence", "criteria_description": "it hangs together"}
+    block = blocks(shared, seed, "```")[place]
+    pipeline, _ = run_block(block, qa_judge_prompt="Rate {source.answer}", **names)
+    text = pipeline.via("gpt-4o").to_yaml()
+    again = verdict_cli.Pipeline.from_yaml(text)
+    assert again.fingerprint == pipeline.via("gpt-4o").fingerprint
+    assert again.graph() == pipeline.via("gpt-4o").graph()
+
+
+def test_the_first_block_of_the_unit_page_in_yaml(shared: Path, recorded: Any) -> None:
+    pipeline = verdict_cli.Pipeline.from_yaml("""\
+verdict: 1
+name: empathy
+pipeline:
+  - unit: JudgeUnit
+    name: CXEmpathyJudge
+    scale: 1-5
+    model: {name: gpt-4o, retries: 3, temperature: 1.4}
+    prompt: Score the following customer support conversation on empathy.
+    extract: {type: regex, pattern: FIRST_INT}
+    propagate: {score: output.score / 5}
+""")
+    assert pipeline.run({}, replay=recorded({"CXEmpathyJudge": "I say 4 of 5"})).score == 0.8
+
+
+def test_the_custom_unit_of_the_unit_page_in_yaml(shared: Path, recorded: Any) -> None:
+    pipeline = verdict_cli.Pipeline.from_yaml("""\
+verdict: 1
+name: pair
+model: gpt-4o
+pipeline:
+  - unit: PairwiseJudgeUnit
+    original: true
+    propagate: {winner: output.chosen}
+""")
+    row = {"A": "the left one", "B": "the right one"}
+    assert dict(pipeline.run(row, replay=recorded(pairwise_judge='{"choice": "B"}'))) == {"winner": "the right one"}
+
+
+ALTERNATIVES = [{"token": "yes", "logprob": -0.5}, {"token": "no", "logprob": -1.5}]
+
+
+def test_the_log_probability_is_a_final_score(recorded: Any) -> None:
+    """Section 3.2: "One can then extract the log probability as a final score"."""
+    pipeline = verdict_cli.Pipeline.from_yaml("""\
+verdict: 1
+name: p
+model: gpt-4o
+pipeline:
+  - {unit: JudgeUnit, scale: boolean, prompt: "{source.a}", extract: {type: token_probability, log: true}}
+""")
+    shares = [math.exp(item["logprob"]) for item in ALTERNATIVES]
+    for reply in ("yes", "no"):
+        replay = recorded(judge={"reply": reply, "logprobs": [ALTERNATIVES]})
+        judged = pipeline.run({"a": 1}, replay=replay)
+        assert judged.score == pytest.approx(math.log(shares[0] / sum(shares)))
+    none_best = pipeline.to_yaml().replace("scale: boolean", "scale: {values: [yes, no]}")
+    with pytest.raises(verdict_cli.SpecError, match="no value of the scale is the best"):
+        verdict_cli.Pipeline.from_yaml(none_best).validate()
+
+
+def test_a_weighted_sum_has_weights(recorded: Any) -> None:
+    """Section 3.2: "a weighted sum (with potentially learned weights …)"; tests/features/calibrate learns some."""
+    pipeline = verdict_cli.Pipeline.from_yaml("""\
+verdict: 1
+name: p
+model: gpt-4o
+pipeline:
+  - unit: JudgeUnit
+    scale: 1-2
+    prompt: "{source.a}"
+    extract: {type: weighted_summed_score, weights: {1: 0.25, 2: 0.75}}
+""")
+    logprobs = [[{"token": "1", "logprob": math.log(0.5)}, {"token": "2", "logprob": math.log(0.5)}]]
+    replay = recorded(judge={"reply": "1", "logprobs": logprobs})
+    assert pipeline.run({"a": 1}, replay=replay).score == pytest.approx(0.5)
+
+
+def test_a_distribution_is_read_by_values_and_by_what_is_written(recorded: Any) -> None:
+    judge = verdict_cli.JudgeUnit(verdict_cli.DiscreteScale((1, 5))).prompt("{source.a}")
+    pipeline = verdict_cli.Pipeline("p", model="gpt-4o") >> judge.extract(verdict_cli.TokenProbabilityExtractor())
+    logprobs = [[{"token": "4", "logprob": math.log(0.75)}, {"token": "5", "logprob": math.log(0.25)}]]
+    replay = recorded(judge={"reply": "4", "logprobs": logprobs})
+    distribution = pipeline.run({"a": 1}, replay=replay).distribution
+    assert distribution[4] == distribution["4"] == pytest.approx(0.75)
+    with pytest.raises(KeyError):
+        distribution["6"]
+    for key in ("'4'", "4"):
+        passed = judge.extract(verdict_cli.TokenProbabilityExtractor()).propagate(score=f"output.distribution[{key}]")
+        mapped = verdict_cli.Pipeline("p", model="gpt-4o") >> passed
+        assert mapped.run({"a": 1}, replay=replay).score == pytest.approx(0.75)
+
+
+def test_a_debater_is_a_conversational_unit() -> None:
+    assert issubclass(verdict_cli.DebateUnit, verdict_cli.ConversationalUnit)
+
+
+def test_a_pair_has_names_of_its_own(recorded: Any) -> None:
+    pipeline = verdict_cli.Pipeline.from_yaml("""\
+verdict: 1
+name: p
+model: gpt-4o
+pipeline:
+  - unit: PairwiseJudgeUnit
+    options: [source.left, source.right]
+    labels: [Assistant 1, Assistant 2]
+    positions: both
+    original: true
+""")
+    row = {"left": "the left one", "right": "the right one"}
+    replies = {"pairwise_judge": [{"reply": '{"choice": "Assistant 2"}'}]}
+    swapped = {"reply": '{"choice": "Assistant 1"}', "call": 1}
+    judged = pipeline.run(row, replay=recorded({"pairwise_judge": [replies["pairwise_judge"][0], swapped]}))
+    assert (judged.choice, judged.chosen, judged.consistent) == ("Assistant 2", "the right one", True)
+    asked = judged.calls[0].request.messages[0].content
+    assert "Assistant 1:\n<option>\nthe left one" in asked and "'A'" not in asked
+    same = pipeline.to_yaml().replace("Assistant 1", "Assistant 2")
+    with pytest.raises(verdict_cli.SpecError, match="the labels are not two"):
+        verdict_cli.Pipeline.from_yaml(same).validate()
+
+
+def test_two_classes_of_one_char_are_refused() -> None:
+    def custom(char: str, name: str) -> Any:
+        fields = {"__annotations__": {"good": bool}}
+        return type(
+            name,
+            (verdict_cli.Unit,),
+            {"_char": char, "_prompt": "x", "ResponseSchema": type("R", (verdict_cli.Schema,), fields)},
+        )
+
+    first, second = custom("Judge", "Strict"), custom("Judge", "Lenient")
+    pipeline = verdict_cli.Pipeline("p", model="m") >> first()
+    assert (pipeline >> first()).plan().nodes[1].id
+    with pytest.raises(verdict_cli.UsageError, match="Strict and Lenient both give units the name 'judge'"):
+        (pipeline >> verdict_cli.Layer(second())).validate()
+    assert (pipeline >> second(name="other")).plan()

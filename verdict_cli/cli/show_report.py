@@ -24,13 +24,14 @@ def finish_with_report(
     formats: Sequence[str] = (),
     *,
     inconclusive: Inconclusive = "fail",
+    sequential: bool = False,
     key: Ed25519PrivateKey | None = None,
 ) -> Report:
     """Write the run's report, also to the summary of a GitHub Actions step, where one runs. ``key`` signs the run."""
     from verdict_cli.cli.step_summary import append_step_summary
     from verdict_cli.report.write_report import write_report
 
-    report = write_report(run, formats, inconclusive=inconclusive, warn=print_error)
+    report = write_report(run, formats, inconclusive=inconclusive, sequential=sequential, warn=print_error)
     if key is not None:
         from verdict_cli.run.signature import sign_run
 

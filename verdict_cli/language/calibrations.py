@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import ConfigModel, One, Whole
+from verdict_cli.config_model import ConfigModel, Expected, One, Whole, displayed
 from verdict_cli.language.registry import LazyUnion
 from verdict_cli.language.scales.discrete import Value
 from verdict_cli.registry import Registry
@@ -140,20 +140,39 @@ def _choices(kind: str) -> dict[str, Callable[[], type[ConfigModel]]]:
 MapKey = Annotated[CalibrationFile | Fitted, LazyUnion(_file_or_content, _choices("probability"))]
 """A map of probabilities."""
 
+
+def _expected(form: str) -> Expected:
+    """The words for a calibration that may also be written out in this form."""
+    return Expected(
+        lambda given: (
+            f"expected {form}, found {displayed(given)}",
+            "or write `{file: …}`, as `verdict calibrate` does",
+        )
+    )
+
+
 _Weights = dict[Value, float]
 ScoreWeightsKey = Annotated[
-    CalibrationFile | Fitted | _Weights, LazyUnion(_spelling, _choices("score_weights"), {"<weights>": _Weights})
+    CalibrationFile | Fitted | _Weights,
+    LazyUnion(_spelling, _choices("score_weights"), {"<weights>": _Weights}),
+    _expected("a number for each value"),
 ]
 """Numbers that replace a scale's own: written out, or fitted."""
 
 _List = Annotated[tuple[float, ...], Field(min_length=1)]
 PoolWeightsKey = Annotated[
-    CalibrationFile | Fitted | _List, LazyUnion(_spelling, _choices("pool_weights"), {"<list>": _List})
+    CalibrationFile | Fitted | _List,
+    LazyUnion(_spelling, _choices("pool_weights"), {"<list>": _List}),
+    _expected("a list of numbers"),
 ]
 """A weight for each unit that is pooled: written out, or fitted."""
 
 _Text = Annotated[str, Field(min_length=1)]
-WhenKey = Annotated[CalibrationFile | Fitted | _Text, LazyUnion(_spelling, _choices("threshold"), {"<text>": _Text})]
+WhenKey = Annotated[
+    CalibrationFile | Fitted | _Text,
+    LazyUnion(_spelling, _choices("threshold"), {"<text>": _Text}),
+    _expected("an expression"),
+]
 """When an answer escalates or abstains: an expression, or a fitted threshold."""
 
 

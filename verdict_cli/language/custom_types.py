@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from verdict_cli.language.steps import CustomType
 from verdict_cli.language.units import TYPES
 
 if TYPE_CHECKING:
-    from verdict_cli.language.units.base import LLMUnit
+    from verdict_cli.language.authoring.unit_step import LLMUnitStep
+    from verdict_cli.language.units.base import UnitBase
 
 
 class UnknownTypeError(ValueError):
@@ -32,10 +33,16 @@ class MergedType:
     base: str
     keys: Mapping[str, Any]
     set_by: Mapping[str, str]
-    imported: type[LLMUnit] | None = None
+    imported: type[LLMUnitStep] | None = None
+
+    def language_class(self) -> type[UnitBase]:
+        """The class that reads the type's keys."""
+        return TYPES[self.base] if self.imported is None else self.imported.written_class()
 
 
-def merge_custom_type(name: str, types: Mapping[str, CustomType], imported: Mapping[str, type[LLMUnit]]) -> MergedType:
+def merge_custom_type(
+    name: str, types: Mapping[str, CustomType], imported: Mapping[str, type[LLMUnitStep]]
+) -> MergedType:
     """What a type means; its own keys win over those of its base. Built-in names come first, then those that the file
     declares, then the classes that were imported, then those of installed packages.
 
@@ -49,12 +56,12 @@ def merge_custom_type(name: str, types: Mapping[str, CustomType], imported: Mapp
         if name in seen:
             raise UnknownTypeError(f"the unit type {name!r} builds on itself", name, at)
         if name not in types:
-            from verdict_cli.language.units.plugins import class_document  # here, because few files need it
+            from verdict_cli.language.authoring.custom_units import PACKAGE_UNITS  # here, because few files need it
 
-            kind = imported.get(name) or cast("type[LLMUnit] | None", TYPES.plugin(name))
+            kind = imported.get(name) or PACKAGE_UNITS.get(name)
             if kind is None:
                 raise UnknownTypeError(f"unknown unit type {name!r}", name, at)
-            document = class_document(name, kind)
+            document = kind.default().document((), {})
             if seen:
                 del document["name"]  # a declared type has a name of its own
             return MergedType(str(document.pop("unit")), {**document, **keys}, set_by, kind)

@@ -1,18 +1,29 @@
-"""The JSON Schemas of files, generated from the classes that validate them. Editors use them; verdict does not."""
+"""The JSON Schemas of files, generated from the classes that validate them; `schema_check` validates pipelines by the
+generated file.
+
+A unit's schema says which keys it may have; what the keys of all units are stands once, in the definition of the class that
+declares them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import CoreRef, GenerateJsonSchema
 
 from verdict_cli.config_model import ConfigModel, described
+from verdict_cli.language.authoring.custom_units import PACKAGE_UNITS
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.metric_registry import METRICS
 from verdict_cli.language.pipeline_file import PipelineFile
-from verdict_cli.language.scales import IMPLIED_TYPES, SCALES, Scale
+from verdict_cli.language.scales import IMPLIED_TYPES, SCALES, WRITTEN_RANGE, Scale, named_without_keys
+from verdict_cli.language.steps import STEP_KINDS, CustomStep
+from verdict_cli.language.units import TYPES
+from verdict_cli.language.units.base import UnitBase
 from verdict_cli.registry import Registry
 
 if TYPE_CHECKING:
@@ -23,64 +34,100 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _STRING_KEYS = {"propertyNames": {"type": "string"}}
 """Redundant for a JSON file, but YAML has keys that are numbers."""
 
+_ONE_LINE = {"not": {"pattern": "\\n"}}
+"""In some dialects `$` also matches before a final line break."""
+
+
+_NAMES = {EXTRACTORS: "ExtractorName", METRICS: "MetricKey"}
+_FORMS = {SCALES: "ScaleKeys", EXTRACTORS: "ExtractorKeys"}
+"""The definitions to which `schema_check` adds the parts of installed packages."""
+
 
 class _Generator(GenerateJsonSchema):
     """Adds to pydantic's schemas what the classes check and pydantic leaves out."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.begun: set[type[ConfigModel]] = set()
+        self.classes: dict[str, type[ConfigModel]] = {}
+        """The classes by the names of their definitions."""
+        self._begun: set[type[ConfigModel]] = set()
 
     def generate_inner(self, schema: Any) -> dict[str, Any]:
         """Handle the marks of `lazy_schema`, `LazyUnion` and `RegisteredName`."""
         metadata = schema.get("metadata", {})
         if "names" in metadata:
             registry = metadata["names"]
-            return {"enum": [*registry, *registry.plugins], "type": "string"}
+            return self._defined(_NAMES[registry], {"enum": [*registry, *registry.plugins], "type": "string"})
         if "plugins" in metadata:
-            union = super().generate_inner(schema)
-            parts = metadata["plugins"].plugins.values()
-            return {**union, "oneOf": [*union["oneOf"], *map(self._reference, parts)]} if parts else union
+            registry = metadata["plugins"]
+            union = super().generate_inner({key: value for key, value in schema.items() if key != "ref"})
+            union["oneOf"] = [*union["oneOf"], *map(self._reference, registry.plugins.values())]
+            return self._defined(_FORMS[registry], union)
         if "kind" in metadata:
             return {**self._reference(metadata["kind"]()), **metadata.get("pydantic_js_extra", {})}
         return super().generate_inner(schema)
+
+    def _defined(self, name: str, definition: dict[str, Any]) -> dict[str, Any]:
+        """A reference to this definition."""
+        key, reference = self.get_cache_defs_ref_schema(CoreRef(f"verdict_cli.{name}:0"))
+        self.definitions[key] = definition
+        return reference
 
     def _reference(self, kind: type[ConfigModel]) -> dict[str, Any]:
         """A reference to the schema of a class, which is generated the first time."""
         ref = CoreRef(f"{kind.__module__}.{kind.__qualname__}:{id(kind)}")  # as pydantic names it
         name, reference = self.get_cache_defs_ref_schema(ref)
-        if kind not in self.begun:
-            self.begun.add(kind)
+        if kind not in self._begun:
+            self._begun.add(kind)
             definition = super().generate_inner(kind.__pydantic_core_schema__)
             if definition != reference:
                 self.definitions[name] = definition
         return reference
 
     def str_schema(self, schema: core_schema.StringSchema) -> dict[str, Any]:
-        """In some dialects `$` also matches before a final line break."""
+        """A text with a pattern is one line."""
         definition = super().str_schema(schema)
-        return {**definition, "not": {"pattern": "\\n"}} if "pattern" in definition else definition
+        return {**definition, **_ONE_LINE} if "pattern" in definition else definition
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> dict[str, Any]:
+        """One schema of two types where that means the same."""
+        inner = self.generate_inner(schema["schema"])
+        if isinstance(inner.get("type"), str) and not inner.keys() & {"not", "enum", "const", "anyOf", "oneOf", "$ref"}:
+            return {**inner, "type": [inner["type"], "null"]}
+        return super().nullable_schema(schema)
 
     def dict_schema(self, schema: core_schema.DictSchema) -> dict[str, Any]:
-        """Keys are strings, unless the class allows any value of a scale."""
+        """Keys are strings, unless the class allows any value of a scale; a pattern of keys excludes all others."""
         definition = super().dict_schema(schema)
+        if "patternProperties" in definition:
+            return {**definition, "additionalProperties": False, "propertyNames": {"type": "string", **_ONE_LINE}}
         return {**definition, **_STRING_KEYS} if schema.get("keys_schema", {}).get("type") == "str" else definition
 
     def model_schema(self, schema: core_schema.ModelSchema) -> dict[str, Any]:
-        """Every property has a description. Parts that are chosen by their `type` require it."""
+        """Every property has a description. Parts that are chosen by a key require it."""
         kind = schema["cls"]
         definition = super().model_schema(schema)
         if issubclass(kind, ConfigModel):
+            self.classes[kind.__name__] = kind
             texts = described(kind)
             definition["properties"] = {
                 key: {**value, "description": texts[key]} if key in texts else value
                 for key, value in definition.get("properties", {}).items()
             }
-        if issubclass(kind, Extractor) or (
-            issubclass(kind, Scale) and kind.model_fields["type"].default not in IMPLIED_TYPES
-        ):
-            definition = {**definition, "required": ["type", *definition.get("required", [])]}
+        chosen_by = _chosen_by(kind)
+        if chosen_by is not None:
+            if chosen_by == "unit":
+                definition["properties"][chosen_by].pop("default", None)
+            definition["required"] = [chosen_by, *definition.get("required", [])]
         return {**definition, **_STRING_KEYS} if definition.get("additionalProperties") is True else definition
+
+
+def _chosen_by(kind: type[Any]) -> str | None:
+    """The key that a part must have because it is chosen by it."""
+    if issubclass(kind, UnitBase):
+        return "unit"
+    is_implied = issubclass(kind, Scale) and kind.model_fields["type"].default in IMPLIED_TYPES
+    return "type" if issubclass(kind, Scale | Extractor) and not is_implied else None
 
 
 PLUGIN_REGISTRIES: tuple[Registry[Any], ...] = (SCALES, EXTRACTORS, METRICS)
@@ -97,12 +144,66 @@ def complete_schema() -> dict[str, Any]:
     for registry in PLUGIN_REGISTRIES:
         for name in registry.names():
             registry.plugin(name)
-    return pipeline_schema()
+    schema = pipeline_schema()
+    names = schema["$defs"]["UnitName"]
+    added = {**names, "enum": [*names["enum"], *PACKAGE_UNITS.names()]}
+    return {**schema, "$defs": {**schema["$defs"], "UnitName": added}}
 
 
 @cache
 def _pipeline_schema(_: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
-    return file_schema(PipelineFile)
+    schema = file_schema(PipelineFile)
+    schema["$defs"] |= _steps() | _names()
+    record = next(form for form in schema["$defs"]["FieldKey"]["oneOf"] if "not" in form)
+    record["not"]["properties"]["type"] = {"$ref": "#/$defs/ScaleType"}
+    for key, names in (("units", "KnownUnits"), ("scales", "KnownScales")):
+        steps = {"items": {"$ref": f"#/$defs/{names}"}}
+        known = {"properties": {"pipeline": steps, "blocks": {"additionalProperties": steps}}}
+        schema.setdefault("allOf", []).append({"if": {"not": {"required": [key]}}, "then": known})
+    schema["$defs"] = dict(sorted(schema["$defs"].items()))
+    return schema
+
+
+def _steps() -> dict[str, Any]:
+    """A step by the first of its keys that says what it is, and a unit by its type: an editor and a validator see the
+    mistakes of the one form that is meant, not those of all."""
+    forms = {"unit": "UnitStep", "layer": "Layer", "block": "Block", "use": "UseStep"}
+    chain: dict[str, Any] = {"anyOf": [{"required": [key]} for key in STEP_KINDS]}
+    for key in reversed(STEP_KINDS):
+        chain = {"if": {"required": [key]}, "then": {"$ref": f"#/$defs/{forms[key]}"}, "else": chain}
+    units = [
+        {"if": {"properties": {"unit": {"const": name}}}, "then": {"$ref": f"#/$defs/{TYPES.title(name)}"}}
+        for name in TYPES
+    ]
+    own = {"if": {"properties": {"unit": {"enum": list(TYPES)}}}, "else": {"$ref": f"#/$defs/{CustomStep.__name__}"}}
+    return {"StepKey": {"type": "object", **chain}, "UnitStep": {"allOf": [*units, own]}}
+
+
+def _names() -> dict[str, Any]:
+    """The names that a file without declarations of its own can use, and what holds steps to them."""
+    scale = {"anyOf": [{"not": {"type": "string"}}, {"$ref": "#/$defs/ScaleName"}]}
+    holders = {
+        name: {
+            "properties": {
+                key: value,
+                "layer": {"items": {"$ref": f"#/$defs/{name}"}},
+                "block": {"items": {"$ref": f"#/$defs/{name}"}},
+            }
+        }
+        for name, key, value in (("KnownUnits", "unit", {"$ref": "#/$defs/UnitName"}), ("KnownScales", "scale", scale))
+    }
+    return {
+        **holders,
+        "UnitName": {"description": "Unit types that need no declaration under `units`.", "enum": list(TYPES)},
+        "ScaleName": {
+            "description": "Scales that need no declaration under `scales`, and ranges such as `1-5`.",
+            "anyOf": [{"enum": named_without_keys()}, {"pattern": WRITTEN_RANGE}],
+        },
+        "ScaleType": {
+            "description": "Types of scales; a record's field `type` is of none of them.",
+            "enum": [*SCALES, *SCALES.plugins],
+        },
+    }
 
 
 def file_schema(kind: type[ConfigModel]) -> dict[str, Any]:
@@ -112,9 +213,62 @@ def file_schema(kind: type[ConfigModel]) -> dict[str, Any]:
 
 def schema_of(kind: type[ConfigModel]) -> dict[str, Any]:
     """The schema of one class, without a dialect."""
-    schema = kind.model_json_schema(by_alias=True, mode="validation", schema_generator=_Generator)
-    tidy: dict[str, Any] = _without_titles(schema)
-    return tidy
+    kind.model_rebuild()
+    generator = _Generator(by_alias=True)
+    schema = _without_titles(generator.generate(kind.__pydantic_core_schema__, mode="validation"))
+    _share_keys(schema.get("$defs", {}), generator.classes)
+    return dict(schema)
+
+
+def all_properties(definitions: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The properties of a definition, with what it shares with others."""
+    definition = definitions[name]
+    shared: dict[str, Any] = {}
+    for part in definition.get("allOf", ()):
+        shared |= definitions[part["$ref"].rpartition("/")[2]]["properties"]
+    own = definition.get("properties", {})
+    return {key: shared[key] if value is True else {**shared.get(key, {}), **value} for key, value in own.items()}
+
+
+_ANNOTATIONS = ("description", "default")
+
+
+def _constraint(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key not in _ANNOTATIONS}
+
+
+def _share_keys(definitions: dict[str, Any], classes: Mapping[str, type[ConfigModel]]) -> None:
+    """Define keys that several classes inherit once, in a definition of the class that declares them."""
+    kinds = {name: classes[name] for name in definitions if name in classes}
+    bases = [base for kind in kinds.values() for base in reversed(kind.__mro__) if issubclass(base, ConfigModel)]
+    written: dict[type[ConfigModel], dict[str, Any]] = {}
+    for base in dict.fromkeys(bases):
+        members = [definitions[name]["properties"] for name, kind in kinds.items() if issubclass(kind, base)]
+        if base.__name__ in kinds or len(members) < 2:
+            continue
+        known = {key for above, keys in written.items() if issubclass(base, above) for key in keys}
+        own = [key for name, field in base.model_fields.items() if (key := field.alias or name) not in known]
+        same = [key for key in own if all(_constraint(part[key]) == _constraint(members[0][key]) for part in members)]
+        if same:
+            written[base] = {key: members[0][key] for key in same}
+    for name, kind in kinds.items():
+        parts = {base.__name__.lstrip("_"): keys for base, keys in written.items() if issubclass(kind, base)}
+        inherited = {key: value for keys in parts.values() for key, value in keys.items()}
+        if parts:
+            properties = {
+                key: value if key not in inherited else value == inherited[key] or _differences(value, inherited[key])
+                for key, value in definitions[name]["properties"].items()
+            }
+            shared = [{"$ref": f"#/$defs/{part}"} for part in parts]
+            definitions[name] = {"allOf": shared, **definitions[name], "properties": properties}
+    definitions |= {
+        base.__name__.lstrip("_"): {"description": cleandoc(base.__doc__ or ""), "properties": keys}
+        for base, keys in written.items()
+    }
+
+
+def _differences(value: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value[key] for key in _ANNOTATIONS if key in value and value[key] != shared.get(key)}
 
 
 def _without_titles(schema: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -14,11 +15,16 @@ from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.document.source_positions import Document, format_path
 from verdict_cli.language.pipeline_file import PipelineFile
-from verdict_cli.language.steps import Codes
-from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.language.schema_check import lax_schema, schema_refuses
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 
-UnitTypes = Mapping[str, type[LLMUnit]]
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.functions import Function
+    from verdict_cli.language.authoring.unit_step import LLMUnitStep
+
+Codes = Mapping[tuple[str | int, ...], "Function"]
+"""The functions of a pipeline by the path at which a file would have expressions."""
+UnitTypes = Mapping[str, "type[LLMUnitStep]"]
 """Unit types written in Python, by name."""
 
 
@@ -58,13 +64,16 @@ def validated(
 ) -> Spec:
     """The pipeline in a document. SpecError with every problem at once.
 
-    The classes alone decide; tests hold the published JSON Schema to them, which is generated from them. It may name files
+    The classes decide, and have the words; the plan also asks the shipped JSON Schema (`schema_check`). It may name files
     of ``folder``, or those that ``fence`` allows. ``unit_types`` are those written in Python.
     """
     try:
         file = PipelineFile.model_validate(document.data)
     except ValidationError as error:
-        raise SpecError(in_order(explain_error(error, PipelineFile, document))) from None
+        problems = in_order(explain_error(error, PipelineFile, document))
+        raise SpecError(
+            problems if schema_refuses(document) else [lax_schema(problem) for problem in problems]
+        ) from None
     return Spec(file, document, folder, code or {}, PathPolicy(folder) if fence is None else fence, unit_types or {})
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
@@ -20,12 +20,16 @@ from verdict_cli.language.fields.types import FieldType, ScaleType, UnknownType
 from verdict_cli.language.load import Spec, load
 from verdict_cli.language.model_presets import ModelError, Presets
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile
-from verdict_cli.language.scales import SCALES, Scale, named_scales, written_range
-from verdict_cli.language.steps import CustomStep
+from verdict_cli.language.scales import SCALES, Scale, named_scales, scale_of_type, written_range
+from verdict_cli.language.schema_check import schema_problems
+from verdict_cli.language.steps import Block, CustomStep, Layer
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
 from verdict_cli.model import Model
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError
+
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.unit_step import LLMUnitStep, UnitClass
 
 Path_ = tuple[str | int, ...]
 
@@ -55,6 +59,7 @@ class Namespace:
     def __post_init__(self) -> None:
         """Remembers itself among the files that `use: FILE#name` may reach."""
         self.code = dict(self.spec.code)
+        self.python_units: set[str] = set()
         self.presets = Presets(self.spec)
         self.files.setdefault(self._reached(Path(self.spec.document.file).name), self)
 
@@ -75,9 +80,34 @@ class Namespace:
                 self._check_type(name)
         for name in self.spec.file.models:
             self.policy(name, ("models", name))
+        for name, steps in self.spec.file.blocks.items():
+            self._check_names(steps, ("blocks", name))
+
+    def _check_names(self, steps: Sequence[Any], path: Path_) -> None:
+        """Check the types and scales that steps name. Those of a block that is not used are checked here alone."""
+        for index, step in enumerate(steps):
+            at = (*path, index)
+            if isinstance(step, Layer | Block):
+                key = "layer" if isinstance(step, Layer) else "block"
+                self._check_names(getattr(step, key), (*at, key))
+            elif isinstance(step, CustomStep):
+                try:
+                    self.merged_type(step.unit)
+                except UnknownTypeError as error:
+                    self._unknown_type(error, (*at, "unit"))
+            elif isinstance(step, LLMUnit) and isinstance(step.scale, str):
+                try:
+                    self.scale_named(step.scale)
+                except UnknownNameError as error:
+                    self.problem("unknown-scale", error.message, error.hint, (*at, "scale"))
 
     def _built_in(self, what: str, path: Path_) -> None:
         self.problem("name-used-twice", f"{what} is built in", "choose another name", path, key=True)
+
+    def schema_problems(self) -> list[Problem]:
+        """What the JSON Schema refuses in this file, and in those that it uses, although all of it makes sense here."""
+        used = [names for names in self.files.values() if names is not None]
+        return [problem for names in used for problem in schema_problems(names.spec.document, names.python_units)]
 
     def check_scale(self, scale: Scale, path: Path_) -> bool:
         """Whether a scale makes sense. Reports one that does not; a declared one only at its declaration."""
@@ -107,15 +137,11 @@ class Namespace:
         scale = self.spec.file.scales.get(name) or named_scales().get(name) or written_range(name)
         if scale is not None:
             return scale
-        kind = SCALES.get(name)
-        if kind is None:
+        if SCALES.get(name) is None:
             known = list(dict.fromkeys([*named_scales(), *self.spec.file.scales, *SCALES.names(), "1-5"]))
             raise UnknownNameError(f"unknown scale {name!r}", nearest_spelling(name, known))
-        try:
-            scale = kind.model_validate({"type": name})
-        except ValidationError:
-            scale = None
-        if scale is None or scale.validation_error() is not None:
+        scale = scale_of_type(name)
+        if scale is None:
             raise UnknownNameError(f"the scale {name!r} needs keys", f"write it out: `{{type: {name}, …}}`")
         return scale
 
@@ -131,12 +157,14 @@ class Namespace:
         """The unit of a step; the keys of a declared type are merged with the step's. Reports an unknown one and returns None."""
         if isinstance(step, UnitBase):
             written = self.code.get((*path, "class"))
-            return step if written is None else self._unit_of_class(written, step, path)
+            return step if written is None else self._unit_of_class(cast("UnitClass", written), step, path)
         try:
             made = self.merged_type(step.unit)
         except UnknownTypeError as error:
             self._unknown_type(error, (*path, "unit"))
             return None
+        if made.imported is not None:
+            self.python_units.add(step.unit)
         given = dict(step.model_extra or {})
 
         def place(inside: Path_) -> Path_:
@@ -146,9 +174,9 @@ class Namespace:
         keys = {"name": snake(step.unit), **made.keys, **given, "unit": made.base}
         return self._validated(made, keys, path, place)
 
-    def _unit_of_class(self, written: Any, step: UnitBase, path: Path_) -> UnitBase | None:
+    def _unit_of_class(self, written: UnitClass, step: UnitBase, path: Path_) -> UnitBase | None:
         """A unit of Python code whose class decides more than its document."""
-        made = MergedType(step.type_name, written.keys(step), {}, type(written.unit))
+        made = MergedType(step.type_name, written.keys(step), {}, written.unit_class)
         return self._validated(made, made.keys, path, lambda inside: (*path, *inside), written.unit)
 
     def _validated(
@@ -157,17 +185,14 @@ class Namespace:
         keys: Mapping[str, Any],
         path: Path_,
         place: Callable[[Path_], Path_],
-        like: LLMUnit | None = None,
+        like: LLMUnitStep | None = None,
     ) -> UnitBase | None:
         """The unit of these keys. Reports those that its type does not accept and returns None."""
-        kind: type[Any] = made.imported or TYPES[made.base]
+        kind = made.language_class()
         try:
             if made.imported is None:
-                unit: UnitBase = kind.model_validate(keys)
-                return unit
-            from verdict_cli.language.units.plugins import unit_of_class
-
-            unit, functions = unit_of_class(made.imported, keys, path, like)
+                return kind.model_validate(keys)
+            unit, functions = made.imported.from_keys(keys, path, like)
         except ValidationError as error:
             for problem in explain_error(error, kind, self.spec.document, place):
                 self.tell(problem)
@@ -190,7 +215,7 @@ class Namespace:
             hint = "a type names what it builds on with `base`"
             path = ("units", made.set_by["unit"], "unit")
             self.problem("unknown-key", "unknown key 'unit'", hint, path, key=True)
-        kind: type[Any] = made.imported or TYPES[made.base]
+        kind = made.language_class()
         left_out = {format_path(("units", name, key)) for key in known_keys(kind) if key not in made.keys}
         try:
             kind.model_validate({**made.keys, "unit": made.base})
@@ -201,13 +226,11 @@ class Namespace:
                     self.tell(problem)
 
     def _unknown_type(self, error: UnknownTypeError, path: Path_) -> None:
+        from verdict_cli.language.authoring.custom_units import PACKAGE_UNITS  # here, because few files need it
 
         where = path if error.at is None else ("units", error.at, "base")
-        hint = (
-            nearest_spelling(error.name, [*TYPES.names(), *self.spec.file.units, *self.spec.unit_types])
-            if "unknown" in error.message
-            else ""
-        )
+        known = [*TYPES, *PACKAGE_UNITS.names(), *self.spec.file.units, *self.spec.unit_types]
+        hint = nearest_spelling(error.name, known) if "unknown" in error.message else ""
         self.problem("unknown-unit", error.message, hint, where)
 
     def prompt_text(self, key: str | PromptFile | JinjaPrompt, path: Path_) -> tuple[str, bool] | None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from verdict_cli.language.extractors import EXTRACTORS
-from verdict_cli.language.json_schema import pipeline_schema, schema_of
+from verdict_cli.language.json_schema import all_properties, pipeline_schema, schema_of
 from verdict_cli.language.package_files import folder
 from verdict_cli.language.scales import SCALES
 from verdict_cli.language.units import TYPES
@@ -77,11 +77,11 @@ def plugin_entry(name: str) -> ReferenceEntry | None:
 
 def shared_keys(*, asking: bool) -> tuple[ReferenceKey, ...]:
     """The keys of every unit; with `asking`, of every unit that calls a model."""
-    units = [set(_definition(TYPES.title(name))["properties"]) for name in TYPES]
+    units = [set(_properties(TYPES.title(name))) for name in TYPES]
     if asking:
         units = [names for names in units if "prompt" in names]
     common = set.intersection(*units)
-    return tuple(key for key in _keys(_definition("JudgeUnit")) if key.name in common)
+    return tuple(key for key in _keys(_properties("JudgeUnit"), ("unit",)) if key.name in common)
 
 
 def _entries() -> Iterator[ReferenceEntry]:
@@ -93,17 +93,19 @@ def _entries() -> Iterator[ReferenceEntry]:
     ):
         for name, definition in names.items():
             used.add(definition)
-            yield _entry(name, group, _definition(definition))
+            yield _entry(name, group, {**_definition(definition), "properties": _properties(definition)})
     yield _entry(_FILE, "mapping", pipeline_schema())
     for definition, schema in pipeline_schema()["$defs"].items():
-        if definition not in used and schema.get("type") == "object":
-            yield _entry(definition, "mapping", schema)
+        if definition not in used and schema.get("type") == "object" and "properties" in schema:
+            yield _entry(definition, "mapping", {**schema, "properties": _properties(definition)})
 
 
 def _entry(name: str, group: str, schema: dict[str, Any]) -> ReferenceEntry:
     text = " ".join(schema.get("description", "").split())
     example = None if group == "mapping" else _example(name)
-    return ReferenceEntry(name, group, text, tuple(_keys(schema)), example)
+    return ReferenceEntry(
+        name, group, text, tuple(_keys(schema.get("properties", {}), schema.get("required", ()))), example
+    )
 
 
 def _definition(name: str) -> dict[str, Any]:
@@ -121,9 +123,12 @@ def _example(name: str) -> Example | None:
     return Example(f"configs/examples/{path.name}", data[1], text)
 
 
-def _keys(schema: dict[str, Any]) -> Iterator[ReferenceKey]:
-    required = set(schema.get("required", ()))
-    for name, value in schema.get("properties", {}).items():
+def _properties(name: str) -> dict[str, Any]:
+    return all_properties(pipeline_schema()["$defs"], name)
+
+
+def _keys(properties: dict[str, Any], required: Collection[str]) -> Iterator[ReferenceKey]:
+    for name, value in properties.items():
         yield ReferenceKey(name, _kind(value), _default(value), name in required, value.get("description", ""))
 
 
@@ -137,7 +142,7 @@ def _default(schema: dict[str, Any]) -> str | None:
 def _kind(schema: dict[str, Any]) -> str:
     """How a value is written, in words; a mapping by the name that it has among `entries`."""
     choices = schema.get("anyOf") or schema.get("oneOf")
-    if choices:
+    if choices and "type" not in schema:
         if {choice.get("type") for choice in choices} >= _PLAIN:
             return "any plain value"
         kinds = [_kind(choice) for choice in choices if choice.get("type") != "null"]
@@ -148,7 +153,8 @@ def _kind(schema: dict[str, Any]) -> str:
         return f"`{_plain(schema['const'])}`"
     if "enum" in schema:
         return ", ".join(f"`{_plain(value)}`" for value in schema["enum"])
-    match schema.get("type"):
+    kind = schema.get("type")
+    match kind[0] if isinstance(kind, list) else kind:  # the other one is null
         case "array":
             items = _kind(schema.get("items", {}))
             return f"list of {f'({items})' if ' or ' in items else items}" if items else "list"
@@ -161,11 +167,9 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def _named(definition: str) -> str:
-    if definition in map(SCALES.title, SCALES):
-        return "scale"
-    if definition in map(EXTRACTORS.title, EXTRACTORS):
-        return "extractor"
-    return {"StepKey": "step", "FieldKey": "type of field"}.get(definition, definition)
+    schema = pipeline_schema()["$defs"].get(definition, {})
+    words = {"ScaleKeys": "scale", "ExtractorKeys": "extractor", "StepKey": "step", "FieldKey": "type of field"}
+    return words.get(definition) or (definition if "properties" in schema else _kind(schema)) or definition
 
 
 def _plain(value: Any) -> str:

@@ -39,7 +39,7 @@ class RegisteredName:
         def check(value: Any) -> Any:
             if isinstance(value, str) and (value in self.registry or self.registry.plugin(value) is not None):
                 return value
-            raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, self.registry))})
+            raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, self.registry.names()))})
 
         return core_schema.no_info_plain_validator_function(
             check, metadata={"names": self.registry}, serialization=core_schema.simple_ser_schema("any")

@@ -1,23 +1,18 @@
-"""Steps of a pipeline: units, layers, blocks, uses of named blocks, early stopping and Python functions."""
+"""Steps of a pipeline: units, layers, blocks, uses of named blocks, and early stopping."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, Seq, Whole
-from verdict_cli.language.authoring.step import FunctionsByPath, RowKeys, Step, StepPath, check_steps, step_documents
+from verdict_cli.config_model import ConfigModel, Expected, Seq, Whole, displayed
+from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.registry import LazyUnion
 from verdict_cli.language.units import TYPES
-from verdict_cli.language.units.base import UnitBase
+from verdict_cli.language.units.base import RowKeys, UnitBase
 from verdict_cli.model import ModelKey
-
-if TYPE_CHECKING:
-    from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike
-    from verdict_cli.language.authoring.functions import Function
 
 MOST_UNTIL_UNITS = 100
 """The most units of a layer that stops early."""
@@ -39,9 +34,6 @@ class Until(ConfigModel):
     audit_share: Annotated[float, Field(gt=0, le=1)] | None = None
     """A random share of rows on which all units are called: the report shows how often the early result is the full one."""
 
-
-Codes = Mapping[StepPath, "Function"]
-"""The functions of a pipeline by the path at which a file would have expressions."""
 
 STEP_KINDS = ("unit", "layer", "block", "use")
 """The keys of which a step has exactly one."""
@@ -67,7 +59,7 @@ class CustomType(ConfigModel):
     """The type that it builds on, a built-in one or another of `units`."""
 
 
-class Layer(Step):
+class Layer(RowKeys):
     """Units, blocks or layers in parallel."""
 
     layer: Annotated[Seq[StepKey], Field(min_length=1)]
@@ -89,51 +81,8 @@ class Layer(Step):
     model: ModelKey | None = None
     """The model of the units inside that set none."""
 
-    def __init__(
-        self,
-        items: Step | Sequence[Step],
-        repeat: int | None = None,
-        *,
-        models: Sequence[ModelLike] | None = None,
-        inner: Literal["none", "chain"] = "none",
-        outer: Literal["dense", "broadcast", "cumulative", "last"] | None = None,
-        roots: Sequence[int] | None = None,
-        leaves: Sequence[int] | None = None,
-        until: Mapping[str, float] | None = None,
-    ) -> None:
-        from verdict_cli.language.authoring.arguments import model_key
 
-        super().__init__(
-            layer=check_steps(items, "a Layer holds"),
-            repeat=repeat,
-            models=None if models is None else [model_key("Layer", model) for model in models],
-            inner=None if inner == "none" else inner,
-            outer=outer,
-            roots=roots,
-            leaves=leaves,
-            until=until,
-        )
-
-    @property
-    def items(self) -> tuple[Any, ...]:
-        """The items in parallel."""
-        return self.layer
-
-    def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Layer:
-        """The model of the units inside that set none."""
-        return self._via(model, dict(keys))
-
-    def to_document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
-        items = step_documents(self.items, (*path, "layer"), functions)
-        return {**super().to_document(path, functions), "layer": items}
-
-    def __repr__(self) -> str:
-        given = (name for name in type(self).model_fields if name in self.model_fields_set - {"layer"})
-        keys = "".join(f", {name}={getattr(self, name)!r}" for name in given)
-        return f"Layer([{', '.join(map(repr, self.layer))}]{keys})"
-
-
-class Block(Step):
+class Block(RowKeys):
     """Steps run one after another."""
 
     block: Annotated[Seq[StepKey], Field(min_length=1)]
@@ -143,52 +92,6 @@ class Block(Step):
     pinned: bool = Field(default=False, alias="pin")
     """Runs every unit inside once for the whole dataset."""
 
-    def __init__(self, steps: Step | Sequence[Step]) -> None:
-        super().__init__(block=check_steps(steps, "a Block holds"))
-
-    @property
-    def steps(self) -> tuple[Any, ...]:
-        """The steps in order."""
-        return self.block
-
-    def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Block:
-        """The model of the units inside that set none."""
-        return self._via(model, dict(keys))
-
-    def pin(self) -> Block:
-        """Run every unit inside once; all rows share the results."""
-        return self._with(pinned=True)
-
-    def to_document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
-        steps = step_documents(self.steps, (*path, "block"), functions)
-        return {**super().to_document(path, functions), "block": steps}
-
-    def __repr__(self) -> str:
-        return " >> ".join(map(repr, self.block))
-
-
-class Each(Block):
-    """Steps that run once for every entry of a list of the row, such as `Each("source.claims", JudgeUnit(), name="claim")`."""
-
-    def __init__(
-        self,
-        entries: str,
-        steps: Step | Sequence[Step],
-        *,
-        name: str | None = None,
-        most: int | None = None,
-        per_call: int | None = None,
-    ) -> None:
-        Step.__init__(
-            self,
-            each=entries,
-            block=check_steps(steps, "an Each holds"),
-            **{"as": name, "max": most, "per_call": per_call},
-        )
-
-    def __repr__(self) -> str:
-        return f"Each({self.each!r}, {super().__repr__()})"
-
 
 class UseStep(RowKeys):
     """A named block of this file, or of another one."""
@@ -197,14 +100,9 @@ class UseStep(RowKeys):
     """The block's name, or `FILE#name`."""
 
 
-def chained_steps(step: Step) -> tuple[Step, ...]:
-    """The steps of a block without keys of its own, else the step alone: brackets around `>>` mean nothing."""
-    return step.steps if isinstance(step, Block) and step.model_fields_set == {"block"} else (step,)
-
-
-def spelling(value: Any) -> str | None:
+def _step_tag(value: Any) -> str | None:
     """The tag of a step: its unit type, `<custom>`, `<layer>`, `<block>` or `<use>`; None for what is no step."""
-    if isinstance(value, ConfigModel | Step):
+    if isinstance(value, ConfigModel):
         value = value.model_dump(by_alias=True, exclude_unset=True)
     kind = next((key for key in STEP_KINDS if key in value), None) if isinstance(value, dict) else None
     if kind is None:
@@ -217,7 +115,7 @@ def spelling(value: Any) -> str | None:
 _TAGS = {name: f"<{name}>" for name in TYPES}
 
 _CHOICES = LazyUnion(
-    spelling,
+    _step_tag,
     {
         **TYPES.choices(_TAGS.__getitem__),
         "<custom>": lambda: CustomStep,
@@ -227,5 +125,18 @@ _CHOICES = LazyUnion(
     },
 )
 
-StepKey = TypeAliasType("StepKey", Annotated[UnitBase | CustomStep | Layer | Block | UseStep, _CHOICES])
+
+def _expected(given: Any) -> tuple[str, str]:
+    if not isinstance(given, dict):
+        return f"expected a step, found {displayed(given)}", "a step is a mapping such as `- unit: JudgeUnit`"
+    hints = (nearest_spelling(str(key), STEP_KINDS, most=0) for key in given)
+    return (
+        "a step has exactly one of `unit`, `layer`, `block`, `use`; this one has none",
+        next(filter(None, hints), ""),
+    )
+
+
+StepKey = TypeAliasType(
+    "StepKey", Annotated[UnitBase | CustomStep | Layer | Block | UseStep, _CHOICES, Expected(_expected)]
+)
 """A step of a pipeline, a block or a layer."""

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from verdict_cli.language.authoring.step import ENTRY, MOST_ENTRIES
 from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.paths import ExpressionPath
@@ -21,6 +20,7 @@ from verdict_cli.language.fields.types import (
     without_null,
 )
 from verdict_cli.language.prompts.prompt import PlaceholderPrompt
+from verdict_cli.language.units.base import ENTRY, MOST_ENTRIES
 from verdict_cli.plan.compile_context import compile_expression_at
 from verdict_cli.plan.expand import Expander, InvalidUnit, UnitInstance
 from verdict_cli.plan.levels import ITEM_COLUMN, Condition, EachGroup, below, spread

@@ -171,7 +171,7 @@ def extractor_keys(unit: LLMUnit) -> dict[str, Any]:
     fitted = {
         key for key in ("calibration", "weights") if isinstance(getattr(chosen, key, None), CalibrationFile | Fitted)
     }
-    unset = {key for key in ("sequence", "samples") if not getattr(chosen, key, None)}
+    unset = {key for key in ("sequence", "samples", "log") if not getattr(chosen, key, None)}
     return chosen.model_dump(exclude={"model", *fitted, *unset}, exclude_none=True)
 
 

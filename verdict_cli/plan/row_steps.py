@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from verdict_cli.language.authoring.step import ENTRY, RowKeys
 from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.namespace import Namespace
+from verdict_cli.language.units.base import ENTRY, RowKeys
 
 InstancePath = tuple[str | int, ...]
 

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +15,10 @@ from verdict_cli.plan.node import Plan
 from verdict_cli.python.judged import run_in_thread
 from verdict_cli.report.write_report import preload_report, write_report
 from verdict_cli.run.job import RunOptions
-from verdict_cli.run.load_run import RunResult
+from verdict_cli.run.load_run import RunResult, check_pandas
 from verdict_cli.run.preflight import dataset_for, open_cache, open_recording, preflight
 from verdict_cli.run.session import Session, open_run
 from verdict_cli.storage.datasets.files import find_files
-from verdict_cli.storage.tables.reader import read_table
 
 if TYPE_CHECKING:
     import pandas
@@ -50,11 +48,7 @@ def run_dataset(plan: Plan, data: Any, options: DatasetRunOptions) -> pandas.Dat
 
     Raises what stops a run, and UsageError, before it begins, where pandas is not installed.
     """
-    if find_spec("pandas") is None:
-        raise UsageError(
-            "run_dataset gives a DataFrame, and pandas is not installed",
-            hint="in a checkout of verdict: pip install '.[pandas]'; `verdict run` needs no pandas",
-        )
+    check_pandas("run_dataset")
     if options.retry_failed and options.out is None:
         raise UsageError("`retry_failed` retries calls of a run that is kept", hint="give its `out`")
     recording = open_recording(options.replay, plan)
@@ -84,7 +78,7 @@ def run_dataset(plan: Plan, data: Any, options: DatasetRunOptions) -> pandas.Dat
             result = run_in_thread(lambda: _execute(session, cache=options.cache and recording is None))
             if options.out:
                 write_report(result, warn=_warn)
-        return _read_results(result.directory.results)
+        return result.to_pandas()
 
 
 def _nothing() -> None:
@@ -153,10 +147,3 @@ def _in_python(hint: str) -> str:
     if not hint.startswith("--update"):
         return hint
     return "`update=True` keeps that run and calls models only for what changed; or choose another `out`, or remove that directory"
-
-
-def _read_results(path: Path) -> pandas.DataFrame:
-    import pandas
-
-    frames = [pandas.DataFrame(columns) for columns in read_table(path)]
-    return pandas.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from verdict_cli.config_model import checked_arguments
 from verdict_cli.errors import Problem, SpecError, UsageError
 from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike, model_key, optional_path, path_argument
+from verdict_cli.language.authoring.functions import FunctionsByPath
 from verdict_cli.language.authoring.schema import unwrap_views
-from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath, check_step, step_documents
+from verdict_cli.language.authoring.step import FileStep, Step, chained_steps, check_step, step_documents
+from verdict_cli.language.authoring.unit_step import check_class_names
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.overrides import replace_model
 from verdict_cli.language.document.source_positions import Document, Position, ValueNode
 from verdict_cli.language.load import Spec, validated
-from verdict_cli.language.steps import chained_steps
 from verdict_cli.model import PLACEHOLDER_MODEL
 from verdict_cli.storage.path_policy import PathPolicy
 
@@ -27,22 +28,6 @@ if TYPE_CHECKING:
     from verdict_cli.plan.build import Built
     from verdict_cli.plan.node import Plan
     from verdict_cli.python.judged import Judged
-
-
-class FileStep(Step):
-    """A step as a pipeline file has it."""
-
-    keys: dict[str, Any]
-
-    def __init__(self, keys: Mapping[str, Any]) -> None:
-        super().__init__(keys=keys)
-
-    def to_document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
-        return dict(unwrap_views(self.keys))
-
-    def __repr__(self) -> str:
-        kind = next(iter(self.keys))
-        return f"{kind}: {self.keys[kind] if isinstance(self.keys[kind], str) else '…'}"
 
 
 class Pipeline:
@@ -162,6 +147,7 @@ class Pipeline:
             data = dict(self._document.data)
             document = self._document
         else:
+            check_class_names(self.steps)
             steps = step_documents(self.steps, ("pipeline",), functions)
             data = {"verdict": 1, **self._head, "pipeline": steps}
             document = Document(f"Pipeline({self.name!r})", data, ValueNode(data, Position(0, 0)))

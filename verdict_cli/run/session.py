@@ -23,7 +23,7 @@ from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.process import calls_at_once, check_space
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.run_directory import RunDiff, RunDirectory
-from verdict_cli.run.run_metadata import first_facts, is_batched, resumed_facts, run_directory
+from verdict_cli.run.run_metadata import first_facts, is_batched, resumed_facts, run_directory, with_ids_of
 from verdict_cli.run.whole_run import run_locally, run_within
 from verdict_cli.run_facts import RunFacts
 
@@ -51,6 +51,7 @@ def open_run(options: RunOptions) -> Session:
         if not options.fresh and directory.facts() is not None:
             _check_identifiable(options.plan, directory)
             earlier, difference = directory.earlier_run(options.plan, facts, update=options.update)
+            options, facts = with_ids_of(options, facts, earlier)
         start = resumed_facts(facts, earlier)
         if is_batched(options) and bool(start.part_rows) != (options.engine == "ray"):
             form = "parts, each of which sends its own batches" if start.part_rows else "one part"
@@ -131,7 +132,7 @@ class Session:
             return self._finished_result()
         job, stop = self._job(store), stop or Stop()
         if self.options.engine == "ray":
-            from verdict_cli.run.ray.ray_engine import run_on_ray
+            from verdict_cli.run.ray.ray_parts import run_on_ray
 
             return self._result(run_on_ray(job, stop, show, address=self.options.ray_address))
         return self._result(run_locally(job, stop, show))

@@ -12,20 +12,21 @@ from jsonschema import Draft202012Validator
 from verdict_cli.features.benchmarks.card import Card
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.json_schema import file_schema, pipeline_schema
-from verdict_cli.language.pipeline_file import PipelineFile
 
 SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
-KINDS = {"pipeline": PipelineFile, "card": Card, "published": Published}
+KINDS = {"pipeline": pipeline_schema, "card": lambda: file_schema(Card), "published": lambda: file_schema(Published)}
 
 
 def properties(schema: Any, path: str = "") -> list[tuple[str, Any]]:
-    """(path, schema) of every property that a file can have; conditions (`not`) name none."""
+    """(path, schema) of every property that a file can have. Conditions name none, nor do the names that a file without
+    declarations can use; `true` stands for a property that is described where it is shared."""
     found: list[tuple[str, Any]] = []
     if isinstance(schema, dict):
         for name, inner in schema.get("properties", {}).items():
-            found.append((f"{path}/{name}", inner))
+            if inner is not True:
+                found.append((f"{path}/{name}", inner))
         for key, inner in schema.items():
-            if key != "not":
+            if key not in ("not", "if", "then", "KnownUnits", "KnownScales"):
                 found += properties(inner, f"{path}/{key}")
     elif isinstance(schema, list):
         for inner in schema:
@@ -35,20 +36,20 @@ def properties(schema: Any, path: str = "") -> list[tuple[str, Any]]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_published_schema_is_the_programs_own(name):
-    fresh = orjson.dumps(file_schema(KINDS[name]), option=orjson.OPT_INDENT_2) + b"\n"
+    fresh = orjson.dumps(KINDS[name](), option=orjson.OPT_INDENT_2) + b"\n"
     assert (SCHEMAS / f"{name}.schema.json").read_bytes() == fresh, "run `make schema`"
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_schema_is_a_valid_draft_2020_12(name):
-    schema = file_schema(KINDS[name])
+    schema = KINDS[name]()
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     Draft202012Validator.check_schema(schema)
 
 
-@pytest.mark.parametrize(("name", "least"), [("pipeline", 200), ("card", 20), ("published", 8)])
+@pytest.mark.parametrize(("name", "least"), [("pipeline", 150), ("card", 20), ("published", 8)])
 def test_every_property_has_a_description(name, least):
-    found = properties(file_schema(KINDS[name]))
+    found = properties(KINDS[name]())
     assert len(found) > least
     assert [path for path, schema in found if not schema.get("description", "").strip()] == []
 
@@ -75,7 +76,10 @@ def test_what_the_schema_forbids_is_found_at_its_path(data, path):
     ("data", "path"),
     [
         ({"verdict": 1, "name": "a", "pipeline": [{"use": "x"}], "models": {1: "m"}}, ("models",)),
-        ({"verdict": 1, "name": "a", "pipeline": [{"unit": "Mine", 3: 4}]}, ("pipeline", 0)),
+        (
+            {"verdict": 1, "name": "a", "pipeline": [{"unit": "Mine", 3: 4}], "units": {"Mine": {"base": "Unit"}}},
+            ("pipeline", 0),
+        ),
     ],
 )
 def test_a_validator_that_reads_yaml_finds_keys_that_are_no_texts(data, path):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from verdict_cli import JudgeUnit, Layer, Pipeline, RubricPoolUnit
 from verdict_cli.errors import RowError, SpecError, UsageError
+from verdict_cli.language.units.rubric_pool import RubricPoolUnit as RubricPool
 
 HEAD = "verdict: 1\nname: x\nmodel: {name: m, retries: 0}\n"
 LAYER = """
@@ -32,7 +33,7 @@ def test_the_score_is_the_points_earned_over_the_positive_points(grades: list[tu
     points, met = [worth for worth, _ in grades], [share for _, share in grades]
     earned = sum(Fraction(worth) * Fraction(share) for worth, share in grades)
     possible = sum(worth for worth in points if worth > 0)
-    unit = RubricPoolUnit("c.points")
+    unit = RubricPool(points="c.points")
     if not possible:
         with pytest.raises(RowError, match="criteria has positive points"):
             unit.grade(points, met)
@@ -44,13 +45,13 @@ def test_the_score_is_the_points_earned_over_the_positive_points(grades: list[tu
         "possible": possible,
         "count": len(grades),
     }
-    wide = RubricPoolUnit("c.points", clip=[-100, 100]).grade(points, met)["score"]
+    wide = RubricPool(points="c.points", clip=(-100, 100)).grade(points, met)["score"]
     assert wide == pytest.approx(float(earned / possible))
 
 
 def test_sums_are_exact_to_the_last_digit() -> None:
-    assert RubricPoolUnit("p").grade([0.1] * 10, [1.0] * 10)["earned"] == 1.0
-    assert math.isclose(RubricPoolUnit("p").grade([1e16, 1, -1e16], [1, 1, 1])["earned"], 1.0)
+    assert RubricPool(points="p").grade([0.1] * 10, [1.0] * 10)["earned"] == 1.0
+    assert math.isclose(RubricPool(points="p").grade([1e16, 1, -1e16], [1, 1, 1])["earned"], 1.0)
 
 
 def run(tmp_path: Path, scripted_model: Any, met: dict[str, bool], pool: str, row: dict[str, Any] | None = None) -> Any:
@@ -272,3 +273,8 @@ pipeline:
   - {unit: MeanPoolUnit, field: possible}
 """
     assert grade(text, scripted_model, {"rubric": criteria(("yes", 5), ("no", 3))}).possible == 5.0
+
+
+def test_points_that_are_too_large_for_a_sum_fail_their_row_alone() -> None:
+    with pytest.raises(RowError, match="too large"):
+        RubricPoolUnit("c.points").grade([1e308, 1e308], [1.0, 1.0])

@@ -15,6 +15,6 @@ PARTS = {
         ),
     },
     "schemas": {"card": PartSpec("card.Card")},
-    "data_sources": {"hf": PartSpec("hub_cache.hub_dataset")},
-    "named_runs": {"benchmark": PartSpec("data_dir.benchmark_run")},
+    "data_sources": {"hf": PartSpec("fetch.hub_dataset")},
+    "named_runs": {"benchmark": PartSpec("card.benchmark_run")},
 }

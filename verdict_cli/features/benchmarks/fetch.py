@@ -1,19 +1,27 @@
-"""Fetching a card's file, or a split of a dataset of the Hugging Face hub."""
+"""Fetching a card's file, or a split of a dataset of the Hugging Face hub.
+
+A split as a command's dataset, `hf:OWNER/NAME[:SPLIT]`, is fetched once, then read from disk.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
+
 from verdict_cli.errors import DataError, FetchError, UsageError
-from verdict_cli.features.benchmarks.card import UNKNOWN, Card, CardFile
-from verdict_cli.features.benchmarks.data_dir import data_directory, local_path
+from verdict_cli.features.benchmarks.card import UNKNOWN, Card, CardFile, data_directory, local_path
 from verdict_cli.features.benchmarks.download import DownloadTarget, Pause, download
 from verdict_cli.features.benchmarks.hub import HubSplit, split_of
-from verdict_cli.features.benchmarks.hub_cache import keep_split
 from verdict_cli.features.benchmarks.verify import findings
+
+HUB_PREFIX = "hf:"
+DOWNLOAD_LIMIT = 1 << 30
+"""Bytes of a split that a command fetches without being asked for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +85,7 @@ def fetch_split(reference: str, out: Path | None, limit: int, *, pause: Pause = 
         target = DownloadTarget(shard.url, folder / shard.name, shard.sha256, shard.size, limit, split.headers)
         download(target, pause=pause)
     if out is None:
-        keep_split(reference, folder, {shard.name: shard.size for shard in split.shards})
+        _keep_split(reference, folder, {shard.name: shard.size for shard in split.shards})
     unproven = sum(not shard.sha256 for shard in split.shards)
     proof = "SHA-256 as the hub states" if not unproven else f"the hub states no checksum of {unproven} of them"
     return Fetched(folder, (f"{_count(split)}: {proof}",))
@@ -103,3 +111,42 @@ def _check_against_card(file: CardFile, path: Path) -> None:
             + "; ".join(f"{finding.what}: {finding.detail}" for finding in wrong),
             hint="it was changed at its source or on its way, and was deleted",
         )
+
+
+def hub_dataset(data: str, tell: Callable[[str], None]) -> Path:
+    """The folder with the split's files. Only the first use needs the network; `tell` says what was fetched.
+
+    Raises:
+        UsageError: the name or the split is unknown.
+        FetchError: the hub cannot be reached, or does not have the files.
+    """
+    reference = data.removeprefix(HUB_PREFIX)
+    kept = _kept(reference)
+    if kept is not None:
+        return kept
+    fetched = fetch_split(reference, None, DOWNLOAD_LIMIT)
+    for note in fetched.notes:
+        tell(f"{data}: {note}; kept in {fetched.path}")
+    return fetched.path
+
+
+def _keep_split(reference: str, folder: Path, sizes: dict[str, int]) -> None:
+    """Record that the folder has the split, with the size of each file."""
+    path = _record(reference)
+    part = path.with_suffix(".part")
+    part.write_bytes(orjson.dumps({"folder": folder.name, "files": sizes}))
+    part.replace(path)
+
+
+def _kept(reference: str) -> Path | None:
+    try:
+        record = orjson.loads(_record(reference).read_bytes())
+        folder = data_directory() / record["folder"]
+        whole = all((folder / name).stat().st_size == size for name, size in record["files"].items())
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
+    return folder if whole else None
+
+
+def _record(reference: str) -> Path:
+    return data_directory() / f"{reference.replace('/', '--').replace(':', '---')}.hub.json"

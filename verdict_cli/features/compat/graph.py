@@ -1,19 +1,265 @@
-"""Layers and blocks as haizelabs' library has them, and the units that map and pool their outputs."""
+"""Units, layers and blocks as haizelabs' library writes them, each of which becomes a step of a pipeline file."""
 
 from __future__ import annotations
 
+import copy
+import inspect
+import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from verdict_cli.errors import UsageError
-from verdict_cli.features.compat.schema import plain, shown
-from verdict_cli.features.compat.units import Fields, Functions, Node, Unit, wrapped
-from verdict_cli.language.authoring.functions import MAP_NAMES, function
-from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
-from verdict_cli.python.pipeline import FileStep
+from verdict_cli.features.compat.models import DEFAULT_MODEL, ModelSelectionPolicy
+from verdict_cli.features.compat.scales import Scale
+from verdict_cli.features.compat.schema import Prompt, Schema, followed, literal, plain, shown
+from verdict_cli.language.authoring.functions import (
+    MAP_NAMES,
+    OUTPUT_NAMES,
+    RULE_NAMES,
+    Function,
+    FunctionsByPath,
+    function,
+    python_rule,
+)
+from verdict_cli.language.authoring.step import FileStep
+from verdict_cli.language.extractors.bound_extractor import Extractor
+from verdict_cli.python.pipeline import Pipeline as OwnPipeline
 
 INNER, OUTER = ("none", "chain"), ("dense", "broadcast", "cumulative", "last")
+
+AnyNode = TypeVar("AnyNode", bound="Node")
+Fields = Mapping[str, Any] | Sequence[str] | None
+
+_UNIT_PATH = re.compile(r"(?<![\\{])\{unit\.(\w+)([^{}]*)\}")
+_INPUT_PATH = re.compile(r"(?<![\\{])\{input([.\[])(\w+)?")
+TOKEN_EXTRACTORS = ("token_probability", "argmax_score", "sample_score", "weighted_summed_score")
+TOKEN_PROMPT = "\n--------------------------------\n\nDo not explain your answer. "
+
+
+class Node:
+    """What `>>` links: units, layers and blocks. Methods change the object and return it."""
+
+    name: str | None = None
+
+    def nodes(self) -> list[Unit]:
+        """The units inside, in order of definition."""
+        raise NotImplementedError
+
+    def __rshift__(self, other: Node) -> Node:
+        return Block() >> self >> other
+
+    def copied(self: AnyNode) -> AnyNode:
+        """An independent copy."""
+        return copy.copy(self)
+
+    def via(self: AnyNode, policy_or_name: Any, retries: int = 1, **inference_parameters: Any) -> AnyNode:
+        """The model of the units inside that have none."""
+        policy = ModelSelectionPolicy.from_any(policy_or_name, retries, **inference_parameters)
+        for unit in self.nodes():
+            unit.policy = unit.policy or policy
+        return self
+
+    def extract(self: AnyNode, extractor: Any) -> AnyNode:
+        """How the responses are read from the replies."""
+        made = extractor() if callable(extractor) else extractor
+        for unit in self.nodes():
+            unit.extractor = made
+        return self
+
+    def pin(self: AnyNode) -> AnyNode:
+        """Run the units inside once for the whole dataset."""
+        for unit in self.nodes():
+            unit.pinned = True
+        return self
+
+    def stream(self: AnyNode) -> AnyNode:
+        """Stream the replies."""
+        for unit in self.nodes():
+            unit.streamed = True
+        return self
+
+
+class Unit(Node):
+    """A call of a model with a prompt, a response and an output."""
+
+    _char: str = "Unit"
+    _prompt: Any = None
+    InputSchema: type[Schema] = Schema
+    ResponseSchema: type[Schema] = Schema
+    OutputSchema: type[Schema] = Schema
+
+    step_type: ClassVar[str] = "Unit"
+    calls_model: ClassVar[bool] = True
+    default_extractor: ClassVar[str] = "structured"
+    role_name: str = ""
+
+    def __init__(self, name: str | None = None, **_: Any) -> None:
+        self.name = name
+        self.policy: ModelSelectionPolicy | None = None
+        self.extractor: Extractor | None = None
+        self.pinned = self.streamed = False
+        self.propagator: Callable[..., Any] | None = None
+        self.passed_fields: Fields = None
+
+    def nodes(self) -> list[Unit]:
+        return [self]
+
+    @property
+    def short_name(self) -> str:
+        """How prompts of later units name it: `previous.judge`."""
+        return type(self).__name__.replace("Unit", "").lower() or "unit"
+
+    def prompt(self, prompt: str | Prompt) -> Unit:
+        """What the model is asked."""
+        frame = inspect.currentframe()
+        assert frame is not None and frame.f_back is not None
+        variables = {**frame.f_back.f_globals, **frame.f_back.f_locals}
+        self._prompt = (Prompt(prompt) if isinstance(prompt, str) else prompt).text(variables)
+        return self
+
+    def propagate(self, function: Callable[..., Any], fields: Fields = None) -> Unit:
+        """What is passed on: a function of `unit, previous, input, output` in this order, or of any of them by name.
+        `fields` declares what it gives, where made-up values cannot show it (not in the library)."""
+        self.propagator, self.passed_fields = function, fields
+        return self
+
+    def respond_with(self, schema: type[Schema]) -> None:
+        """Give this unit a response of its own, in place of its class's."""
+        self.__dict__["ResponseSchema"] = schema
+
+    def idx(self, value: int) -> None:
+        """Take the place in a layer, from 1."""
+
+    def validate(self, input: Any, response: Any) -> Any:  # noqa: A002
+        """Refuse a response by raising: the model is called again."""
+
+    def process(self, input: Any, response: Any) -> Any:  # noqa: A002
+        """The output, from a valid response."""
+        return response
+
+    def response_fields(self) -> dict[str, Any]:
+        """The fields of the response as a pipeline file writes them."""
+        return self.ResponseSchema.declared()
+
+    def input_fields(self) -> dict[str, Any]:
+        """The declared fields of the input."""
+        return self.InputSchema.declared_input()
+
+    def output_fields(self) -> dict[str, Any] | None:
+        """The fields of what `process` gives; None where nothing is processed."""
+        if type(self).process is Unit.process:
+            return None
+        return self.OutputSchema.declared() or self.response_fields()
+
+    def document(self, *, root: bool) -> tuple[dict[str, Any], FunctionsByPath]:
+        """The unit as a pipeline file has it, and its functions. `root`: it takes the row as its input."""
+        inputs = self.input_fields()
+        keys: dict[str, Any] = {
+            "unit": self.step_type,
+            "name": self.short_name,
+            "prompt": self._prompt_text({*inputs, *self.own_inputs()}, root=root),
+            "model": (self.policy or DEFAULT_MODEL).model_keys(self._model_defaults()),
+            "extract": self._extractor_key(),
+        }
+        keys |= {"response": self.response_fields()} if self.step_type == "Unit" else {}
+        keys |= {"input": inputs} if inputs else {}
+        keys |= {"pin": True} if self.pinned else {}
+        keys |= {"stream": True} if self.streamed else {}
+        functions: FunctionsByPath = {}
+        schemas = {"response": self.ResponseSchema, "input": self.InputSchema}
+        own = type(self)
+        if own.validate is not Unit.validate:
+            functions["validate",] = python_rule(
+                _by_place(self.validate, ("input", "response")), f"{own.__name__}.validate", RULE_NAMES, schemas
+            )
+        fields = self.output_fields()
+        if fields is not None:
+            made = _by_place(self.process, ("input", "response"))
+            functions["process",] = function(made, f"{own.__name__}.process", OUTPUT_NAMES, fields)
+        if self.propagator is not None:
+            functions["propagate",] = self._propagation(root=root and not inputs)
+        return keys, functions
+
+    def own_inputs(self) -> tuple[str, ...]:
+        """Input fields that the unit's type has by itself."""
+        return ()
+
+    def _prompt_text(self, inputs: set[str], *, root: bool) -> str:
+        written = type(self)._prompt if self._prompt is None else self._prompt
+        if written is None:
+            raise UsageError(f"{type(self).__name__} has no prompt", hint="give it one: `.prompt('…')`")
+        text = written.text({}) if isinstance(written, Prompt) else written
+
+        def setting(found: re.Match[str]) -> str:
+            if not hasattr(self, found[1]):
+                raise UsageError(f"the prompt's {found[0]}: {type(self).__name__} has no {found[1]!r}")
+            return literal(followed(getattr(self, found[1]), found[2], f"unit.{found[1]}{found[2]}"))
+
+        text = _UNIT_PATH.sub(setting, text)
+        if root:
+            text = _INPUT_PATH.sub(lambda found: found[0] if found[2] in inputs else f"{{source{found[0][6:]}", text)
+        scale = self.token_scale()
+        return text if scale is None else f"{text}{TOKEN_PROMPT}{_ends(scale)}"
+
+    def token_scale(self) -> Scale | None:
+        """The scale whose tokens the extractor reads, None for other extractors."""
+        if self.extractor is None or self.extractor.type not in TOKEN_EXTRACTORS:
+            return None
+        scales = self.ResponseSchema._scales
+        return next(iter(scales.values()), None)
+
+    def _model_defaults(self) -> dict[str, Any]:
+        return {} if self.token_scale() is None else {"temperature": 0.0}
+
+    def _extractor_key(self) -> Any:
+        names = [name for name in self.response_fields() if name != "explanation"]
+        return self.default_extractor if self.extractor is None else self.extractor.key(names)
+
+    def _propagation(self, *, root: bool) -> Function:
+        assert self.propagator is not None
+        propagator, what = self.propagator, f"{type(self).__name__}.propagate"
+        names = list(inspect.signature(propagator).parameters)
+        if len(names) != 4:
+            return function(propagator, what, OUTPUT_NAMES, self.passed_fields)
+        row = "source" if root else "input"
+
+        def passed(**given: Any) -> Any:
+            return plain(propagator(self, given["previous"], given[row], shown(given["output"])))
+
+        return function(
+            wrapped(passed, propagator, ("previous", row, "output")), what, OUTPUT_NAMES, self.passed_fields
+        )
+
+
+def _ends(scale: Scale) -> str:
+    """The sentence about a scale in the prompts of token extractors."""
+    words = list(map(str, scale.values))
+    ends = ("best", "worst") if getattr(scale.own, "end_is_worst", False) else ("worst", "best")
+    listed = '", "'.join(words)
+    first, last = (words[0], words[-1]) if scale.own.ordered else ("", "")
+    where = f' where "{first}" is {ends[0]} and "{last}" is {ends[1]}' if first else ""
+    return f'Respond with a single output value from "{listed}"{where}.'
+
+
+def wrapped(made: Callable[..., Any], original: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+    """A function of these parameters whose source is that of the original."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    made.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
+    if inspect.isfunction(original) or inspect.ismethod(original):
+        made.__wrapped__ = original  # type: ignore[attr-defined]
+    return made
+
+
+def _by_place(method: Callable[..., Any], names: tuple[str, str]) -> Callable[..., Any]:
+    """The method with its two arguments given by these names, or in this order where it names them otherwise."""
+    in_order = set(inspect.signature(method).parameters) != set(names)
+
+    def called(**given: Any) -> Any:
+        values = {name: shown(given[name]) for name in names}
+        return plain(method(*values.values()) if in_order else method(**values))
+
+    return wrapped(called, method, names)
 
 
 class Layer(Node):
@@ -95,9 +341,7 @@ class Block(Node):
 
     def plot(self, display: bool = False) -> str:
         """The graph as text."""
-        from verdict_cli.features.compat.pipeline import Pipeline
-
-        return (Pipeline() >> self).plot(display)
+        return plot("Pipeline", self, display)
 
 
 def _propagate(node: Node, function: Callable[..., Any], fields: Fields) -> None:
@@ -105,24 +349,11 @@ def _propagate(node: Node, function: Callable[..., Any], fields: Fields) -> None
     node.propagate(function, fields)
 
 
-class CompatStep(FileStep):
-    """A step of a pipeline file with the functions in it."""
-
-    functions: dict[Any, Any]
-
-    def __init__(self, keys: Mapping[str, Any], functions: Functions) -> None:
-        Step.__init__(self, keys=keys, functions=functions)
-
-    def to_document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
-        functions |= {(*path, *place): made for place, made in self.functions.items()}
-        return super().to_document(path, functions)
-
-
-def step_keys(step: Node, following: Node | None, *, root: bool) -> tuple[dict[str, Any], Functions]:
+def _step_keys(step: Node, following: Node | None, *, root: bool) -> tuple[dict[str, Any], FunctionsByPath]:
     """A step as a pipeline file has it, before the next one. `root`: it takes the row as its input."""
     if isinstance(step, Unit):
         return step.document(root=root)
-    functions: Functions = {}
+    functions: FunctionsByPath = {}
     documents: list[dict[str, Any]] = []
     inner: list[tuple[Node, Node | None, bool]]
     if isinstance(step, Layer):
@@ -130,9 +361,9 @@ def step_keys(step: Node, following: Node | None, *, root: bool) -> tuple[dict[s
         inner = [(node, None, root and (place == 0 or step.inner == "none")) for place, node in enumerate(step.order)]
     else:
         assert isinstance(step, Block)
-        key, inner = "block", [(node, after, root and not before) for before, node, after in neighbours(step.steps)]
+        key, inner = "block", [(node, after, root and not before) for before, node, after in _neighbours(step.steps)]
     for place, (node, after, is_root) in enumerate(inner):
-        keys, inside = step_keys(node, after, root=is_root)
+        keys, inside = _step_keys(node, after, root=is_root)
         documents.append(keys)
         functions |= {(key, place, *rest): made for rest, made in inside.items()}
     document: dict[str, Any] = {key: documents}
@@ -141,7 +372,24 @@ def step_keys(step: Node, following: Node | None, *, root: bool) -> tuple[dict[s
     return document, functions
 
 
-def neighbours(steps: Sequence[Node]) -> Iterator[tuple[Node | None, Node, Node | None]]:
+def own_pipeline(name: str, block: Block, images: Sequence[str] = ()) -> OwnPipeline:
+    """The pipeline of this project that runs the block."""
+    types = {"schema": dict.fromkeys(images, "image")} if images else None
+    made = OwnPipeline(name, dataset=types)
+    for before, step, after in _neighbours(block.steps):
+        made = made >> FileStep(*_step_keys(step, after, root=before is None))
+    return made
+
+
+def plot(name: str, block: Block, display: bool) -> str:
+    """The block's graph as text."""
+    drawn: str = own_pipeline(name, block).graph("tree")
+    if display:
+        print(drawn)
+    return drawn
+
+
+def _neighbours(steps: Sequence[Node]) -> Iterator[tuple[Node | None, Node, Node | None]]:
     """Each step with the one before and the one after it."""
     return zip((None, *steps[:-1]), steps, (*steps[1:], None), strict=True)
 
@@ -201,7 +449,7 @@ class MapUnit(Unit):
         made = self.map_func(values)
         return plain(made) if isinstance(made, Mapping) else {"values": plain(made)}
 
-    def document(self, *, root: bool) -> tuple[dict[str, Any], Functions]:
+    def document(self, *, root: bool) -> tuple[dict[str, Any], FunctionsByPath]:
         def called(**given: Any) -> Any:
             if root:
                 return self.mapped(given["source"])
@@ -234,7 +482,7 @@ class _Pool(FieldMapUnit):
     def __init__(self, fields: str | Sequence[str] = ()) -> None:
         super().__init__(statistics.mean, fields, name=type(self).__name__.removesuffix("Unit"))
 
-    def document(self, *, root: bool) -> tuple[dict[str, Any], Functions]:
+    def document(self, *, root: bool) -> tuple[dict[str, Any], FunctionsByPath]:
         return {"unit": self.pool_type, "name": self.short_name} | ({"fields": self.fields} if self.fields else {}), {}
 
 

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from verdict_cli.features.compat.graph import Block, Layer, MaxPoolUnit, MeanPoolUnit
+from verdict_cli.features.compat.graph import Block, Layer, MaxPoolUnit, MeanPoolUnit, Unit
 from verdict_cli.features.compat.pipeline import Pipeline
 from verdict_cli.features.compat.scales import ContinuousScale, DiscreteScale, LikertScale, Scale
 from verdict_cli.features.compat.schema import Schema
-from verdict_cli.features.compat.units import Unit
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.package_files import named_config
 

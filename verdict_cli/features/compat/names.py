@@ -15,6 +15,7 @@ from verdict_cli.features.compat.graph import (
     MaxPoolUnit,
     MeanPoolUnit,
     MeanVariancePoolUnit,
+    Unit,
 )
 from verdict_cli.features.compat.judges import (
     BestOfKJudgeUnit,
@@ -39,7 +40,6 @@ from verdict_cli.features.compat.models import (
 from verdict_cli.features.compat.pipeline import DatasetWrapper, ExperimentConfig, Image, Pipeline, display_stats
 from verdict_cli.features.compat.scales import BooleanScale, ContinuousScale, DiscreteScale, LikertScale, Scale
 from verdict_cli.features.compat.schema import Conversation, Message, Prompt, Schema
-from verdict_cli.features.compat.units import Unit
 from verdict_cli.language.extractors.raw import RawExtractor
 from verdict_cli.language.extractors.structured import StructuredOutputExtractor
 from verdict_cli.language.extractors.token_probability import (

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from verdict_cli.errors import UsageError, VerdictError
-from verdict_cli.features.compat.graph import Block, CompatStep, neighbours, step_keys, unit_prefixes
+from verdict_cli.features.compat.graph import Block, Node, own_pipeline, plot, unit_prefixes
 from verdict_cli.features.compat.schema import Conversation, Schema, plain, shown
-from verdict_cli.features.compat.units import Node
 from verdict_cli.python.pipeline import Pipeline as OwnPipeline
 
 if TYPE_CHECKING:
@@ -39,18 +38,11 @@ class Pipeline:
 
     def own(self, images: Sequence[str] = ()) -> OwnPipeline:
         """The pipeline of this project that runs."""
-        types = {"schema": dict.fromkeys(images, "image")} if images else None
-        made = OwnPipeline(self.name, dataset=types)
-        for before, step, after in neighbours(self.block.steps):
-            made = made >> CompatStep(*step_keys(step, after, root=before is None))
-        return made
+        return own_pipeline(self.name, self.block, images)
 
     def plot(self, display: bool = False) -> str:
         """The graph as text."""
-        drawn: str = self.own().graph("tree")
-        if display:
-            print(drawn)
-        return drawn
+        return plot(self.name, self.block, display)
 
     def run(
         self,

@@ -15,7 +15,6 @@ from pydantic import TypeAdapter
 from verdict_cli.errors import ReplyError, RowError, UsageError
 from verdict_cli.language.authoring.arguments import check_known
 from verdict_cli.language.authoring.schema import Schema, to_view, type_key, unwrap_views
-from verdict_cli.language.authoring.step import Step
 from verdict_cli.language.fields.field_keys import FieldTypes, record
 from verdict_cli.language.fields.type_text import TypeTextError
 from verdict_cli.language.fields.types import RecordType, UnknownType
@@ -56,6 +55,11 @@ class Function:
             for name, value in values.items()
         }
         return unwrap_views(self.function(**arguments))
+
+
+StepPath = tuple[str | int, ...]
+FunctionsByPath = dict[StepPath, Function]
+"""Python functions by the path at which a pipeline file would have expressions."""
 
 
 @dataclass(frozen=True)
@@ -206,10 +210,8 @@ def _lambda_body(code: CodeType) -> str:
 
 def _own_attributes(owner: Any) -> dict[str, Any]:
     """The attributes of a method's object. A unit's keys are not among them: they are in its fingerprint anyway."""
-    if owner is None:
-        return {}
-    fields = owner.language_class().model_fields if isinstance(owner, Step) else {}
-    return {name: value for name, value in vars(owner).items() if name not in fields}
+    own = getattr(owner, "own_attributes", None)
+    return {} if owner is None else dict(vars(owner) if own is None else own())
 
 
 def _defaults(unwrapped: Any) -> dict[str, Any]:

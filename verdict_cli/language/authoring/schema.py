@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin
 
+from verdict_cli.config_model import ConfigModel
 from verdict_cli.errors import UsageError
+from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.fields.type_text import type_text
+from verdict_cli.language.scales import Scale
 
 _PLAIN: dict[Any, str] = {str: "str", int: "int", float: "float", bool: "bool", list[str]: "list[str]"}
 _MISSING: Any = object()
@@ -25,7 +28,11 @@ class View(Mapping[str, Any]):
     def __init__(self, fields: Mapping[str, Any]) -> None:
         object.__setattr__(self, "_fields", fields)
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: Any) -> Any:
+        """The value of a key; a value of a scale may be given as it is or as it is written: `distribution["4"]`."""
+        if name not in self._fields:
+            written = (key for key in self._fields if type(key) is not type(name) and _written(key) == _written(name))
+            name = next(written, name)
         return to_view(self._fields[name])
 
     def __getattribute__(self, name: str) -> Any:
@@ -58,6 +65,10 @@ class View(Mapping[str, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), {name: self._fields[name] for name in self})
+
+
+def _written(key: Any) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)
 
 
 class Schema(View):
@@ -139,10 +150,17 @@ def unwrap_views(value: Any) -> Any:
     return [unwrap_views(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+def document_value(value: Any) -> Any:
+    """A value of the Python API as a pipeline file writes it."""
+    if isinstance(value, Scale | Extractor):
+        return value.key()
+    if isinstance(value, ConfigModel):
+        return value.model_dump(by_alias=True, exclude_unset=True)
+    return unwrap_views(value)
+
+
 def scale_key(value: Any) -> dict[str, Any] | None:
     """The scale as a pipeline file writes it; None for what is no scale."""
-    from verdict_cli import Scale  # the Python class of scales, which nothing but the Python API needs
-
     return value.key() if isinstance(value, Scale) else None
 
 

@@ -1,144 +1,208 @@
-"""`Step`: the base of units, layers and blocks. Python code constructs them and links them with `>>`."""
+"""Steps in Python: each holds the keys that a pipeline file would have, and Python code links them with `>>`."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, Self, Unpack
 
-from pydantic import Field
-
-from verdict_cli.config_model import ConfigModel, Whole, checked_arguments
+from verdict_cli.config_model import ConfigModel, checked_arguments
 from verdict_cli.errors import UsageError
-
-if TYPE_CHECKING:
-    from pydantic import ConfigDict
-    from pydantic.fields import FieldInfo
-
-    from verdict_cli.language.authoring.arguments import ModelLike
-    from verdict_cli.language.authoring.functions import Function
-    from verdict_cli.language.steps import Block
-
-    class _Model:
-        """`ConfigModel` as type checkers see it here. For a pydantic model they make up a constructor of each subclass
-        from its fields, keyword-only, in place of the `__init__` that is written below."""
-
-        model_config: ClassVar[ConfigDict]
-        model_fields: ClassVar[dict[str, FieldInfo]]
-        model_fields_set: set[str]
-
-        @classmethod
-        def model_construct(cls, **values: Any) -> Any: ...
-        @classmethod
-        def model_validate(cls: type[S], obj: Any) -> S: ...
-        def model_copy(self: S, *, update: Mapping[str, Any] | None = None) -> S: ...
-        def model_dump(self, **options: Any) -> dict[str, Any]: ...
-        def __setstate__(self, state: dict[Any, Any]) -> None: ...
-else:
-    _Model = ConfigModel
-
-S = TypeVar("S", bound="Any")
-StepType = TypeVar("StepType", bound="Step")
-
-StepPath = tuple[str | int, ...]
-FunctionsByPath = dict[StepPath, "Function"]
-"""Python functions by the path at which a pipeline file would have expressions."""
+from verdict_cli.language import steps as language
+from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike, model_key
+from verdict_cli.language.authoring.functions import Function, FunctionsByPath, StepPath
+from verdict_cli.language.authoring.schema import document_value
 
 
-ENTRY = "item"
-"""The name of an entry of `each` by default."""
-MOST_ENTRIES = 100
-"""The most entries of a list by default."""
-
-
-class RowKeys(_Model):
-    """The keys by which a step follows the row: it runs for every entry of a list, or only where a condition holds."""
-
-    each: Annotated[str, Field(min_length=1)] | None = None
-    """An expression that gives a list of the row, such as `source.claims`: the step runs once for every entry."""
-    entry_name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = Field(default=None, alias="as")
-    """The entry's name in prompts and expressions, `item` by default."""
-    most: Annotated[int, Field(ge=1, le=1_000_000), Whole] | None = Field(default=None, alias="max")
-    """The most entries of the list, 100 by default; a longer list fails the row before its first call there."""
-    per_call: Annotated[int, Field(ge=2, le=1000), Whole] | None = None
-    """How many entries one call judges: fewer calls, but less accurate than a call for each entry."""
-    condition: Annotated[str, Field(min_length=1)] | None = Field(default=None, alias="when")
-    """An expression: where it is false for the row (or the entry), the step is skipped."""
-
-
-class Step(RowKeys):
+class Step:
     """An entry of a pipeline. `a >> b` runs b after a; every method returns a changed copy."""
 
-    def __init_subclass__(cls, **keys: Any) -> None:
-        super().__init_subclass__(**keys)
-        if "__init__" in cls.__dict__:
-            setattr(cls, "__init__", checked_arguments(cls.__dict__["__init__"]))  # noqa: B010 - mypy refuses the attribute
+    _keys: Mapping[str, Any]
+    _functions: ClassVar[Mapping[str, Function]] = MappingProxyType({})
+    """Python functions by the key whose expressions they replace."""
 
-    def __init__(self, **keys: Any) -> None:
-        """Raises UsageError for an unknown key. Values are validated with the whole pipeline, which reports every
-        problem at once and where it is."""
-        from verdict_cli.language.authoring.arguments import check_known
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            setattr(cls, "__init__", checked_arguments(vars(cls)["__init__"]))  # noqa: B010 - mypy refuses the attribute
 
-        kind = type(self)
-        fields = [field.alias or name for name, field in kind.model_fields.items() if name != "unit"]
-        check_known(kind.__name__, keys, fields)
-        state = kind.model_construct(**{key: value for key, value in keys.items() if value is not None}).__getstate__()
-        # A subclass may have set attributes of its own before it calls this.
-        self.__setstate__({**state, "__dict__": {**state["__dict__"], **self.__dict__}})
+    def __init__(self, keys: Mapping[str, Any], functions: Mapping[str, Function] | None = None) -> None:
+        """Values are validated with the whole pipeline, which reports every problem at once and where it is."""
+        object.__setattr__(self, "_keys", {key: value for key, value in keys.items() if value is not None})
+        if functions:
+            object.__setattr__(self, "_functions", functions)
 
     @classmethod
-    def __pydantic_init_subclass__(cls, **options: Any) -> None:
-        # Without this pydantic would read files through `__init__`, which does not validate.
-        cls.__pydantic_custom_init__ = False  # type: ignore[attr-defined]
+    def language_class(cls) -> type[ConfigModel]:
+        """The class of the language that validates the step's keys; one without keys for a step of a file."""
+        return ConfigModel
 
-    @classmethod
-    def language_class(cls) -> type[Step]:
-        """The class of the language that this class is or that it subclasses."""
-        return next(kind for kind in cls.__mro__ if kind.__module__.startswith("verdict_cli."))
-
-    def to_document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
+    def document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
         """The step as a pipeline file has it at `path`. Python functions are added to `functions`."""
-        from verdict_cli.language.authoring.schema import unwrap_views
+        functions |= {(*path, key): function for key, function in self._functions.items()}
+        return {key: document_value(value) for key, value in self._keys.items()}
 
-        values = {
-            field.alias or name: getattr(self, name)
-            for name, field in self.language_class().model_fields.items()
-            if name in self.model_fields_set
-        }
-        return {key: unwrap_views(value) for key, value in values.items() if value is not None}
-
-    def when(self: StepType, condition: str) -> StepType:
+    def when(self, condition: str) -> Self:
         """Run the step only for rows, or entries, for which the expression is true; it is skipped for all others."""
         if not isinstance(condition, str):
             raise UsageError(
                 f"{type(self).__name__}.when takes an expression, not {condition!r:.80}",
                 hint="such as `.when('previous.triage.score > 3')`",
             )
-        return self._with(condition=condition)
+        return self._with(when=condition)
 
     def __rshift__(self, other: Step) -> Block:
-        from verdict_cli.language.steps import Block, chained_steps
-
         return Block([*chained_steps(self), *chained_steps(check_step(other, "`>>` links"))])
 
+    def __getattr__(self, name: str) -> Any:
+        """The value of a key, or its default."""
+        fields = {} if name.startswith("_") else self.language_class().model_fields
+        if name not in fields:
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        return self._keys.get(fields[name].alias or name, fields[name].get_default(call_default_factory=True))
+
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in type(self).model_fields or hasattr(type(self), name):
+        if hasattr(type(self), name) or name in self.language_class().model_fields:
             raise UsageError(
                 f"{name!r} of a {type(self).__name__} cannot be set: steps are immutable",
                 hint="every method returns a new value: `unit = unit.named('judge')`",
             )
         object.__setattr__(self, name, value)
 
-    def __str__(self) -> str:
-        return repr(self)
+    def own_attributes(self) -> dict[str, Any]:
+        """The attributes that Python code set, which are no keys of the language."""
+        fields = self.language_class().model_fields
+        return {name: value for name, value in vars(self).items() if name not in fields and not name.startswith("_")}
 
-    def _with(self: StepType, **values: Any) -> StepType:
-        """A copy with these values, by field name."""
-        return self.model_copy(update=values)
+    def _with(self, **keys: Any) -> Self:
+        """A copy with these keys; one that is None goes."""
+        changed = copy.copy(self)
+        Step.__init__(changed, {**self._keys, **keys})
+        return changed
 
-    def _via(self: StepType, model: ModelLike, keys: Mapping[str, Any]) -> StepType:
-        from verdict_cli.language.authoring.arguments import model_key
-
+    def _via(self, model: ModelLike, keys: Mapping[str, Any]) -> Self:
         return self._with(model=model_key(f"{type(self).__name__}.via", model, keys))
+
+
+class FileStep(Step):
+    """A step as a pipeline file has it, with the functions of the steps inside, by their path within it."""
+
+    _inside: Mapping[StepPath, Function]
+
+    def __init__(self, keys: Mapping[str, Any], functions: Mapping[StepPath, Function] | None = None) -> None:
+        super().__init__(keys)
+        object.__setattr__(self, "_inside", functions or {})
+
+    def document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
+        functions |= {(*path, *inside): function for inside, function in self._inside.items()}
+        return super().document(path, functions)
+
+    def __repr__(self) -> str:
+        kind, value = next(iter(self._keys.items()))
+        return f"{kind}: {value if isinstance(value, str) else '…'}"
+
+
+class Layer(Step):
+    """Units, blocks or layers in parallel."""
+
+    def __init__(
+        self,
+        items: Step | Sequence[Step],
+        repeat: int | None = None,
+        *,
+        models: Sequence[ModelLike] | None = None,
+        inner: Literal["none", "chain"] = "none",
+        outer: Literal["dense", "broadcast", "cumulative", "last"] | None = None,
+        roots: Sequence[int] | None = None,
+        leaves: Sequence[int] | None = None,
+        until: Mapping[str, float] | None = None,
+    ) -> None:
+        keys = {
+            "layer": check_steps(items, "a Layer holds"),
+            "repeat": repeat,
+            "models": None if models is None else [model_key("Layer", model) for model in models],
+            "inner": None if inner == "none" else inner,
+            "outer": outer,
+            "roots": roots,
+            "leaves": leaves,
+            "until": until,
+        }
+        super().__init__(keys)
+
+    @classmethod
+    def language_class(cls) -> type[ConfigModel]:
+        return language.Layer
+
+    @property
+    def items(self) -> tuple[Step, ...]:
+        """The items in parallel."""
+        return tuple(self._keys["layer"])
+
+    def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Layer:
+        """The model of the units inside that set none."""
+        return self._via(model, dict(keys))
+
+    def document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
+        return {**super().document(path, functions), "layer": step_documents(self.items, (*path, "layer"), functions)}
+
+    def __repr__(self) -> str:
+        keys = "".join(f", {key}={value!r}" for key, value in self._keys.items() if key != "layer")
+        return f"Layer([{', '.join(map(repr, self.items))}]{keys})"
+
+
+class Block(Step):
+    """Steps run one after another."""
+
+    def __init__(self, steps: Step | Sequence[Step]) -> None:
+        super().__init__({"block": check_steps(steps, "a Block holds")})
+
+    @classmethod
+    def language_class(cls) -> type[ConfigModel]:
+        return language.Block
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps in order."""
+        return tuple(self._keys["block"])
+
+    def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Self:
+        """The model of the units inside that set none."""
+        return self._via(model, dict(keys))
+
+    def pin(self) -> Self:
+        """Run every unit inside once; all rows share the results."""
+        return self._with(pin=True)
+
+    def document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
+        return {**super().document(path, functions), "block": step_documents(self.steps, (*path, "block"), functions)}
+
+    def __repr__(self) -> str:
+        return " >> ".join(map(repr, self.steps))
+
+
+class Each(Block):
+    """Steps that run once for every entry of a list of the row, such as `Each("source.claims", JudgeUnit(), name="claim")`."""
+
+    def __init__(
+        self,
+        entries: str,
+        steps: Step | Sequence[Step],
+        *,
+        name: str | None = None,
+        most: int | None = None,
+        per_call: int | None = None,
+    ) -> None:
+        block = check_steps(steps, "an Each holds")
+        Step.__init__(self, {"each": entries, "block": block, "as": name, "max": most, "per_call": per_call})
+
+    def __repr__(self) -> str:
+        return f"Each({self.each!r}, {super().__repr__()})"
+
+
+def chained_steps(step: Step) -> tuple[Step, ...]:
+    """The steps of a block without keys of its own, else the step alone: brackets around `>>` mean nothing."""
+    return step.steps if isinstance(step, Block) and step._keys.keys() == {"block"} else (step,)
 
 
 def check_step(value: Any, what: str) -> Step:
@@ -160,4 +224,4 @@ def check_steps(values: Any, what: str) -> tuple[Step, ...]:
 
 def step_documents(steps: Sequence[Step], path: StepPath, functions: FunctionsByPath) -> list[dict[str, Any]]:
     """The steps as a pipeline file has them below `path`."""
-    return [step.to_document((*path, index), functions) for index, step in enumerate(steps)]
+    return [step.document((*path, index), functions) for index, step in enumerate(steps)]

@@ -10,15 +10,11 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, Tag, ValidationError
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, described
+from verdict_cli.config_model import ConfigModel, Expected, described, displayed
 from verdict_cli.errors import Problem
 from verdict_cli.language.document.key_hints import meant_key
 from verdict_cli.language.document.source_positions import Document, format_path
-from verdict_cli.language.extractors import EXTRACTORS
-from verdict_cli.language.metric_registry import METRICS
 from verdict_cli.language.registry import LazyUnion
-from verdict_cli.language.scales import SCALES, named_scales
-from verdict_cli.language.steps import STEP_KINDS
 
 ErrorPath = tuple[str | int, ...]
 
@@ -60,27 +56,29 @@ def explain_error(
     error: ValidationError, root: type[BaseModel], document: Document, place: Callable[[ErrorPath], ErrorPath] = _itself
 ) -> list[Problem]:
     """Every problem of a validation error, with its position. `place` maps a path in `root` to one in the document."""
-    grouped: dict[ErrorPath, list[tuple[Any, type[BaseModel] | None]]] = {}
+    grouped: dict[ErrorPath, list[tuple[Any, type[BaseModel] | None, Any]]] = {}
     for detail in error.errors(include_url=False):
-        path, owner = locate_error(root, detail["loc"])
+        path, owner, annotation = locate_error(root, detail["loc"])
         if _is_of_key(detail):
             path = path[:-1]
-        grouped.setdefault(path, []).append((detail, owner))
+        grouped.setdefault(path, []).append((detail, owner, annotation))
     entered = {path[:depth] for path in grouped for depth in range(len(path))}
     found = []
     for path, details in grouped.items():
-        detail, owner = details[0]
-        kinds = {known["type"] for known, _ in details}
+        detail, owner, annotation = details[0]
+        kinds = {known["type"] for known, _, _ in details}
         if path in entered and kinds <= {"too_short"}:
             continue
-        code, message, hint, at_key = _words(detail, kinds, owner, path)
+        code, message, hint, at_key = _words(detail, kinds, owner, annotation, path)
         whole = place(path)
         position = document.key_at(whole) if at_key else document.value_at(whole)
         found.append(Problem(code, message, hint, document.file, position.line, position.column, format_path(whole)))
     return found
 
 
-def _words(detail: Any, kinds: set[str], owner: type[BaseModel] | None, path: ErrorPath) -> tuple[str, str, str, bool]:
+def _words(
+    detail: Any, kinds: set[str], owner: type[BaseModel] | None, annotation: Any, path: ErrorPath
+) -> tuple[str, str, str, bool]:
     """(code, message, hint, whether the problem is at the key)."""
     kind, given, context = detail["type"], detail["input"], detail.get("ctx", {})
     last = path[-1] if path else ""
@@ -89,14 +87,11 @@ def _words(detail: Any, kinds: set[str], owner: type[BaseModel] | None, path: Er
     if kind == "extra_forbidden":
         return "unknown-key", f"unknown key '{last}'", _unknown(str(last), owner), True
     if kind in ("union_tag_not_found", "union_tag_invalid"):
-        message, hint = _untagged(given, path)
+        words = _expected(annotation)
+        message, hint = words(given) if words is not None else (f"{displayed(given)} is none of the possible forms", "")
         return "wrong-type", message, hint, False
     if kind == "literal_error":
         allowed = [word.strip().strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(", ")]
-        if last == "extract":
-            allowed = [*EXTRACTORS.names()]
-        elif path[-2:-1] == ("metrics",):
-            allowed = [*METRICS.names()]
         near = nearest_spelling(str(given), allowed, most=0) if isinstance(given, str) else ""
         if len(allowed) > MOST_LISTED:
             return (
@@ -107,13 +102,13 @@ def _words(detail: Any, kinds: set[str], owner: type[BaseModel] | None, path: Er
             )
         return "wrong-value", f"{given!r:.80} is not one of {', '.join(allowed)}", near, False
     if kind == "written_form":
-        return "wrong-value", f"expected {context['expected']}, found {_shown(given)}", context["hint"], False
+        return "wrong-value", f"expected {context['expected']}, found {displayed(given)}", context["hint"], False
     if kinds <= _TYPES.keys():
         wanted = " or ".join(dict.fromkeys(_TYPES[one] for one in sorted(kinds)))
-        return "wrong-type", f"expected {wanted}, found {_shown(given)}", _boolean_hint(given, kinds), False
+        return "wrong-type", f"expected {wanted}, found {displayed(given)}", _boolean_hint(given, kinds), False
     at_key = _is_of_key(detail)
     purpose = "" if at_key else _purpose(owner, str(last))
-    return "wrong-value", f"{_shown(given)}: {_limit(kind, context)}", purpose, at_key
+    return "wrong-value", f"{displayed(given)}: {_limit(kind, context)}", purpose, at_key
 
 
 def _is_of_key(detail: Any) -> bool:
@@ -135,45 +130,6 @@ def _limit(kind: str, context: dict[str, Any]) -> str:
         symbol = {"greater_than": "gt", "greater_than_equal": "ge", "less_than": "lt", "less_than_equal": "le"}[kind]
         return f"must be {words[kind]} {context[symbol]:g}"
     return kind.replace("_", " ")
-
-
-def _untagged(given: Any, path: ErrorPath) -> tuple[str, str]:
-    """What was expected where a value fits no member of a union."""
-    last = next((part for part in reversed(path) if isinstance(part, str)), "")
-    if last in ("pipeline", "layer", "block", "blocks") or (len(path) > 1 and path[-2:-1] == ("blocks",)):
-        if isinstance(given, dict):
-            close = next(
-                (
-                    nearest_spelling(str(key), STEP_KINDS)
-                    for key in given
-                    if "did you mean" in nearest_spelling(str(key), STEP_KINDS)
-                ),
-                "",
-            )
-            return "a step has exactly one of `unit`, `layer`, `block`, `use`; this one has none", close
-        return f"expected a step, found {_shown(given)}", "a step is a mapping such as `- unit: JudgeUnit`"
-    if last == "extract":
-        names = EXTRACTORS.names()
-        kind = given.get("type") if isinstance(given, dict) else None
-        message = f"unknown extractor {kind!r}" if kind is not None else f"expected an extractor, found {_shown(given)}"
-        return message, nearest_spelling(
-            str(kind), names
-        ) if kind is not None else f"a name ({', '.join(names)}) or a mapping with `type`"
-    if last in ("scale", "scales") or (len(path) > 1 and path[0] == "scales"):
-        kind = given.get("type") if isinstance(given, dict) else None
-        message = f"unknown type of scale {kind!r}" if kind is not None else f"expected a scale, found {_shown(given)}"
-        hint = (
-            nearest_spelling(str(kind), SCALES.names())
-            if kind is not None
-            else (f"write a name ({', '.join(named_scales())}) or `{{type: discrete, range: [1, 5]}}`")
-        )
-        return message, hint
-    if last == "prompt":
-        return (f"expected a prompt, found {_shown(given)}", "write a text, `{file: prompts/judge.md}` or `{jinja: …}`")
-    return (
-        f"expected a type, found {_shown(given)}",
-        "write `str`, `int`, `float`, `bool`, `list[T]`, a scale, `{enum: [a, b]}` or `{field: type}`; `T?` may be null",
-    )
 
 
 def _unknown(key: str, owner: type[BaseModel] | None) -> str:
@@ -204,21 +160,9 @@ def _boolean_hint(given: Any, kinds: set[str]) -> str:
     return ""
 
 
-def _shown(given: Any) -> str:
-    if given is None:
-        return "nothing"
-    if isinstance(given, dict):
-        return "a mapping"
-    if isinstance(given, list | tuple):
-        return "a list"
-    if isinstance(given, bool):
-        return "true" if given else "false"
-    return f"{given!r:.80}"
-
-
-def locate_error(root: type[BaseModel], loc: ErrorPath) -> tuple[ErrorPath, type[BaseModel] | None]:
-    """The path in the data of a pydantic location (which also names union members), and the innermost class
-    that the path enters."""
+def locate_error(root: type[BaseModel], loc: ErrorPath) -> tuple[ErrorPath, type[BaseModel] | None, Any]:
+    """The path in the data of a pydantic location (which also names union members), the innermost class that the path
+    enters, and the annotation at its end."""
     here: Any = root
     path: list[str | int] = []
     owner: type[BaseModel] | None = root
@@ -229,10 +173,10 @@ def locate_error(root: type[BaseModel], loc: ErrorPath) -> tuple[ErrorPath, type
         else:
             path.append(part)
             here = _inside(here, part)
-        bare = _bare(here)
+        bare = _unwrapped(here)[0]
         if isinstance(bare, type) and issubclass(bare, BaseModel):
             owner = bare
-    return tuple(path), owner
+    return tuple(path), owner, here
 
 
 def known_keys(kind: type[BaseModel]) -> tuple[str, ...]:
@@ -240,50 +184,49 @@ def known_keys(kind: type[BaseModel]) -> tuple[str, ...]:
     return tuple(field.alias or name for name, field in kind.model_fields.items())
 
 
-def _bare(annotation: Any) -> Any:
+def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
+    """The type itself, and its marks."""
+    marks: list[Any] = []
     while True:
         if isinstance(annotation, TypeAliasType):
             annotation = annotation.__value__
         elif get_origin(annotation) is Annotated:
-            annotation = get_args(annotation)[0]
+            marks += annotation.__metadata__
+            annotation = annotation.__origin__
         else:
-            return annotation
+            return annotation, marks
 
 
-def _members(annotation: Any) -> tuple[Any, ...]:
-    bare = _bare(annotation)
+def _members(bare: Any) -> tuple[Any, ...]:
     return get_args(bare) if get_origin(bare) in (Union, UnionType) else ()
 
 
-def _look_up(annotation: Any, tag: str | int) -> Any:
-    """What a `LazyUnion` in the annotation's marks looks up for the tag."""
-    if isinstance(annotation, TypeAliasType):
-        annotation = annotation.__value__
-    marks = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
-    members = (mark.member(tag) for mark in marks if isinstance(mark, LazyUnion))
-    return next((member for member in members if member is not None), None)
+def _expected(annotation: Any) -> Callable[[Any], tuple[str, str]] | None:
+    """The words of a union, an optional one also, for a value that has none of its forms."""
+    bare, marks = _unwrapped(annotation)
+    own = (mark.words for mark in marks if isinstance(mark, Expected))
+    return next(own, None) or next(filter(None, map(_expected, _members(bare))), None)
 
 
 def _member(annotation: Any, tag: str | int) -> Any:
     """The union member that the tag names, in an optional union also."""
-    if (member := _look_up(annotation, tag)) is not None:
-        return member
-    for member in _members(annotation):
-        if get_origin(member) is Annotated and any(
-            isinstance(mark, Tag) and mark.tag == tag for mark in get_args(member)[1:]
-        ):
-            return member
-        if get_origin(member) is Annotated and (inner := _member(member, tag)) is not None:
-            return inner
-    return None
+    bare, marks = _unwrapped(annotation)
+    looked_up = (mark.member(tag) for mark in marks if isinstance(mark, LazyUnion))
+    tagged = (
+        member
+        for member in _members(bare)
+        if any(isinstance(mark, Tag) and mark.tag == tag for mark in _unwrapped(member)[1])
+    )
+    inner = (_member(member, tag) for member in _members(bare))
+    return next((member for member in (*looked_up, *tagged, *inner) if member is not None), None)
 
 
 def _inside(annotation: Any, part: str | int) -> Any:
     """The annotation of a key or an item."""
-    bare = _bare(annotation)
+    bare = _unwrapped(annotation)[0]
     options = [option for option in _members(bare) if option is not NoneType] or [bare]
     for option in options:
-        kind = _bare(option)
+        kind = _unwrapped(option)[0]
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             kind.model_rebuild()
             for name, field in kind.model_fields.items():

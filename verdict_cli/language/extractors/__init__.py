@@ -6,7 +6,10 @@ from functools import cache
 from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag
+from typing_extensions import TypeAliasType
 
+from verdict_cli.config_model import Expected, displayed
+from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.registry import LazyUnion, RegisteredName, subclass_of
 from verdict_cli.registry import Registry
@@ -39,12 +42,28 @@ def _name_or_extractor(value: Any) -> str:
     return "<name>" if isinstance(value, str) else "<extractor>"
 
 
-_ExtractorKeys = Annotated[Extractor, LazyUnion(_extractor_tag, EXTRACTORS.choices("<{}>".format), registry=EXTRACTORS)]
+def _expected(given: Any) -> tuple[str, str]:
+    kind = given.get("type") if isinstance(given, dict) else None
+    if kind is not None:
+        return f"unknown extractor {kind!r}", nearest_spelling(str(kind), EXTRACTORS.names())
+    return (
+        f"expected an extractor, found {displayed(given)}",
+        f"a name ({', '.join(EXTRACTORS.names())}) or a mapping with `type`",
+    )
 
-ExtractKey = Annotated[
-    Annotated[str, RegisteredName(EXTRACTORS), Tag("<name>")] | Annotated[_ExtractorKeys, Tag("<extractor>")],
-    Discriminator(_name_or_extractor),
+
+ExtractorKeys = Annotated[
+    Extractor, LazyUnion(_extractor_tag, EXTRACTORS.choices("<{}>".format), registry=EXTRACTORS), Expected(_expected)
 ]
+"""An extractor written out as a mapping."""
+
+ExtractKey = TypeAliasType(
+    "ExtractKey",
+    Annotated[
+        Annotated[str, RegisteredName(EXTRACTORS), Tag("<name>")] | Annotated[ExtractorKeys, Tag("<extractor>")],
+        Discriminator(_name_or_extractor),
+    ],
+)
 """An extractor in a pipeline: a name, or a mapping with a `type`."""
 
 

@@ -48,6 +48,9 @@ TOP_LOGPROBS = 20
 
 DISTRIBUTION_FIELD = "distribution"
 
+LEAST_PROBABILITY = 1e-10
+"""What a value that is not among a reply's alternatives counts as in a logarithm: servers report none that is smaller."""
+
 SPARE_TOKENS = 8
 """Tokens that a reply may have beside its value: quotes, emphasis, a period, white space."""
 
@@ -198,8 +201,23 @@ class TokenProbabilityExtractor(_TokenExtractor):
 
     type: Literal["token_probability"] = "token_probability"
     """The type of extractor."""
+    log: bool = False
+    """Gives the response's own field instead of `distribution`: the natural logarithm of the probability of the scale's best value, such as that of `true`."""
+
+    def validation_error(self, response: RecordType) -> ExtractorIssue | None:
+        """In addition, `log` needs a best value."""
+        issue = super().validation_error(response)
+        if issue is None and self.log and _scale(response).best() is None:
+            hint = "give the scale `ordered: true`, or leave `log` out and use `distribution`"
+            return ("log", "no value of the scale is the best, whose probability could be the score", hint)
+        return issue
 
     def bind(self, response: RecordType) -> BoundExtractor:
+        if self.log:
+            (name,), best = _judged(response), _scale(response).best()
+            return self._bound(
+                response, name, NUMBER, lambda probabilities, _: math.log(max(probabilities[best], LEAST_PROBABILITY))
+            )
         kind = DistributionType(_scale(response))
         return self._bound(response, DISTRIBUTION_FIELD, kind, lambda probabilities, _: probabilities)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel
+from verdict_cli.config_model import ConfigModel, Expected, displayed
 from verdict_cli.language.fields.image import ImageType
 from verdict_cli.language.fields.type_text import TypeTextError, is_type_text, parse_type
 from verdict_cli.language.fields.types import (
@@ -75,6 +75,13 @@ def _without_scale_type(schema: dict[str, Any]) -> None:
     schema["not"] = {"properties": {"type": {"enum": types}}, "required": ["type"]}
 
 
+def _expected(given: Any) -> tuple[str, str]:
+    return (
+        f"expected a type, found {displayed(given)}",
+        "write `str`, `int`, `float`, `bool`, `list[T]`, a scale, `{enum: [a, b]}` or `{field: type}`; `T?` may be null",
+    )
+
+
 FieldKey = TypeAliasType(
     "FieldKey",
     Annotated[
@@ -83,12 +90,14 @@ FieldKey = TypeAliasType(
         | Annotated[TypedScaleKeys, Tag("<scale>")]
         | Annotated["dict[str, FieldKey]", Field(min_length=1, json_schema_extra=_without_scale_type), Tag("<record>")],
         Discriminator(_field_tag),
+        Expected(_expected),
     ],
 )
 """`str`, `int`, `float`, `bool`, a scale's name, an `{enum: …}`, a scale, or `{field: type}`; as text also `list[T]`
 and `T?`."""
 
-FieldTypes = Annotated[dict[str, FieldKey], Field(min_length=1)]
+FieldTypes = TypeAliasType("FieldTypes", Annotated[dict[str, FieldKey], Field(min_length=1)])
+"""Types by the names of fields."""
 
 
 class InputDefault(ConfigModel):
@@ -114,7 +123,8 @@ InputKey = Annotated[
 ]
 """A path such as `source.messages`, a type, or `{type: …, default: …}`."""
 
-InputFields = Annotated[dict[str, InputKey], Field(min_length=1)]
+InputFields = TypeAliasType("InputFields", Annotated[dict[str, InputKey], Field(min_length=1)])
+"""Input fields by name."""
 
 _INPUT_PATH = re.compile(r"(source|previous|input|unit)[.\[]")
 

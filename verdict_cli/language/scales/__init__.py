@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, ValidationError
+from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, python_constructor
+from verdict_cli.config_model import ConfigModel, Expected, displayed, python_constructor
 from verdict_cli.errors import UsageError
+from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.registry import LazyUnion, subclass_of
 from verdict_cli.registry import Registry
 
@@ -189,7 +191,15 @@ def _scale_tag(value: Any) -> str | None:
     return None if name is None else f"<{name}>"
 
 
-ScaleKeys = Annotated[Scale, LazyUnion(_scale_tag, SCALES.choices("<{}>".format), registry=SCALES)]
+def _expected(given: Any) -> tuple[str, str]:
+    kind = given.get("type") if isinstance(given, dict) else None
+    if kind is not None:
+        return f"unknown type of scale {kind!r}", nearest_spelling(str(kind), SCALES.names())
+    hint = f"write a name ({', '.join(named_scales())}) or `{{type: discrete, range: [1, 5]}}`"
+    return f"expected a scale, found {displayed(given)}", hint
+
+
+ScaleKeys = Annotated[Scale, LazyUnion(_scale_tag, SCALES.choices("<{}>".format), registry=SCALES), Expected(_expected)]
 """A scale written out as a mapping."""
 
 
@@ -197,9 +207,10 @@ def _name_or_scale(value: Any) -> str:
     return "<name>" if isinstance(value, str) else "<scale>"
 
 
-ScaleKey = Annotated[
-    Annotated[str, Tag("<name>")] | Annotated[ScaleKeys, Tag("<scale>")], Discriminator(_name_or_scale)
-]
+ScaleKey = TypeAliasType(
+    "ScaleKey",
+    Annotated[Annotated[str, Tag("<name>")] | Annotated[ScaleKeys, Tag("<scale>")], Discriminator(_name_or_scale)],
+)
 """A scale in a pipeline: a name or a mapping."""
 
 TypedScaleKeys = Annotated[ScaleKeys, Field(json_schema_extra={"required": ["type"]})]
@@ -212,9 +223,30 @@ def named_scales() -> dict[str, Scale]:
     return {"likert": SCALES["discrete"](range=(1, 5)), "boolean": SCALES["boolean"]()}
 
 
+def named_without_keys() -> list[str]:
+    """The names of scales that a file need not declare."""
+    return [
+        *named_scales(),
+        *(name for name in SCALES if name not in named_scales() and scale_of_type(name) is not None),
+    ]
+
+
+def scale_of_type(name: str) -> Scale | None:
+    """The scale of a registered type without keys of its own; None where it needs some."""
+    try:
+        scale = SCALES[name].model_validate({"type": name})
+    except ValidationError:
+        return None
+    return scale if scale.validation_error() is None else None
+
+
+WRITTEN_RANGE = r"^(-?\d{1,9})-(-?\d{1,9})$"
+"""A range of whole numbers that is written as a scale's name."""
+
+
 def written_range(text: str) -> Scale | None:
     """The scale of whole numbers that a text such as `1-5` names, None for any other text."""
-    ends = re.fullmatch(r"(-?\d{1,9})-(-?\d{1,9})", text)
+    ends = re.fullmatch(WRITTEN_RANGE, text)
     return (
         SCALES["discrete"].model_validate({"type": "discrete", "range": [int(ends[1]), int(ends[2])]}) if ends else None
     )

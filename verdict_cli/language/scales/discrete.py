@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
+from pydantic.config import JsonDict
 
 from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError, UsageError
@@ -74,6 +75,13 @@ def _letters(first: str, last: str) -> bool:
 Value = Annotated[str | int | float | bool, Field(union_mode="left_to_right")]
 
 
+_LETTER: JsonDict = {"pattern": r"^\D$", "type": "string"}
+_RANGE: JsonDict = {
+    "anyOf": [{"items": {"type": "number"}}, {"prefixItems": [_LETTER, _LETTER], "items": {"type": "integer"}}]
+}
+"""What of `range_error` a JSON Schema can say."""
+
+
 class DiscreteScale(Scale):
     """Listed values, or a range with both ends included; worst value first.
 
@@ -82,7 +90,7 @@ class DiscreteScale(Scale):
 
     type: Literal["discrete"] = "discrete"
     """The type of scale."""
-    range: Annotated[tuple[Value, ...], Field(min_length=2, max_length=3)] | None = None
+    range: Annotated[tuple[Value, ...], Field(min_length=2, max_length=3, json_schema_extra=_RANGE)] | None = None
     """First and last value (integers, decimals or single letters) and optionally the step between values."""
     values_: Annotated[tuple[Value, ...], Field(min_length=1)] | None = Field(default=None, alias="values")
     """The values; of an ordered scale the worst first."""

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Unpack
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.fields.types import TEXT, FieldType
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.units.base import LLMUnit, UnitBase
-
-if TYPE_CHECKING:
-    from verdict_cli.language.authoring.arguments import LLMUnitKeys
+from verdict_cli.language.units.base import LLMUnit
 
 
 class ArgumentUnit(LLMUnit):
     """Argues for or against its target."""
 
-    unit: Literal["ArgumentUnit"]
+    unit: Literal["ArgumentUnit"] = "ArgumentUnit"
     """The unit's type."""
     extract_key: ExtractKey = Field(default="raw", alias="extract")
     """How the argument is read from the reply; the whole text by default."""
@@ -26,9 +23,6 @@ class ArgumentUnit(LLMUnit):
     """Which side is argued."""
     target: Annotated[str, Field(min_length=1)]
     """What is argued for or against, in words: `answer A`."""
-
-    def __init__(self, stance: Literal["for", "against"], target: str, **keys: Unpack[LLMUnitKeys]) -> None:
-        UnitBase.__init__(self, stance=stance, target=target, **keys)
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
         return {"argument": TEXT}

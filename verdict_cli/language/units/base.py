@@ -1,21 +1,19 @@
-"""The bases of all units (language.md, section 6.1): the keys of a file, the methods of the Python API, and what a unit
-type decides about its prompt, response and output.
+"""The bases of all units (language.md, section 6.1): the keys of a file, and what a unit type decides about its prompt,
+response and output.
 
-A method may have the name of a key (`.prompt("…")`), so that key's field has another name and the key as its alias.
+Methods of the Python API have the names of some keys (`.prompt("…")`), and a class written in Python is both: those
+keys' fields have other names, and the key as their alias.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, Unpack
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from verdict_cli.config_model import Seq, checked_arguments
-from verdict_cli.errors import UsageError
-from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
+from verdict_cli.config_model import ConfigModel, Seq, Whole
 from verdict_cli.language.examples import Examples
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, Thoughts
@@ -27,14 +25,6 @@ from verdict_cli.language.scales import Scale, ScaleKey
 from verdict_cli.language.units.escalate import Escalate
 from verdict_cli.model import ModelKey
 
-if TYPE_CHECKING:
-    from verdict_cli.language.authoring.arguments import LLMUnitKeys, ModelKeys, ModelLike, Prompt
-    from verdict_cli.language.authoring.functions import Function
-    from verdict_cli.language.authoring.schema import Schema
-
-UnitType = TypeVar("UnitType", bound="UnitBase")
-LLMUnitType = TypeVar("LLMUnitType", bound="LLMUnit")
-
 UnitIssue = tuple[str, str, str]
 """(key, message, hint) of a unit that makes no sense."""
 
@@ -45,11 +35,29 @@ _SLOT = re.compile(r"\{([a-z_.]+)\}")
 Expressions = Annotated[dict[str, str], Field(min_length=1)]
 
 
-class UnitBase(Step):
-    """The keys of every unit, whether it calls a model or not."""
+ENTRY = "item"
+"""The name of an entry of `each` by default."""
+MOST_ENTRIES = 100
+"""The most entries of a list by default."""
 
-    # A custom unit may have attributes of any kind, which are no keys: `_prompt = "…"`, `ResponseSchema = Answer`.
-    model_config = ConfigDict(ignored_types=(object,))
+
+class RowKeys(ConfigModel):
+    """The keys by which a step follows the row: it runs for every entry of a list, or only where a condition holds."""
+
+    each: Annotated[str, Field(min_length=1)] | None = None
+    """An expression that gives a list of the row, such as `source.claims`: the step runs once for every entry."""
+    entry_name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = Field(default=None, alias="as")
+    """The entry's name in prompts and expressions, `item` by default."""
+    most: Annotated[int, Field(ge=1, le=1_000_000), Whole] | None = Field(default=None, alias="max")
+    """The most entries of the list, 100 by default; a longer list fails the row before its first call there."""
+    per_call: Annotated[int, Field(ge=2, le=1000), Whole] | None = None
+    """How many entries one call judges: fewer calls, but less accurate than a call for each entry."""
+    condition: Annotated[str, Field(min_length=1)] | None = Field(default=None, alias="when")
+    """An expression: where it is false for the row (or the entry), the step is skipped."""
+
+
+class UnitBase(RowKeys):
+    """The keys of every unit, whether it calls a model or not."""
 
     calls_model: ClassVar[bool] = False
 
@@ -71,66 +79,15 @@ class UnitBase(Step):
     escalate: Escalate | None = None
     """What happens when the answer is not certain enough: another model is called, or the unit abstains."""
 
-    _functions: ClassVar[Mapping[str, Function]] = MappingProxyType({})
-
-    def __init__(self, **keys: Any) -> None:
-        from verdict_cli.language.authoring.schema import field_type_keys, scale_key
-
-        for key in ("input", "output", "response"):
-            if isinstance(keys.get(key), Mapping):
-                keys[key] = field_type_keys(f"{type(self).__name__}: {key}", keys[key])
-        super().__init__(**{key: scale_key(value) or value for key, value in keys.items()})
-
     @property
     def type_name(self) -> str:
-        """The unit's type, such as `JudgeUnit`; that of the base for a class that is subclassed in Python."""
-        return self.language_class().__name__
+        """The unit's type, such as `JudgeUnit`."""
+        return str(getattr(self, "unit"))  # noqa: B009 - each type declares it, with its own name as the only value
 
     @property
     def node_name(self) -> str:
         """The unit's name, or the one made from its type."""
         return self.name or snake(self.type_name)
-
-    def named(self: UnitType, name: str) -> UnitType:
-        """The unit under this name."""
-        return self._with(name=name)
-
-    def pin(self: UnitType) -> UnitType:
-        """Run once for the whole dataset; all rows share the result."""
-        return self._with(pinned=True)
-
-    def propagate(
-        self: UnitType,
-        output: Callable[..., Any] | Mapping[str, str] | None = None,
-        *,
-        fields: Mapping[str, Any] | Sequence[str] | None = None,
-        **expressions: str,
-    ) -> UnitType:
-        """What is passed on instead of the output: expressions by field, or a function.
-
-        The function takes any of `output`, `response`, `input`, `previous`, `source`, `unit` by parameter name and
-        returns a Schema or a mapping. It is called once with sample values when the pipeline is checked, which shows
-        its fields; `fields` declares them where that cannot work.
-        """
-        if output is None or isinstance(output, Mapping):
-            return self._with(propagation={**(output or {}), **expressions})._with_function("propagate", None)
-        from verdict_cli.language.authoring.functions import OUTPUT_NAMES, function
-
-        passed = function(output, f"{type(self).__name__}.propagate", OUTPUT_NAMES, fields)
-        return self._with(propagation=None)._with_function("propagate", passed)
-
-    def to_document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
-        functions |= {(*path, key): made for key, made in self._functions.items()}
-        return {"unit": self.type_name, **super().to_document(path, functions)}
-
-    def _with_function(self: UnitType, key: str, function: Function | None) -> UnitType:
-        copied = self._with()
-        others = {name: other for name, other in self._functions.items() if name != key}
-        object.__setattr__(copied, "_functions", others if function is None else {**others, key: function})
-        return copied
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({'' if self.name is None else f'name={self.name!r}'})"
 
     def validation_error(self) -> UnitIssue | None:
         """An error in the unit's own keys that their types cannot express, else None."""
@@ -145,11 +102,7 @@ class UnitBase(Step):
 
 
 class LLMUnit(UnitBase):
-    """The keys of every unit that calls a model.
-
-    A subclass written in Python declares fields with `InputSchema`, `ResponseSchema` and `OutputSchema`, its prompt with
-    `_prompt`, its name with `_char`, and handles responses in `validate` and `process`.
-    """
+    """The keys of every unit that calls a model."""
 
     calls_model: ClassVar[bool] = True
 
@@ -177,55 +130,6 @@ class LLMUnit(UnitBase):
     """Fields of the response besides the unit's own, which follow them."""
     streamed: bool = Field(default=False, alias="stream")
     """Whether the reply is streamed."""
-
-    _char: ClassVar[str] = ""
-    _prompt: ClassVar[Prompt | str | None] = None
-    InputSchema: ClassVar[type[Schema] | None] = None
-    ResponseSchema: ClassVar[type[Schema] | None] = None
-    OutputSchema: ClassVar[type[Schema] | None] = None
-
-    def __init__(self, scale: Any = None, **keys: Unpack[LLMUnitKeys]) -> None:
-        super().__init__(scale=scale, **keys)
-
-    def validate(self, response: Any, input: Any) -> Any:  # noqa: A002
-        """Refuse a response by raising, or by returning False: the model is called again, then the row fails."""
-
-    def process(self, response: Any, input: Any) -> Any:  # noqa: A002
-        """The output, from a response that is valid; the response itself where this is not overridden."""
-        return response
-
-    @checked_arguments
-    def prompt(self: LLMUnitType, prompt: str | Prompt) -> LLMUnitType:
-        """What the model is asked."""
-        from verdict_cli.language.authoring.arguments import prompt_key
-
-        return self._with(prompt_key=prompt_key(prompt))
-
-    @checked_arguments
-    def via(self: LLMUnitType, model: ModelLike, **keys: Unpack[ModelKeys]) -> LLMUnitType:
-        """The model, with its settings, or a list that is tried in order."""
-        return self._via(model, dict(keys))
-
-    @checked_arguments
-    def extract(self: LLMUnitType, extractor: Any) -> LLMUnitType:
-        """How the response is read from the reply."""
-        from verdict_cli import Extractor
-
-        if not isinstance(extractor, Extractor):
-            is_class = isinstance(extractor, type) and issubclass(extractor, Extractor)
-            hint = f"write `{extractor.__name__}()`" if is_class else "such as `RegexExtractor(pattern=…)`"
-            raise UsageError(f"{type(self).__name__}.extract takes an extractor, not {extractor!r:.80}", hint=hint)
-        return self._with(extract_key=extractor)
-
-    def stream(self: LLMUnitType) -> LLMUnitType:
-        """The reply is streamed."""
-        return self._with(streamed=True)
-
-    def to_document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
-        """A custom unit becomes its base type with the keys written out."""
-        from verdict_cli.language.units.plugins import custom_unit_document
-
-        return custom_unit_document(self, super().to_document(path, functions), path, functions)
 
     raw_thoughts: ClassVar[Thoughts] = "keep"
     """What `raw` does with the thoughts in a reply to a unit of this type."""

@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import Any, Literal
 
 from verdict_cli.language.fields.types import TEXT, RecordType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Categories
-from verdict_cli.language.units.base import UnitBase
 from verdict_cli.language.units.choice_base import KChoiceUnit, shuffled
-
-if TYPE_CHECKING:
-    from verdict_cli.language.authoring.arguments import LLMUnitKeys
 
 
 class BestOfKJudgeUnit(KChoiceUnit):
     """Chooses the best of k options by its letter."""
 
-    unit: Literal["BestOfKJudgeUnit"]
+    unit: Literal["BestOfKJudgeUnit"] = "BestOfKJudgeUnit"
     """The unit's type."""
     shuffle: bool = False
     """Shows the options in a seeded order of each row's own, against position bias."""
-
-    def __init__(
-        self,
-        k: int | None = None,
-        *,
-        options: Sequence[str] | None = None,
-        original: bool = False,
-        shuffle: bool = False,
-        **keys: Unpack[LLMUnitKeys],
-    ) -> None:
-        UnitBase.__init__(self, k=k, options=options, original=original or None, shuffle=shuffle or None, **keys)
 
     def default_scale(self) -> Scale:
         return Categories(values=self.letters())

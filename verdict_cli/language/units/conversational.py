@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -11,13 +11,14 @@ from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.bound_extractor import Thoughts
 from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, TranscriptType
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.units.base import LLMUnit, UnitBase
-
-if TYPE_CHECKING:
-    from verdict_cli.language.authoring.arguments import LLMUnitKeys
+from verdict_cli.language.units.base import LLMUnit
 
 
-class _Turn(LLMUnit):
+class ConversationalUnit(LLMUnit):
+    """Speaks the next turn of a conversation in its role."""
+
+    unit: Literal["ConversationalUnit"] = "ConversationalUnit"
+    """The unit's type."""
     extract_key: ExtractKey = Field(default="raw", alias="extract")
     """How the turn is read from the reply; the whole text by default."""
     role_name: Annotated[str, Field(min_length=1)]
@@ -26,9 +27,6 @@ class _Turn(LLMUnit):
     """Numbers the turns by their place in the conversation: `Proponent #1`."""
 
     raw_thoughts: ClassVar[Thoughts] = "drop"
-
-    def __init__(self, role_name: str, *, number: bool = False, **keys: Unpack[LLMUnitKeys]) -> None:
-        UnitBase.__init__(self, role_name=role_name, number=number or None, **keys)
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
         return {"response": TEXT}
@@ -51,23 +49,13 @@ class _Turn(LLMUnit):
         return {"conversation": [*before, turn], **responses[0]}
 
 
-class ConversationalUnit(_Turn):
-    """Speaks the next turn of a conversation in its role."""
-
-    unit: Literal["ConversationalUnit"]
-    """The unit's type."""
-
-
-class DebateUnit(_Turn):
+class DebateUnit(ConversationalUnit):
     """Speaks the next turn of a debate and argues its stance."""
 
-    unit: Literal["DebateUnit"]
+    unit: Literal["DebateUnit"] = "DebateUnit"  # type: ignore[assignment]
     """The unit's type."""
     stance: Annotated[str, Field(min_length=1)]
     """The position that the unit argues, whatever the others say."""
-
-    def __init__(self, role_name: str, stance: str, *, number: bool = False, **keys: Unpack[LLMUnitKeys]) -> None:
-        UnitBase.__init__(self, role_name=role_name, stance=stance, number=number or None, **keys)
 
     def prompt_prefix(self) -> str:
         """Names the role and the stance."""

@@ -10,7 +10,7 @@ from verdict_cli.language.units.base import LLMUnit, UnitIssue
 class Unit(LLMUnit):
     """A unit with the response that `response` declares; with a `scale`, a `score` on it follows."""
 
-    unit: Literal["Unit"]
+    unit: Literal["Unit"] = "Unit"
     """The unit's type."""
 
     def validation_error(self) -> UnitIssue | None:

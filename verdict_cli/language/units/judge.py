@@ -12,7 +12,7 @@ from verdict_cli.language.units.base import LLMUnit
 class JudgeUnit(LLMUnit):
     """Scores on a scale: 1 to 5 by default."""
 
-    unit: Literal["JudgeUnit"]
+    unit: Literal["JudgeUnit"] = "JudgeUnit"
     """The unit's type."""
 
     def default_scale(self) -> Scale:

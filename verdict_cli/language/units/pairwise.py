@@ -4,48 +4,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import Annotated, Any, Literal
 
+from pydantic import Field
+
+from verdict_cli.config_model import Seq
 from verdict_cli.language.extractors.bound_extractor import MASS_FIELD, SAMPLED_FIELD
 from verdict_cli.language.fields.types import TEXT, TRUTH, RecordType, ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Categories
-from verdict_cli.language.units.base import UnitBase, UnitIssue
+from verdict_cli.language.units.base import UnitIssue
 from verdict_cli.language.units.choice_base import ChoiceUnit
 
-if TYPE_CHECKING:
-    from verdict_cli.language.authoring.arguments import LLMUnitKeys
-
 TIE = "tie"
+
+
+Label = Annotated[str, Field(pattern=r"^[^{}<>@\n]+$")]
+"""The name of an option, which a prompt shows as it is."""
 
 
 class PairwiseJudgeUnit(ChoiceUnit):
     """Chooses the better of two options, A or B."""
 
-    unit: Literal["PairwiseJudgeUnit"]
+    unit: Literal["PairwiseJudgeUnit"] = "PairwiseJudgeUnit"
     """The unit's type."""
     tie: bool = False
     """Whether `tie` may be chosen too."""
     positions: Literal["given", "both"] = "given"
     """`both` asks in both orders; where the answers disagree the choice is `tie`."""
-
-    def __init__(
-        self,
-        *,
-        options: Sequence[str] | None = None,
-        original: bool = False,
-        tie: bool = False,
-        positions: Literal["given", "both"] = "given",
-        **keys: Unpack[LLMUnitKeys],
-    ) -> None:
-        UnitBase.__init__(
-            self,
-            options=options,
-            original=original or None,
-            tie=tie or None,
-            positions=None if positions == "given" else positions,
-            **keys,
-        )
+    labels: Annotated[Seq[Label], Field(min_length=2, max_length=2)] | None = None
+    """What the options are called in the prompt, the answer and `choice`, instead of A and B. Metrics of preferences, `verdict audit` and `verdict rank` need A and B."""
 
     def validation_error(self) -> UnitIssue | None:
         """Exactly two options; the choices are the unit's own."""
@@ -56,12 +44,27 @@ class PairwiseJudgeUnit(ChoiceUnit):
                 "use BestOfKJudgeUnit for more",
             )
         if self.scale is not None:
-            return ("scale", "a pairwise judge chooses between A and B", "leave `scale` out; `tie: true` adds a tie")
+            hint = "leave `scale` out; `labels: [first, second]` gives them names, and `tie: true` adds a tie"
+            return ("scale", "a pairwise judge chooses between A and B", hint)
+        if len({*self.choices(), TIE}) < 3:
+            return ("labels", "the labels are not two, or one of them is `tie`", "give each option a name of its own")
         return super().validation_error()
 
     def default_scale(self) -> Scale:
         """A and B, and `tie` where it may be chosen."""
-        return Categories(values=("A", "B", TIE) if self.tie else ("A", "B"))
+        return Categories(values=(*self.choices(), TIE) if self.tie else self.choices())
+
+    def choices(self) -> tuple[str, ...]:
+        """What the options are called."""
+        return self.labels or self.letters()
+
+    def listed(self) -> str:
+        if self.labels is None:
+            return super().listed()
+        return "\n\n".join(
+            f"{label}:\n<option>\n{{input.{letter}}}\n</option>"
+            for label, letter in zip(self.labels, self.letters(), strict=True)
+        )
 
     def scaled_field(self) -> str:
         return "choice"
@@ -77,7 +80,7 @@ class PairwiseJudgeUnit(ChoiceUnit):
         """`choice`, and `consistent` where both orders are queried, and `chosen` with `original`."""
         fields = dict(read.fields)
         if self.positions == "both":
-            fields["choice"] = ScaleType(Categories(values=("A", "B", TIE)))
+            fields["choice"] = ScaleType(Categories(values=(*self.choices(), TIE)))
             fields["consistent"] = TRUTH
         if self.original:
             fields["chosen"] = TEXT
@@ -97,8 +100,9 @@ class PairwiseJudgeUnit(ChoiceUnit):
         """The choice in terms of the options as given."""
         if not self.gets_letter():
             return responses[0]
+        names = self.choices()
         choices = [
-            response["choice"] if response["choice"] == TIE else "AB"[order["AB".index(response["choice"])]]
+            response["choice"] if response["choice"] == TIE else names[order[names.index(response["choice"])]]
             for response, order in zip(responses, orders, strict=True)
         ]
         output = dict(responses[0])
@@ -108,5 +112,5 @@ class PairwiseJudgeUnit(ChoiceUnit):
             output |= {SAMPLED_FIELD: any(one[SAMPLED_FIELD] for one in responses)} if SAMPLED_FIELD in output else {}
         output["choice"] = choices[0] if len(set(choices)) == 1 else TIE
         if self.original:
-            output["chosen"] = "" if output["choice"] == TIE else given[output["choice"]]
+            output["chosen"] = "" if output["choice"] == TIE else given[self.letters()[names.index(output["choice"])]]
         return output

@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from verdict_cli.config_model import Seq, Whole
-from verdict_cli.errors import RowError, UsageError
+from verdict_cli.errors import RowError
 from verdict_cli.language.calibrations import PoolWeightsKey
 from verdict_cli.language.expressions import summary_statistics
 from verdict_cli.language.fields.types import NUMBER, FieldType, RecordType
 from verdict_cli.language.units.base import UnitBase, UnitIssue
-
-if TYPE_CHECKING:
-    from verdict_cli.language.authoring.arguments import PoolKeys
 
 
 class AbstainedError(Exception):
@@ -39,10 +36,6 @@ class Pool(UnitBase):
     empty: Any = None
     """The value where there is nothing to pool, because the list of `each` is empty or every unit is skipped: of each pooled
     field, or `{field: value}`. Without it an empty list fails the row."""
-
-    def __init__(self, *names: str | Sequence[str], **keys: Unpack[PoolKeys]) -> None:
-        """`names` are the fields to pool; one list stands for several."""
-        super().__init__(**_pooled_fields(type(self).__name__, names), **keys)
 
     def validation_error(self) -> UnitIssue | None:
         """`field` or `fields`, not both."""
@@ -78,6 +71,10 @@ class Pool(UnitBase):
         """As `pool`; ``seed`` depends on row and unit. Raises AbstainedError where the unit abstains."""
         return self.pool(values, weights)
 
+    def of_the_rest(self, pooled: Any, values: Sequence[Any]) -> Any:
+        """The pooled value where other units were skipped, so that only these values are left."""
+        return pooled
+
     def to_output(self, pooled: dict[str, Any]) -> dict[str, Any]:
         """The output, from each field's pooled value."""
         return pooled
@@ -89,27 +86,13 @@ class Pool(UnitBase):
         return {}
 
 
-def _pooled_fields(what: str, names: Sequence[Any]) -> dict[str, Any]:
-    if len(names) == 1 and isinstance(names[0], list | tuple):
-        names = names[0]
-    for name in names:
-        if not isinstance(name, str):
-            raise UsageError(f"{what} takes the names of the fields to pool, not {name!r:.80}")
-    return {"field": names[0]} if len(names) == 1 else {"fields": list(names)} if names else {}
-
-
 class MeanPoolUnit(Pool):
     """The mean."""
 
-    unit: Literal["MeanPoolUnit"]
+    unit: Literal["MeanPoolUnit"] = "MeanPoolUnit"
     """The unit's type."""
     weights: PoolWeightsKey | None = None
     """A weight for each unit that is pooled, in order of definition: a list, or a file that `verdict calibrate` wrote."""
-
-    def __init__(
-        self, *names: str | Sequence[str], weights: Sequence[float] | None = None, **keys: Unpack[PoolKeys]
-    ) -> None:
-        UnitBase.__init__(self, **_pooled_fields(type(self).__name__, names), weights=weights, **keys)
 
     def pool_weights(self) -> PoolWeightsKey | None:
         return self.weights
@@ -131,7 +114,7 @@ Ties = Literal["first", "fail", "abstain", "random"]
 class MedianPoolUnit(Pool):
     """The median."""
 
-    unit: Literal["MedianPoolUnit"]
+    unit: Literal["MedianPoolUnit"] = "MedianPoolUnit"
     """The unit's type."""
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> float:
@@ -141,7 +124,7 @@ class MedianPoolUnit(Pool):
 class MedianFilterUnit(MedianPoolUnit):
     """The median, under the paper's name."""
 
-    unit: Literal["MedianFilterUnit"]  # type: ignore[assignment]
+    unit: Literal["MedianFilterUnit"] = "MedianFilterUnit"  # type: ignore[assignment]
     """The unit's type."""
 
 
@@ -154,7 +137,7 @@ class _Extreme(Pool):
 class MaxPoolUnit(_Extreme):
     """The maximum, as the paper says (the most frequent value is `ModePoolUnit`)."""
 
-    unit: Literal["MaxPoolUnit"]
+    unit: Literal["MaxPoolUnit"] = "MaxPoolUnit"
     """The unit's type."""
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
@@ -165,7 +148,7 @@ class MaxPoolUnit(_Extreme):
 class MinPoolUnit(_Extreme):
     """The minimum."""
 
-    unit: Literal["MinPoolUnit"]
+    unit: Literal["MinPoolUnit"] = "MinPoolUnit"
     """The unit's type."""
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
@@ -178,7 +161,7 @@ class ModePoolUnit(Pool):
 
     numbers: ClassVar[bool] = False
 
-    unit: Literal["ModePoolUnit"]
+    unit: Literal["ModePoolUnit"] = "ModePoolUnit"
     """The unit's type."""
     weights: PoolWeightsKey | None = None
     """A weight for each unit's vote, in order of definition: a list, or a file that `verdict calibrate` wrote."""
@@ -187,17 +170,6 @@ class ModePoolUnit(Pool):
     """Whether the output also has `agreement`, the share of the votes for the pooled value, and `margin`, that share minus the runner-up's (0 is a tie); of several fields the lowest. `ties` adds them too."""
     ties: Ties | None = None
     """What to do where several values have the most votes: take the `first` unit's (the default), `fail` the row, `abstain`, or draw one at `random` (seeded by row and unit)."""
-
-    def __init__(
-        self,
-        *names: str | Sequence[str],
-        weights: Sequence[float] | None = None,
-        agreement: bool | None = None,
-        ties: Ties | None = None,
-        **keys: Unpack[PoolKeys],
-    ) -> None:
-        fields = _pooled_fields(type(self).__name__, names)
-        UnitBase.__init__(self, **fields, weights=weights, agreement=agreement, ties=ties, **keys)
 
     def validation_error(self) -> UnitIssue | None:
         """Weights of votes are at least 0."""
@@ -257,7 +229,7 @@ class ModePoolUnit(Pool):
 class MeanVariancePoolUnit(Pool):
     """The mean and the sample variance: `mean`, `variance`, and both below the field's own name."""
 
-    unit: Literal["MeanVariancePoolUnit"]
+    unit: Literal["MeanVariancePoolUnit"] = "MeanVariancePoolUnit"
     """The unit's type."""
 
     def output_fields(self, pooled: RecordType) -> RecordType:
@@ -269,6 +241,10 @@ class MeanVariancePoolUnit(Pool):
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> dict[str, float]:
         """Mean and sample variance (0 for one value)."""
         return {"mean": summary_statistics.mean(values), "variance": summary_statistics.variance(values)}
+
+    def of_the_rest(self, pooled: Any, values: Sequence[Any]) -> Any:
+        """One value that is left of several has no variance: 0 would say that the judges agree."""
+        return {**pooled, "variance": None} if len(values) == 1 else pooled
 
     def to_output(self, pooled: dict[str, Any]) -> dict[str, Any]:
         """As `output_fields` says."""

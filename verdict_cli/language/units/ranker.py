@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import Any, Literal
 
 from verdict_cli.language.fields.types import FieldType, RecordType, TextListType
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.units.base import UnitBase
 from verdict_cli.language.units.choice_base import KChoiceUnit
-
-if TYPE_CHECKING:
-    from verdict_cli.language.authoring.arguments import LLMUnitKeys
 
 
 class RankerUnit(KChoiceUnit):
     """Ranks the options from best to worst; a reply that is not a permutation is retried."""
 
-    unit: Literal["RankerUnit"]
+    unit: Literal["RankerUnit"] = "RankerUnit"
     """The unit's type."""
-
-    def __init__(
-        self,
-        k: int | None = None,
-        *,
-        options: Sequence[str] | None = None,
-        original: bool = False,
-        **keys: Unpack[LLMUnitKeys],
-    ) -> None:
-        UnitBase.__init__(self, k=k, options=options, original=original or None, **keys)
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
         return {"ranking": TextListType(self.letters())}

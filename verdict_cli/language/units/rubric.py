@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -12,16 +11,13 @@ from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.verdict import OUTPUT, build_rubric
 from verdict_cli.language.fields.types import FieldType, TextListType
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.units.base import LLMUnit, UnitBase, UnitIssue
-
-if TYPE_CHECKING:
-    from verdict_cli.language.authoring.arguments import LLMUnitKeys
+from verdict_cli.language.units.base import LLMUnit, UnitIssue
 
 
 class RubricUnit(LLMUnit):
     """Without `criteria`: writes a list of them. With `criteria`: judges against them, PASS or FAIL and 0 to 10."""
 
-    unit: Literal["RubricUnit"]
+    unit: Literal["RubricUnit"] = "RubricUnit"
     """The unit's type."""
     extract_key: ExtractKey | None = Field(default=None, alias="extract")  # type: ignore[assignment]
     """How the response is read; by default `verdict` with criteria and `structured` without."""
@@ -29,11 +25,6 @@ class RubricUnit(LLMUnit):
     """The criteria to judge against."""
     n: Annotated[int, Field(ge=1, le=50), Whole] = 5
     """How many criteria to write."""
-
-    def __init__(
-        self, criteria: Sequence[str] | None = None, *, n: int | None = None, **keys: Unpack[LLMUnitKeys]
-    ) -> None:
-        UnitBase.__init__(self, criteria=criteria, n=n, **keys)
 
     def validation_error(self) -> UnitIssue | None:
         """`n` belongs to a rubric that is written, not to one that is given."""

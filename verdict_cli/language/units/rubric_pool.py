@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -12,11 +12,8 @@ from verdict_cli.config_model import Seq, Whole
 from verdict_cli.errors import RowError
 from verdict_cli.language.fields.types import INTEGER, NUMBER, RecordType, ScaleType
 from verdict_cli.language.scales.continuous import ContinuousScale
-from verdict_cli.language.units.base import UnitBase, UnitIssue
+from verdict_cli.language.units.base import UnitIssue
 from verdict_cli.language.units.pools import Pool
-
-if TYPE_CHECKING:
-    from verdict_cli.language.authoring.arguments import PoolKeys
 
 OnMissing = Literal["fail", "zero", "ignore"]
 """What a criterion without a judgement does."""
@@ -25,7 +22,7 @@ OnMissing = Literal["fail", "zero", "ignore"]
 class RubricPoolUnit(Pool):
     """The share of a rubric's points that the judgements of its criteria earn: `score`, `earned`, `possible`, `count`."""
 
-    unit: Literal["RubricPoolUnit"]
+    unit: Literal["RubricPoolUnit"] = "RubricPoolUnit"
     """The unit's type."""
     points: Annotated[str, Field(min_length=1)]
     """Expression for the points of each criterion, such as `criterion.points`: over the names of its `each`, `index` and `source`. Negative points count when the criterion is met."""
@@ -39,17 +36,6 @@ class RubricPoolUnit(Pool):
     """The least and the greatest score; a score beyond them becomes one of them."""
     on_missing: OnMissing = "fail"
     """What a criterion without a judgement (`on_failure: skip`, or null) does: `fail` the row, count as not met (`zero`), or be left out with its points (`ignore`). One that `when` skips is left out."""
-
-    def __init__(
-        self,
-        points: str | None = None,
-        *,
-        clip: Sequence[float] | None = None,
-        on_missing: OnMissing | None = None,
-        **keys: Unpack[PoolKeys],
-    ) -> None:
-        given = {"points": points, "clip": None if clip is None else tuple(clip), "on_missing": on_missing}
-        UnitBase.__init__(self, **{key: value for key, value in given.items() if value is not None}, **keys)
 
     def validation_error(self) -> UnitIssue | None:
         """A rubric pools one field, and `clip` runs upwards."""
@@ -66,8 +52,13 @@ class RubricPoolUnit(Pool):
 
     def grade(self, points: Sequence[float], met: Sequence[float]) -> dict[str, Any]:
         """The output, from the points of each criterion and how far it is met. RowError without positive points."""
-        earned = math.fsum(worth * share for worth, share in zip(points, met, strict=True))
-        possible = math.fsum(worth for worth in points if worth > 0)
+        try:
+            earned = math.fsum(worth * share for worth, share in zip(points, met, strict=True))
+            possible = math.fsum(worth for worth in points if worth > 0)
+        except (OverflowError, ValueError):
+            earned = possible = math.inf
+        if not math.isfinite(earned) or not math.isfinite(possible):
+            raise RowError("the sum of these points is too large")
         if possible <= 0 or not math.isfinite(earned / possible):
             hint = "a rubric needs a criterion with positive points; `when` leaves out rows without one"
             raise RowError(f"none of its {len(points)} criteria has positive points", hint=hint, kind="no-points")

@@ -6,10 +6,10 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from sys import intern
+from typing import TYPE_CHECKING
 
 from verdict_cli.errors import DataError, Problem, Rejected, recorded_error
 from verdict_cli.llm.model_families import REPLAY_PREFIX
-from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.recorded_calls import (
     RECORDING_HINT,
     RecordedCall,
@@ -25,6 +25,9 @@ from verdict_cli.llm.providers.recorded_calls import (
 )
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
+
+if TYPE_CHECKING:
+    from verdict_cli.llm.providers import TokenCallback
 
 _NO_REPLY = frozenset({"refused", "content-filter"})
 """Failures whose recorded text is not the model's answer, whatever it contains."""

@@ -11,7 +11,6 @@ from typing import Any
 from verdict_cli.errors import VerdictError, WorkerError
 from verdict_cli.messages import Output, Row
 from verdict_cli.run.batches.batch_options import sends_batches
-from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.job import GRACE_S, Partition, PartitionResult, RunJob, Stop, join_partitions
 from verdict_cli.run.local import TICK_S
 from verdict_cli.run.progress import Progress, RunStats
@@ -45,18 +44,6 @@ AHEAD = 2
 TRIES = 20
 """How often Ray retries a partition whose worker died."""
 MOST_WORKERS = 10_000
-
-
-def run_on_ray(job: RunJob, stop: Stop, show: Callable[[Progress], None], *, address: str | None = None) -> RunFacts:
-    """As `run_locally`, on the Ray at the address, else on one on this machine that ends with the run.
-
-    The workers must reach the run's directory by the same path. Raises what `run_locally` raises, and WorkerError.
-    """
-    from verdict_cli.run.ray.ray_parts import RayPartsRun
-
-    run = (RayPartsRun if job.start.part_rows else RayRun)(job, stop, show)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(run.go(address))
 
 
 class RayRun:
@@ -127,7 +114,7 @@ class RayRun:
         job = self.job
         folders = [RunDirectory(self.parts / name) for name in self.started]
         partitions = [Partition((), 0, folder) for folder in folders if folder.results.exists()]
-        join_partitions(partitions, job.directory, job.plan, job.data.columns)
+        join_partitions(partitions, job)
         if self.complete:
             self.error = changed_dataset(job)
         facts = finish_run(job, self.stats, complete=self.complete)

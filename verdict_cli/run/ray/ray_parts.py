@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from verdict_cli.llm.batches.batch_ledger import LEDGER, BatchLedger
 from verdict_cli.messages import Row
 from verdict_cli.run.batches.wave_halt import WaveOutcome
-from verdict_cli.run.job import PartitionResult
+from verdict_cli.run.event_loop import loop_factory
+from verdict_cli.run.job import PartitionResult, RunJob, Stop
 from verdict_cli.run.part_layout import PART_TABLES, PARTS, PartLayout, part_name
 from verdict_cli.run.part_mark import PartMark, RowRange
 from verdict_cli.run.part_tables import PartColumns, finish_part, publish_parts, widest_columns
 from verdict_cli.run.part_update import claim_parts, part_ledgers
-from verdict_cli.run.progress import RunStats
+from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.run.ray.partition import PINNED, clear_partition, merge_partitions, paid_usd, partition_journal
 from verdict_cli.run.ray.ray_engine import RayRun
 from verdict_cli.run.run_directory import output_errors
@@ -112,3 +113,13 @@ class RayPartsRun(RayRun):
             batches = tuple(each for ledger in part_ledgers(job.directory) for each in ledger.facts)
             waves = WaveOutcome(self.waiting, batches=batches)
         return finish_run(job, self.stats, complete=self.complete, waves=waves)
+
+
+def run_on_ray(job: RunJob, stop: Stop, show: Callable[[Progress], None], *, address: str | None = None) -> RunFacts:
+    """As `run_locally`, on the Ray at the address, else on one on this machine that ends with the run.
+
+    The workers must reach the run's directory by the same path. Raises what `run_locally` raises, and WorkerError.
+    """
+    run = (RayPartsRun if job.start.part_rows else RayRun)(job, stop, show)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(run.go(address))

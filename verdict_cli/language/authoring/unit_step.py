@@ -1,0 +1,310 @@
+"""The bases of units in Python: the methods of all units, and the classes that Python code derives from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import get_annotations
+from itertools import takewhile
+from types import new_class
+from typing import Any, ClassVar, Self, Unpack, cast
+
+from verdict_cli.config_model import checked_arguments
+from verdict_cli.errors import UsageError
+from verdict_cli.language.authoring.arguments import LLMUnitKeys, ModelKeys, ModelLike, Prompt, check_known, prompt_key
+from verdict_cli.language.authoring.functions import (
+    OUTPUT_NAMES,
+    RULE_NAMES,
+    Function,
+    FunctionsByPath,
+    StepPath,
+    function,
+    method_function,
+    python_rule,
+    source_text,
+)
+from verdict_cli.language.authoring.schema import Schema, field_type_keys
+from verdict_cli.language.authoring.step import Block, Layer, Step
+from verdict_cli.language.extractors.bound_extractor import Extractor
+from verdict_cli.language.units import TYPES
+from verdict_cli.language.units.base import UnitBase, snake
+
+HOOKS = (
+    "default_scale", "own_fields", "scaled_field", "response_record", "default_prompt", "prompt_prefix", "prompt_suffix",
+    "frame", "required_inputs", "output_fields", "option_orders", "combine_responses", "validation_error", "settings",
+)  # fmt: skip
+"""Methods of the language's unit types that a class written in Python may override, besides `validate` and `process`."""
+
+
+class UnitStep(Step):
+    """A unit, whether it calls a model or not."""
+
+    unit_type: ClassVar[str]
+    """The type's name in a file; a class written in Python inherits that of its base."""
+
+    def __init__(self, **keys: Any) -> None:
+        kind, own = type(self), own_keys(type(self))
+        fields = self.language_class().model_fields
+        check_known(
+            kind.__name__, keys, [*(field.alias or name for name, field in fields.items() if name != "unit"), *own]
+        )
+        for key in ("input", "output", "response"):
+            if isinstance(keys.get(key), Mapping):
+                keys[key] = field_type_keys(f"{kind.__name__}: {key}", keys[key])
+        super().__init__({key: value for key, value in keys.items() if key not in own})
+        for key in own & keys.keys():
+            object.__setattr__(self, key, keys[key])
+
+    @classmethod
+    def language_class(cls) -> type[UnitBase]:
+        return TYPES[cls.unit_type]
+
+    @property
+    def node_name(self) -> str:
+        """The unit's name, or the one made from its class."""
+        return str(self.name or snake(self.unit_type))
+
+    def named(self, name: str) -> Self:
+        """The unit under this name."""
+        return self._with(name=name)
+
+    def pin(self) -> Self:
+        """Run once for the whole dataset; all rows share the result."""
+        return self._with(pin=True)
+
+    def propagate(
+        self,
+        output: Callable[..., Any] | Mapping[str, str] | None = None,
+        *,
+        fields: Mapping[str, Any] | Sequence[str] | None = None,
+        **expressions: str,
+    ) -> Self:
+        """What is passed on instead of the output: expressions by field, or a function.
+
+        The function takes any of `output`, `response`, `input`, `previous`, `source`, `unit` by parameter name and
+        returns a Schema or a mapping. It is called once with sample values when the pipeline is checked, which shows
+        its fields; `fields` declares them where that cannot work.
+        """
+        functions = {key: other for key, other in self._functions.items() if key != "propagate"}
+        keys: Mapping[str, str] | None = None
+        if output is None or isinstance(output, Mapping):
+            keys = {**(output or {}), **expressions}
+        else:
+            functions["propagate"] = function(output, f"{type(self).__name__}.propagate", OUTPUT_NAMES, fields)
+        changed = self._with(propagate=keys)
+        object.__setattr__(changed, "_functions", functions)
+        return changed
+
+    def document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
+        return {"unit": self.unit_type, **super().document(path, functions)}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if self.name is None else f'name={self.name!r}'})"
+
+
+class LLMUnitStep(UnitStep):
+    """A unit that calls a model.
+
+    A subclass written in Python declares fields with `InputSchema`, `ResponseSchema` and `OutputSchema`, its prompt with
+    `_prompt`, its name with `_char`, and handles responses in `validate` and `process`. Its annotated attributes are keys
+    of the unit. It may override the methods in `HOOKS`.
+    """
+
+    _written_class: ClassVar[type[UnitBase]]
+    _char: ClassVar[str] = ""
+    _prompt: ClassVar[Prompt | str | None] = None
+    InputSchema: ClassVar[type[Schema] | None] = None
+    ResponseSchema: ClassVar[type[Schema] | None] = None
+    OutputSchema: ClassVar[type[Schema] | None] = None
+
+    def __init__(self, scale: Any = None, **keys: Unpack[LLMUnitKeys]) -> None:
+        super().__init__(scale=scale, **keys)
+
+    @property
+    def node_name(self) -> str:
+        kind = type(self)
+        return super().node_name if not written_above(kind) else str(self.name or snake(self._char or kind.__name__))
+
+    def validate(self, response: Any, input: Any) -> Any:  # noqa: A002
+        """Refuse a response by raising, or by returning False: the model is called again, then the row fails."""
+
+    def process(self, response: Any, input: Any) -> Any:  # noqa: A002
+        """The output, from a response that is valid; the response itself where this is not overridden."""
+        return response
+
+    @checked_arguments
+    def prompt(self, prompt: str | Prompt) -> Self:
+        """What the model is asked."""
+        return self._with(prompt=prompt_key(prompt))
+
+    @checked_arguments
+    def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Self:
+        """The model, with its settings, or a list that is tried in order."""
+        return self._via(model, dict(keys))
+
+    @checked_arguments
+    def extract(self, extractor: Any) -> Self:
+        """How the response is read from the reply."""
+        if not isinstance(extractor, Extractor):
+            is_class = isinstance(extractor, type) and issubclass(extractor, Extractor)
+            hint = f"write `{extractor.__name__}()`" if is_class else "such as `RegexExtractor(pattern=…)`"
+            raise UsageError(f"{type(self).__name__}.extract takes an extractor, not {extractor!r:.80}", hint=hint)
+        return self._with(extract=extractor)
+
+    def stream(self) -> Self:
+        """The reply is streamed."""
+        return self._with(stream=True)
+
+    def document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
+        """A class written in Python becomes its base type, with what it declares written out. The functions are its
+        `validate` and `process`, or the class where it decides more than that."""
+        keys = super().document(path, functions)
+        kind = type(self)
+        if not written_above(kind):
+            return keys
+        data = {"unit": keys.pop("unit"), "name": self.node_name, **keys}
+        if "prompt" not in data and self._prompt is not None:
+            data["prompt"] = prompt_key(self._prompt)
+        for key, schema in self.schemas().items():
+            is_replaced = key == "output" and kind.process is not LLMUnitStep.process
+            if schema.declared() and not is_replaced:
+                declared = schema.declared_input() if key == "input" else schema.declared()
+                data[key] = {**data.get(key, {}), **declared}
+        if decides_more(kind):
+            functions[*path, "class"] = UnitClass(kind, kind.__name__, (), "", traceable=True, unit=self)
+        else:
+            functions |= self.bound_functions(path)
+        return data
+
+    @classmethod
+    def schemas(cls) -> dict[str, type[Schema]]:
+        """The schema of each key that declares fields; one without fields where the class has none."""
+        declared = {"input": cls.InputSchema, "response": cls.ResponseSchema, "output": cls.OutputSchema}
+        return {key: schema or Schema for key, schema in declared.items()}
+
+    def bound_functions(self, path: StepPath) -> FunctionsByPath:
+        """The `validate` and `process` of a class written in Python, called on this object."""
+        kind, schemas = type(self), self.schemas()
+        arguments = {key: schemas[key] for key in ("response", "input")}
+        bound: FunctionsByPath = {}
+        if kind.validate is not LLMUnitStep.validate:
+            bound[*path, "validate"] = python_rule(self.validate, f"{kind.__name__}.validate", RULE_NAMES, arguments)
+        if kind.process is not LLMUnitStep.process:
+            fields = schemas["output"].declared() or None
+            what = f"{kind.__name__}.process"
+            bound[*path, "process"] = method_function(self.process, what, OUTPUT_NAMES, arguments, fields)
+        return bound
+
+    @classmethod
+    def written_class(cls) -> type[UnitBase]:
+        """The class that reads the keys of a class written in Python: both it and its base in the language.
+
+        What the class overrides comes first, so that its `super()` reaches the language; how a value is constructed and
+        its attributes are looked up is the language's.
+        """
+        if "_written_class" not in vars(cls):
+            base = cls.language_class()
+            body = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+            body |= {
+                name: getattr(base, name) for name in ("__init__", "__getattr__", "__setattr__", "__repr__", "__str__")
+            }
+            cls._written_class = cast(
+                "type[UnitBase]", new_class(cls.__name__, (cls, base), exec_body=lambda space: space.update(body))
+            )
+        return cls._written_class
+
+    @classmethod
+    def default(cls) -> Self:
+        """A unit without arguments, whose document has the keys that the class sets. UsageError for a class that needs
+        arguments."""
+        try:
+            return cls()
+        except TypeError as fault:
+            raise UsageError(
+                f"the unit type {cls.__name__!r} cannot be constructed without arguments: {fault}",
+                hint="give its parameters defaults",
+            ) from None
+
+    @classmethod
+    def from_keys(
+        cls, keys: Mapping[str, Any], path: StepPath, like: LLMUnitStep | None = None
+    ) -> tuple[UnitBase, FunctionsByPath]:
+        """A unit of a class written in Python, from the keys of a file, and its functions by path. It has the attributes,
+        which are no keys, of the unit `like`; by default, those that the constructor sets.
+
+        Raises ValidationError for keys that the class does not accept.
+        """
+        written = cls.written_class()
+        unit: Any = written.model_validate(keys)
+        attributes = (like or cls.default()).own_attributes()
+        vars(unit).update({name: value for name, value in attributes.items() if name not in written.model_fields})
+        functions: FunctionsByPath = unit.bound_functions(path)
+        if decides_more(cls):
+            base = cls.language_class()
+            hooks = [hook for hook in HOOKS if getattr(written, hook) is not getattr(base, hook)]
+            sources = [source_text(getattr(unit, hook)) for hook in hooks]
+            text = "\n".join([cls.__name__, *(text for text, _ in sources)])
+            traceable = all(known for _, known in sources)
+            functions[*path, "class"] = UnitClass(cls, cls.__name__, (), text, traceable, unit=unit)
+        return unit, functions
+
+
+@dataclass(frozen=True)
+class UnitClass(Function):
+    """The class of a unit written in Python that decides more than its document can say. ``unit`` is one of its units."""
+
+    unit: LLMUnitStep | None = None
+
+    @property
+    def unit_class(self) -> type[LLMUnitStep]:
+        """The class itself."""
+        return cast("type[LLMUnitStep]", self.function)
+
+    def keys(self, unit: UnitBase) -> dict[str, Any]:
+        """All keys of the unit that was read from its document: those of the class were no part of it."""
+        fields = type(unit).model_fields
+        given = {fields[name].alias or name: getattr(unit, name) for name in fields if name in unit.model_fields_set}
+        set_here = vars(self.unit)
+        return given | {key: set_here[key] for key in own_keys(self.unit_class) if key in set_here}
+
+
+def check_class_names(steps: Iterable[Step], known: dict[str, type[UnitStep]] | None = None) -> None:
+    """Raise UsageError where two classes, one of which is written in Python, give their units the same name: results and
+    placeholders could not tell them from copies of one unit."""
+    known = {} if known is None else known
+    for step in steps:
+        if isinstance(step, Layer | Block):
+            check_class_names(step.items if isinstance(step, Layer) else step.steps, known)
+        elif isinstance(step, UnitStep):
+            kind, name = type(step), step.node_name
+            other = known.setdefault(name, kind)
+            if other is not kind and (written_above(other) or written_above(kind)):
+                raise UsageError(
+                    f"the classes {other.__qualname__} and {kind.__qualname__} both give units the name {name!r}",
+                    hint="give one of them another `_char`, or one of the units another `name`",
+                )
+
+
+def written_above(kind: type[UnitStep]) -> list[type[Any]]:
+    """The classes that Python code derives from a type of the language, a unit's class first; none for such a type."""
+    return list(takewhile(lambda owner: "unit_type" not in vars(owner), kind.__mro__))
+
+
+def _declared_keys(kind: type[UnitStep]) -> set[str]:
+    """The annotated attributes of classes written in Python."""
+    hints = {name: hint for owner in written_above(kind) for name, hint in get_annotations(owner).items()}
+    return {
+        name
+        for name, hint in hints.items()
+        if not name.startswith("_") and not hasattr(LLMUnitStep, name) and "ClassVar" not in str(hint)
+    }
+
+
+def own_keys(kind: type[UnitStep]) -> frozenset[str]:
+    """The keys that a class written in Python adds to those of its base."""
+    return frozenset(_declared_keys(kind) - kind.language_class().model_fields.keys())
+
+
+def decides_more(kind: type[UnitStep]) -> bool:
+    """Whether a class overrides hooks, or declares keys."""
+    return bool(_declared_keys(kind)) or any(hook in vars(owner) for owner in written_above(kind) for hook in HOOKS)
