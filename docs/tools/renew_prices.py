@@ -23,6 +23,17 @@ KEPT = re.compile(
     r"max_(input|output)_tokens|prompt_cache_min_tokens|default_reasoning_effort|deprecation_date|"
     r"supports_(reasoning|none_reasoning_effort|vision|function_calling|response_schema|prompt_caching)"
 )
+LICENCE = (
+    "MIT License. Copyright (c) 2023 Berri AI. Permission is hereby granted, free of charge, to any person obtaining a copy of "
+    'this software and associated documentation files (the "Software"), to deal in the Software without restriction, including '
+    "without limitation the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the "
+    "Software, and to permit persons to whom the Software is furnished to do so, subject to the following conditions: The above "
+    "copyright notice and this permission notice shall be included in all copies or substantial portions of the Software. THE "
+    'SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES '
+    "OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS "
+    "BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT "
+    "OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE."
+)
 MODES = (None, "chat", "completion", "responses")
 
 
@@ -32,11 +43,7 @@ def main() -> None:
     assert spec is not None and spec.origin is not None, "litellm is not installed"
     source = Path(spec.origin).with_name("model_prices_and_context_window_backup.json")
     data: dict[str, dict[str, Any]] = json.loads(source.read_text(encoding="utf-8"))
-    about = {
-        "litellm": version("litellm"),
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "licence": "MIT, Copyright (c) 2023 Berri AI (https://github.com/BerriAI/litellm)",
-    }
+    about = {"litellm": version("litellm"), "date": f"{datetime.now(UTC):%Y-%m-%d}", "licence": LICENCE}
     entries = {"sample_spec": about}
     for name, entry in data.items():
         if name != "sample_spec" and entry.get("mode") in MODES:

@@ -4,66 +4,56 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
 import pytest
 
-ONLY_LITELLMS = [
-    "aiohappyeyeballs",
-    "aiohttp",
-    "aiosignal",
-    "attr",
-    "attrs",
-    "boto3",
-    "botocore",
-    "certifi",
-    "charset_normalizer",
-    "distro",
-    "dotenv",
-    "fastuuid",
-    "filelock",
-    "frozenlist",
-    "fsspec",
-    "hf_xet",
-    "httpcore",
-    "httpx",
-    "huggingface_hub",
-    "importlib_metadata",
-    "jiter",
-    "jmespath",
-    "jsonschema",
-    "jsonschema_specifications",
-    "litellm",
-    "multidict",
-    "openai",
-    "packaging",
-    "propcache",
-    "pydantic_settings",
-    "referencing",
-    "requests",
-    "rpds",
-    "s3transfer",
-    "six",
-    "sniffio",
-    "tiktoken",
-    "tokenizers",
-    "tqdm",
-    "urllib3",
-    "yarl",
-    "zipp",
-]
-"""The modules of litellm and of the packages that nothing else requires."""
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
+
+
+def _with_requirements(names: Iterable[str]) -> set[str]:
+    """The distributions with all that they require, without extras."""
+    known: set[str] = set()
+    left = list(names)
+    while left:
+        name = left.pop()
+        if name not in known:
+            known.add(name)
+            try:
+                required = requires(name) or []
+            except PackageNotFoundError:  # for another system or Python
+                continue
+            left += [_name(each) for each in required if "extra ==" not in each]
+    return known
+
+
+def only_litellms() -> list[str]:
+    """The modules of litellm and of the distributions that nothing else of pyproject.toml requires."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    direct = {_name(requirement) for requirement in project["dependencies"]}
+    only = _with_requirements(direct) - _with_requirements(direct - {"litellm"})
+    modules = packages_distributions().items()
+    return sorted(module for module, owners in modules if {_name(owner) for owner in owners} <= only)
+
+
 BLOCKER = f"""
 import sys
 
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {ONLY_LITELLMS!r}:
+        if name.partition(".")[0] in {only_litellms()!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Missing())
@@ -143,3 +133,7 @@ def test_a_model_that_only_litellm_can_call_ends_before_a_call_with_one_sentence
     done = verdict(small, "run", "case.yaml", "rows.jsonl", "--model", "bedrock/x", "--out", "no")
     assert done.returncode == 4
     assert "bedrock/x is called through the package litellm, which is not installed; pip install litellm" in done.stderr
+
+
+def test_what_is_missing_there_is_litellm_and_its_own(small: Path) -> None:
+    assert {"litellm", "openai", "tiktoken", "aiohttp", "httpx", "botocore"} <= set(only_litellms())
