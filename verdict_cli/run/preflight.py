@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from verdict_cli.errors import DataError, Problem, Refused, SpecError, UsageError, VerdictError, raise_together
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.llm.model_families import IN_PROCESS_PREFIX, REPLAY_PREFIX, is_free, is_local
-from verdict_cli.llm.providers.local import PACKAGED_MODELS
+from verdict_cli.llm.providers import local_models
 from verdict_cli.llm.providers.model_checks import check_model, sees_images
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.messages import Usage
@@ -76,7 +76,9 @@ def _check_file(node: Node, model: Model, policy: PathPolicy) -> None:
     """Refused for a recording or a model's file outside the pipeline file's folder: later prompts may send a recording's
     replies to any host, and a model's file is read by a library that does not expect malice."""
     prefix, _, file = model.name.partition("/")
-    if f"{prefix}/" not in (REPLAY_PREFIX, IN_PROCESS_PREFIX) or model.name in policy.given or model.name in _PACKAGED:
+    if f"{prefix}/" not in (REPLAY_PREFIX, IN_PROCESS_PREFIX) or model.name in policy.given:
+        return
+    if not is_local(model.name) and local_models().is_packaged(model.name):
         return
     try:
         policy.path(Path(), file)
@@ -84,9 +86,6 @@ def _check_file(node: Node, model: Model, policy: PathPolicy) -> None:
         if is_local(model.name):
             raise Refused(f"{node.id}: the recording {error}", hint=ALLOW_OUTSIDE) from None
         raise Refused(f"{node.id}: the model's file {error}", hint=ALLOW_OUTSIDE) from None
-
-
-_PACKAGED = {f"{IN_PROCESS_PREFIX}{name}" for name in PACKAGED_MODELS}
 
 
 def _check_model(node: Node, work: LLMNode, model: Model, top_logprobs: int) -> None:

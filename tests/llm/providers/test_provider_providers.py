@@ -89,7 +89,7 @@ def test_a_recording_that_is_not_there_is_a_data_error(tmp_path: Path, request_f
         ask(request_for(f"replay/{tmp_path / 'none.jsonl'}"))
 
 
-def test_a_provider_is_one_file_and_one_line(
+def test_a_provider_is_one_file_and_one_entry_point(
     tmp_path: Path, request_for: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "shouting_provider.py").write_text(
@@ -105,7 +105,11 @@ def test_a_provider_is_one_file_and_one_line(
         encoding="utf-8",
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(providers, "PROVIDERS", ["shouting_provider:ShoutingProvider", *providers.PROVIDERS])
+    info = tmp_path / "shouting-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shouting\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[verdict_cli.providers]\nshout = shouting_provider:ShoutingProvider\n")
+    monkeypatch.setattr(providers.PROVIDERS, "plugins", {})
     assert ask(request_for("shout/x")).text == request_for("x").messages[-1].content.upper()
     assert check_model(Model(name="shout/x")) is None
     assert check_model(Model(name="shout/x", temperature=1.0)) == "it is always hot"

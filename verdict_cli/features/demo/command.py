@@ -126,10 +126,11 @@ def _gates(judge: Report) -> list[str]:
 
 def _installed_model() -> AtHand | None:
     """The language model that runs in this process, if its packages are installed."""
-    from verdict_cli.llm.providers.local import LocalProvider
+    from verdict_cli.llm.providers import PROVIDERS
     from verdict_cli.model import Model
 
-    if LocalProvider.check(Model(name=_LOCAL)) is not None:
+    provider = PROVIDERS.get("local")
+    if provider is None or provider.check(Model(name=_LOCAL)) is not None:
         return None
     return AtHand(_LOCAL, "a small model in this process: it shows real replies, not good ones", {})
 

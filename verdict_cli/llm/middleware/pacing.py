@@ -8,7 +8,7 @@ A `Pacer` asks its parts in turn how long a call must wait:
 `LearnedConcurrency`  the same for calls in flight, where refusals come with equally many of them
 `FirstCalls`          few calls go first to a model of which nothing is known
 `Outage`              while everything is refused, one call at a time shows when that is over
-`Noise`               refusals that come as often at a low rate are none of a limit: nothing is paced
+`RandomRefusals`      refusals that come as often at a low rate are none of a limit: nothing is paced
 
 All times are seconds of one clock, which the caller gives.
 """
@@ -388,7 +388,7 @@ MOST_NOISE = 0.5
 """So many refusals that no limit explains are noise, of at most this share of the calls."""
 
 
-class Noise:
+class RandomRefusals:
     """The share of the calls that are refused, and how much of it is tolerated.
 
     A limit refuses nothing while calls are sent more slowly than it allowed before, and with fewer at once. A provider that
@@ -465,7 +465,7 @@ class Pacer:
         self._measured = 0.0, False
         self._concurrency = LearnedConcurrency()
         self._outage = Outage()
-        self._noise = Noise()
+        self._noise = RandomRefusals()
         self._calls = self._tokens_sent = self._passed = 0  # passed: sent and not refused
         self._guessed_from = (0.0, 0)  # a time, and the calls passed until then
         self._most_beside = 0  # the most calls in flight beside one that was answered

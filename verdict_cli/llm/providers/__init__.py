@@ -1,30 +1,24 @@
 """Providers answer model calls: built-in baselines, recordings, OpenAI-compatible servers, and litellm for the rest.
 
-A new provider is a module with a class that has the methods of `Provider`, and its line in `PROVIDERS`.
+A new provider is a module with a class that has the methods of `Provider`: a feature's part, or an entry point of the group
+`verdict_cli.providers`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from verdict_cli.errors import Refused
 from verdict_cli.llm.identity_cache import IdentityCache
+from verdict_cli.llm.model_families import IN_PROCESS_PREFIX
 from verdict_cli.llm.providers.json_mode import TopLogprobsLimit
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
+from verdict_cli.registry import Registry
 
 if TYPE_CHECKING:
     from verdict_cli.llm.providers.recording import Recording
-
-PROVIDERS = [
-    "verdict_cli.llm.providers.baseline:BaselineProvider",
-    "verdict_cli.llm.providers.recording:ReplayProvider",
-    "verdict_cli.llm.providers.local:LocalProvider",
-    "verdict_cli.llm.providers.native:NativeProvider",
-    "verdict_cli.llm.providers.litellm:LitellmProvider",
-]
-"""The classes, imported when they are first needed. The first one that serves a model answers it."""
 
 TokenCallback = Callable[[Request, str], None]
 """Receives the text of a streamed reply piece by piece."""
@@ -52,18 +46,59 @@ class Provider(Protocol):
     async def close(self) -> None: ...
 
 
+class LocalModels(Provider, Protocol):
+    """The provider of models in this process (`local/…`)."""
+
+    @staticmethod
+    def identity(name: str) -> str:
+        """What changes when another model is put at the same path."""
+        ...
+
+    @staticmethod
+    def is_packaged(name: str) -> bool:
+        """Whether a package brings the model, so that the user has no file of it."""
+        ...
+
+
+PROVIDERS: Registry[type[Provider]] = Registry(
+    "verdict_cli.llm.providers",
+    {
+        "baseline": "baseline.BaselineProvider",
+        "replay": "recording.ReplayProvider",
+        "native": "native.NativeProvider",
+        "litellm": "litellm.LitellmProvider",
+    },
+    "verdict_cli.providers",
+)
+"""The classes, imported when they are first needed. The first one that serves a model answers it, in the order of
+`provider_class`."""
+
+
 def provider_class(model: Model) -> type[Provider]:
-    """The class of the provider that answers a model."""
-    return next(kind for kind in map(_load, PROVIDERS) if kind.serves(model))
+    """The class of the provider that answers a model. Refused for one of a feature that is not installed."""
+    if model.name.startswith(IN_PROCESS_PREFIX):
+        return local_models()
+    # litellm serves every model, so that nothing can come after it; packages are looked for only where it would be asked.
+    for name in ("baseline", "replay", "native"):
+        if name == "native":  # it imports the HTTP client
+            from verdict_cli.language.model_address import load_http_client
+
+            load_http_client()
+        if (kind := PROVIDERS[name]).serves(model):
+            return kind
+    added = (PROVIDERS[name] for name in PROVIDERS.names() if name not in PROVIDERS and name != "local")
+    return next((kind for kind in added if kind.serves(model)), PROVIDERS["litellm"])
 
 
-def _load(path: str) -> type[Provider]:
-    module, _, name = path.partition(":")
-    if module.endswith(".native"):  # it imports the HTTP client
-        from verdict_cli.language.model_address import load_http_client
-
-        load_http_client()
-    return cast("type[Provider]", getattr(import_module(module), name))
+def local_models() -> type[LocalModels]:
+    """The provider of models in this process. Refused where the feature is not installed."""
+    kind = PROVIDERS.get("local")
+    if kind is None:
+        raise Refused(
+            f"models named {IN_PROCESS_PREFIX}… need the feature local_model, which this installation lacks",
+            hint="install verdict with it, or choose another model",
+        )
+    return cast("type[LocalModels]", kind)
 
 
 class Providers:

