@@ -74,6 +74,19 @@ $(TRL)/.installed:
 test-trl: $(VENV)/.dev $(TRL)/.installed ## Train a tiny model by TRL's GRPOTrainer with a judge's rewards; installs TRL and PyTorch
 	VERDICT_TRL=$(TRL)/bin/python $(BIN)/python -m pytest -q -m trl
 
+BOUNDS := $(VENV)-bounds
+
+.PHONY: test-bounds
+test-bounds: $(VENV)/.core ## Test the language, plans, calls and commands with the lowest, then the newest versions that pyproject.toml allows
+	for versions in lowest newest; do \
+		$(PYTHON) -m venv --clear $(BOUNDS) && \
+		{ [ $$versions = newest ] || $(BIN)/python docs/tools/bounds.py; } > $(BOUNDS)/bounds.txt && \
+		$(BOUNDS)/bin/python -m pip --quiet --disable-pip-version-check install --constraint $(BOUNDS)/bounds.txt \
+			. aiohttp httpx hypothesis jsonschema openpyxl pandas pytest pytest-socket pytest-xdist && \
+		$(BOUNDS)/bin/python -m pytest -q -n 2 --dist worksteal -m "not ray and not local and not ancestor and not trl" \
+			tests/language tests/plan tests/llm tests/cli || exit 1; \
+	done
+
 .PHONY: check
 check: $(VENV)/.dev ## Format, lint, types, layers, data cards, wording; freshness of generated files; the site and its links
 	$(BIN)/ruff format --check .

@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.features.benchmarks.recorded.case import read_jsonl
+from verdict_cli.features.calibrate.calibration_fits import FITS, cross_validate, threshold_bound
 from verdict_cli.features.calibrate.fit_job import folds, held_out
-from verdict_cli.features.calibrate.fit_probability import FITS, cross_validate
-from verdict_cli.features.calibrate.fit_threshold import threshold_bound
 from verdict_cli.stats.metrics import probability
 from verdict_cli.storage.tables.reader import read_table
 

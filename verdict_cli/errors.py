@@ -1,6 +1,7 @@
 """Every error of the program. Each says where the problem is, what it is, and what to do.
 
 VerdictError                 exit
+├─ SeveralErrors             *   several of these, told together; the exit code of the first
 ├─ UsageError                2   an option, an argument or a Python call that cannot work
 ├─ SpecError                 2   the pipeline's author, before a token is spent
 ├─ DataError                 2   the dataset's owner: file, line, column
@@ -20,8 +21,9 @@ VerdictError                 exit
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, TypeVar
 
 EXITS = {
     0: "done",
@@ -35,6 +37,10 @@ EXITS = {
     141: "the reader of standard output was closed",
 }
 """What each exit code of the program means."""
+
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +88,8 @@ class Problem:
 class VerdictError(Exception):
     """What went wrong (``message``) and what to do about it (``hint``)."""
 
-    exit_code: ClassVar[int] = 2
-    kind: ClassVar[str] = "error"
+    exit_code: int = 2
+    kind: str = "error"
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -92,6 +98,33 @@ class VerdictError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n    {self.hint}" if self.hint else self.message
+
+
+class SeveralErrors(VerdictError):
+    """Errors that have nothing to do with each other and are told together; the first decides the exit code."""
+
+    def __init__(self, errors: Sequence[VerdictError]) -> None:
+        super().__init__("\n".join(dict.fromkeys(map(str, errors))))
+        self.exit_code, self.kind = errors[0].exit_code, errors[0].kind
+
+
+def raise_together(errors: Sequence[VerdictError]) -> None:
+    """Raise the errors as one, the only one as it is, or nothing where there is none."""
+    if errors:
+        raise errors[0] if len(errors) == 1 else SeveralErrors(errors)
+
+
+def both(first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:
+    """What the two checks give. Where both fail, their errors are raised as one."""
+    try:
+        found = first()
+    except VerdictError as error:
+        try:
+            second()
+        except VerdictError as another:
+            raise SeveralErrors((error, another)) from None
+        raise
+    return found, second()
 
 
 class UsageError(VerdictError):
@@ -111,13 +144,14 @@ class SpecError(VerdictError):
 
 
 class DataError(VerdictError):
-    """A dataset that cannot be read, or a row of it; ``problem`` says where."""
+    """A dataset that cannot be read, or rows of it; ``problem``, the first of its ``problems``, says where."""
 
     kind = "data"
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, *more: Problem) -> None:
         self.problem = problem
-        super().__init__(str(problem))
+        self.problems = (problem, *more)
+        super().__init__("\n".join(map(str, self.problems)))
 
 
 class OutputError(VerdictError):

@@ -76,7 +76,7 @@ class Usage(Struct, frozen=True):
     """Tokens that one call was charged for.
 
     Of the prompt's, ``cached_tokens`` were read from the provider's cache and ``cache_write_tokens`` written to it; of the
-    completion's, ``reasoning_tokens`` are the model's thinking. ``note`` says how numbers of the server that contradict
+    completion's, ``reasoning_tokens`` are the model's thinking. Of those written, ``hour_cache_tokens`` are kept for an hour. ``note`` says how numbers of the server that contradict
     each other were read.
     """
 
@@ -85,6 +85,7 @@ class Usage(Struct, frozen=True):
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
+    hour_cache_tokens: int = 0
     note: str = ""
 
     def plus(self, other: Usage) -> Usage:

@@ -82,3 +82,5 @@ class RunFacts:
     batches: tuple[BatchFacts, ...] = ()
     part_rows: int = 0
     shared: int = 0
+    id_column: str | None = None
+    """The column that identifies the rows; None: their numbers do."""

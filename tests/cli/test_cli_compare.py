@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ def test_the_document_has_every_figure_test_and_flip(runs: Any) -> None:
     assert set(safety["by"]["source.type"]) == {"x", "y"}
     ends = f"[{accuracy['low']:.3f}, {accuracy['high']:.3f}], p < 0.001"
     assert accuracy["p_holm"] < 0.001
-    assert document["conclusion"] == f"b is better on accuracy: +0.350 {ends} (paired permutation test, Holm)"
+    assert document["conclusion"] == f"b is better on accuracy: +0.350 {ends} (paired permutation test, adjusted)"
 
 
 def test_the_terminal_shows_the_first_flips_and_says_how_many_more(runs: Any) -> None:
@@ -125,6 +126,27 @@ def test_rows_without_ids_that_hold_the_same_are_refused(shell: Any) -> None:
     assert "rows 0 and 1 have no id and the same content" in done.err
 
 
+@pytest.mark.parametrize(("form", "shown"), [({"id": None}, "0"), ({"id": 7}, "7")], ids=["no id", "integer"])
+def test_rows_of_integer_or_absent_ids_are_compared(shell: Any, form: dict[str, Any], shown: str) -> None:
+    config = CONFIG.replace("dataset: {id: key}\n", "")
+    rows = [{"text": f"t{place}", "label": "safe"} for place in range(2)]
+    if form["id"]:
+        rows = [{"id": form["id"] + place, **row} for place, row in enumerate(rows)]
+    data = shell.write("d.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    for out, said in (("a", "safe"), ("b", "unsafe")):
+        reply = json.dumps({"score": said})
+        tape = shell.write(f"{out}-tape.jsonl", "".join(
+            json.dumps({"row": place, "unit": "judge", "reply": reply}) + "\n" for place in range(2)
+        ))  # fmt: skip
+        run = shell("run", shell.write("p.yaml", config), data, "--replay", tape, "--out", out)
+        assert run.code == 0
+        assert ("rows are identified by the column 'id'" in run.err) == bool(form["id"])
+    done = shell("compare", "a", "b")
+    assert (done.code, "internal error" in done.out + done.err) == (0, False)
+    assert f" {shown}    safe  unsafe" in re.sub(r" {4,}", "    ", done.out)
+    assert f"paired by {'id' if form['id'] else 'content'}" in done.out
+
+
 def test_a_gate_against_a_baseline_prints_the_end_that_it_compared(runs: Any) -> None:
     runs.write("g.yaml", "gates: [{metric: safety.accuracy, baseline: a, max_drop: 0.05}]")
     done = runs("gate", "b", "--gates", "g.yaml")
@@ -185,7 +207,7 @@ def test_runs_that_differ_in_the_seed_only_are_one_pipeline_with_a_noise_floor(r
     assert spread["noise_floor"] > 0
     shown = runs("compare", "s1", "s2", "s3").out
     assert "noise floor: two runs of one pipeline differ by up to" in shown
-    assert "p (Holm)" not in shown
+    assert "p (adj.)" not in shown
     assert "runs of one pipeline: their differences" in runs("compare", "s1", "s2").out
 
 

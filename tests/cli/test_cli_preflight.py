@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from typing import Any
@@ -243,3 +244,47 @@ class TestShownLabels:
         config.write_text(config.read_text().replace("source.text", "source.label"))
         done = shell("run", config, rows)
         assert (done.code, "which is the target of `evaluate.right`" in done.err) == (0, True)
+
+
+class TestTogether:
+    """What is wrong with a first run, in one list."""
+
+    def test_missing_keys_columns_and_types_are_told_at_once(self, shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+            monkeypatch.delenv(key, raising=False)
+        units = "- layer:\n" + "".join(
+            f"  - {{unit: JudgeUnit, name: {model[:3]}, model: {model}, prompt: 'Rate {{source.text}}'}}\n"
+            for model in ("gpt-4o-mini", "claude-haiku-4-5")
+        )
+        config = shell.config(units, head="dataset: {schema: {n: int, day: str}}")
+        done = shell("run", config, data(shell, {"n": "many", "text": "a", "day": 3}, {"n": 1, "day": "x"}))
+        for part in (
+            "OPENAI_API_KEY is not set",
+            "ANTHROPIC_API_KEY is not set",
+            "data.jsonl:1: the row breaks the schema: the column 'n': 'many' is not an integer; the column 'day': ",
+            "data.jsonl:2: there is no column 'text'",
+        ):
+            assert done.err.count(part) == 1, done.err
+        assert done.code == 4
+        assert not (shell.folder / "runs").exists()
+
+    def test_every_missing_column_of_a_table_is_told(self, shell: Any) -> None:
+        config = judge(
+            shell, "Rate {source.text} by {source.rule}", "\nevaluate: {e: {value: output.score, by: source.kind}}"
+        )
+        done = shell("validate", config, shell.write("d.csv", "txt\na\n"), "--json")
+        assert [one["message"] for one in done.json()["errors"]] == [
+            "there is no column 'rule'", "there is no column 'text'"
+        ]  # fmt: skip
+
+    def test_a_metric_is_not_split_by_a_column_that_is_missing(self, shell: Any) -> None:
+        config = judge(shell, more="\nevaluate: {e: {value: output.score, by: source.kind}}")
+        done = shell("run", config, data(shell, {"text": "a"}), "--out", "out")
+        assert (done.code, "there is no column 'kind', so no metric is split by it" in done.err) == (0, True)
+        assert "by source.kind" not in done.out
+
+    def test_standard_input_is_named_as_such(self, shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"<html>\n"), encoding="utf-8"))
+        done = shell("run", judge(shell), "-", "--out", "out")
+        assert done.code == 2
+        assert "standard input: this is a page of HTML" in done.err

@@ -146,10 +146,19 @@ def test_a_model_is_called_only_for_tool_calls_with_other_arguments(tmp_path: Pa
     scores, found = judged("tool_calls", rows, replies, tmp_path)
     assert scores == [row["right"] for row in rows]
     assert found["right"].values["accuracy"].value == 1
-    recall = [1, 1, 0, 1, 1 / 2, 1, 1, 0]  # nothing was expected of the last one
-    precision = [1, 2 / 3, 0, 1, 1 / 2, 1, 1, 0]
+    recall = [1, 1, 0, 1, 1 / 2, 1, 1, 1]  # of the last one nothing was expected, and it has no call
+    precision = [1, 2 / 3, 0, 1, 1 / 2, 1, 1, 1]
     assert found["recall"].values["mean"].value == pytest.approx(sum(recall) / 8)
     assert found["precision"].values["mean"].value == pytest.approx(sum(precision) / 8)
+
+
+def test_nothing_is_missing_and_nothing_wrong_where_no_call_is_expected_and_none_made(tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "No tool is needed."}]
+    rows = [{"id": "none", "messages": messages, "expected": [], "right": True}, *sample("agents")[:1]]
+    _, found = judged(
+        "tool_calls", rows, lambda row: iter([("arguments", 0, verdict(True))] if row["id"] != "none" else []), tmp_path
+    )
+    assert found["recall"].values["mean"].value == found["precision"].values["mean"].value == 1
 
 
 def test_claims_are_checked_against_numbered_contexts(tmp_path: Path) -> None:

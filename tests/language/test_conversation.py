@@ -178,3 +178,21 @@ def test_parts_of_any_shape_are_read_or_a_conversation_error(parts: list[dict[st
         transcript([{"role": "user", "content": parts, **({"tool_calls": calls} if calls else {})}])
     except ConversationError as error:
         assert str(error).startswith("[0]")
+
+
+def test_messages_of_sharegpt_are_messages() -> None:
+    turns = [
+        {"from": "system", "value": "Be brief."},
+        {"from": "human", "value": "Hello", "weight": None},
+        {"from": "gpt", "value": "Hi"},
+        {"from": "observation", "value": "22 degrees"},
+    ]
+    assert looks_like_conversation(turns)
+    assert read_conversation(turns) == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "Hi"},
+        {"role": "tool", "content": "22 degrees"},
+    ]
+    assert not looks_like_conversation([{"from": "a", "to": "b"}])
+    assert not looks_like_conversation([{"from": 3, "value": 4}])

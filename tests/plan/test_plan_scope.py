@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from verdict_cli.language.expressions.paths import ExpressionPath
@@ -301,7 +303,7 @@ def test_an_output_that_nobody_uses_is_warned_of_once_for_all_copies(plan):
     (warning,) = plan(
         """
         pipeline:
-          - layer: [{unit: CoTUnit, prompt: x}]
+          - layer: [{unit: CoTUnit, prompt: '{source.q}'}]
             repeat: 2
           - {unit: JudgeUnit, prompt: x}
         """
@@ -321,17 +323,38 @@ def test_an_output_that_nobody_uses_is_warned_of_once_for_all_copies(plan):
     ],
 )
 def test_an_output_that_somebody_uses_is_not_warned_of(plan, after):
-    assert plan(f"pipeline: [{{unit: CoTUnit, prompt: x}}, {after}]").warnings == ()
+    assert plan(f"pipeline: [{{unit: CoTUnit, prompt: '{{source.q}}'}}, {after}]").warnings == ()
 
 
 def test_an_output_that_an_evaluation_uses_is_not_warned_of(plan):
     text = """
-        pipeline: [{unit: CoTUnit, prompt: x}, {unit: JudgeUnit, prompt: x}]
+        pipeline: [{unit: CoTUnit, prompt: '{source.q}'}, {unit: JudgeUnit, prompt: x}]
         evaluate: {a: {value: "nodes['cot'].thinking | length", metrics: [mean]}}
     """
     assert plan(text).warnings == ()
 
 
 def test_literal_braces_that_look_like_a_placeholder_are_warned_of(plan):
-    (warning,) = plan("pipeline: [{unit: CoTUnit, prompt: '{sources.x}'}]").warnings
+    (warning,) = plan("pipeline: [{unit: CoTUnit, prompt: '{sources.x} {source.q}'}]").warnings
     assert warning.code == "suspicious" and warning.path == "pipeline[0].prompt"
+
+
+@pytest.mark.parametrize(
+    ("steps", "warned"),
+    [
+        ("[{unit: JudgeUnit, prompt: Rate this answer.}]", True),
+        ("[{unit: CoTUnit, prompt: Think.}, {unit: JudgeUnit, prompt: 'Rate {previous.thinking}'}]", True),
+        (
+            "[{unit: CoTUnit, prompt: 'Think of {source.a}'}, {unit: JudgeUnit, prompt: 'Rate {previous.thinking}'}]",
+            False,
+        ),
+        ("[{unit: MapUnit, map: {b: source.a}}, {unit: JudgeUnit, prompt: 'Rate {previous.b}'}]", False),
+        ("[{unit: JudgeUnit, input: {x: source.a}, prompt: 'Rate {input.x}'}]", False),
+        ("[{unit: JudgeUnit, prompt: {jinja: 'Rate {{ source.a }}'}}]", False),
+        ("[{unit: PairwiseJudgeUnit, options: [source.a, source.b]}]", False),
+        ("[{unit: RubricUnit, pin: true, prompt: x}, {unit: CoTUnit, prompt: '{source.q}'}]", False),
+    ],
+)
+def test_a_pipeline_whose_prompts_show_nothing_of_the_row_is_warned_of(plan: Any, steps: str, warned: bool) -> None:
+    codes = [warning.code for warning in plan(f"pipeline: {steps}").warnings]
+    assert ("same-prompt" in codes) is warned

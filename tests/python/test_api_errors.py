@@ -127,7 +127,7 @@ def test_a_pattern_for_several_fields_is_refused() -> None:
 
 
 def test_a_pipeline_without_a_model_is_warned_of_and_does_not_run() -> None:
-    pipeline = Pipeline("p") >> JudgeUnit().prompt("J")
+    pipeline = Pipeline("p") >> JudgeUnit().prompt("J {source.x}")
     (warning,) = pipeline.validate()
     assert warning.code == "no-model" and "run(row, model=…)" in warning.hint
     with pytest.raises(SpecError, match="the unit has no model"):

@@ -85,3 +85,12 @@ def test_an_option_without_a_length_is_told_and_left_out(table):
     found = measure({"e": Evaluation(**CHOICES)}, table(rows))["e"]
     assert found.values["longer_preference"].n == 1
     assert any("nor a length" in warning for warning in found.warnings)
+
+
+def test_a_length_controlled_win_rate_alone_needs_no_target():
+    from verdict_cli.language.evaluations import evaluation_problems
+
+    alone = Evaluation(
+        prediction="output.choice", options=["source.a", "source.b"], metrics=["length_controlled_win_rate"]
+    )
+    assert not [problem for problem in evaluation_problems("e", alone) if "target" in str(problem)]

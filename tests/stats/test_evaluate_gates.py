@@ -363,3 +363,41 @@ def test_gates_have_an_exact_bound_that_is_wrong_at_the_limit_in_at_most_2_5_per
     assert two.low == pytest.approx(clopper_pearson(58, 60, 0.95)[0])
     assert one.low == pytest.approx(clopper_pearson(58, 60, 0.9)[0])
     assert (two.verdict, one.verdict) == ("inconclusive", "passed")
+
+
+def test_a_sequential_gate_at_its_limit_passes_in_few_histories_of_looks(tmp_path):
+    """The fixed bound passes at one of twenty looks in several times as many histories as at the last look."""
+    from verdict_cli.stats.confidence_sequence import anytime_interval
+    from verdict_cli.stats.intervals.interval_methods import clopper_pearson
+
+    rng, fixed, anytime = np.random.default_rng(0), 0, 0
+    for _ in range(200):
+        hits = np.cumsum(rng.random(1000) < 0.9)
+        looks = range(50, 1001, 50)
+        fixed += any(clopper_pearson(hits[n - 1], n, 0.95)[0] > 0.9 for n in looks)
+        anytime += any(anytime_interval(float(hits[n - 1]), n, 0.05)[0] > 0.9 for n in looks)
+    assert anytime <= 5
+    assert fixed >= 15
+    results = write(tmp_path, [True] * 95 + [False] * 5)
+    once = outcome({"metric": "e.accuracy", "min": 0.85, "confidence": 0.95}, results)
+    always = outcome({"metric": "e.accuracy", "min": 0.85, "confidence": 0.95}, results, sequential=True)
+    assert (once.verdict, always.verdict) == ("passed", "inconclusive")
+    assert always.low < once.low < once.high < always.high
+    kappa = outcome({"metric": "e.cohen_kappa", "min": 0.5, "confidence": 0.95}, results, sequential=True)
+    assert kappa.verdict == "inconclusive" and "no bound of this metric holds at every look" in kappa.reason
+
+
+def test_an_anytime_interval_holds_for_values_between_the_ends():
+    from verdict_cli.stats.confidence_sequence import anytime_interval
+
+    rng, missed = np.random.default_rng(1), 0
+    for _ in range(100):
+        sums = np.cumsum(rng.beta(0.3, 0.2, 600))
+        missed += any(
+            not low <= 0.6 <= high
+            for low, high in (anytime_interval(float(sums[n - 1]), n, 0.05) for n in range(10, 601, 30))
+        )
+    assert missed <= 5
+    assert anytime_interval(0.0, 0, 0.05) == (0.0, 1.0)
+    low, high = anytime_interval(10.0, 10, 0.05)
+    assert 0.5 < low < 1 == high

@@ -60,3 +60,17 @@ def test_the_chance_of_being_best_is_shared_by_equal_variants_and_near_1_for_a_b
     assert found[2] > 0.99
     assert found[:2] == pytest.approx([found[0]] * 2)
     assert found.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("count", "most"), [(5, 0.4), (20, 0.2)])
+def test_the_best_of_equal_variants_is_not_likely_to_be_the_best(count, most):
+    """With a flat prior its probability was 0.52 of five and 0.34 of twenty: it is the best because it was chosen."""
+    from verdict_cli.stats.simultaneous import JointEstimates
+
+    rng, chances = np.random.default_rng(5), []
+    covariance = 0.0008 * (np.eye(count) + 1)
+    for _ in range(40):
+        values = rng.multivariate_normal(np.full(count, 0.8), covariance)
+        found = JointEstimates(values, covariance, 200.0).probability_best(rng, lower_is_better=False)
+        chances.append(found[values.argmax()])
+    assert np.mean(chances) < most

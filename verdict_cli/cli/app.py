@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -20,6 +21,7 @@ from verdict_cli.cli.help_format import HelpCommand
 from verdict_cli.cli.model_options import flatten_options
 from verdict_cli.errors import VerdictError
 from verdict_cli.registry import PartSpec, Registry
+from verdict_cli.run.process import open_standard_descriptors
 
 COMMAND_HEADINGS = (
     "Commands",
@@ -117,9 +119,13 @@ def root(
 
 def main() -> None:
     """Run the command line. Every error becomes a message and an exit code here."""
+    open_standard_descriptors()
     _use_utf8()
     try:
-        app(prog_name="verdict")
+        try:
+            app(prog_name="verdict")
+        finally:
+            sys.stdout.flush()
     except SystemExit as ended:
         if ended.code == 2 and (hint := usage_hint(sys.argv[1:])):
             print_error(hint)
@@ -133,21 +139,44 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:
+        if error.errno is None:
+            _exit_with_traceback()
+        print_error(_system_message(error))
+        sys.exit(2)
     except MemoryError:
         print_error("the memory is exhausted\n    use smaller files, or a machine with more memory")
         sys.exit(2)
     except Exception:
-        import traceback
-        from tempfile import NamedTemporaryFile
-
-        from verdict_cli.llm.providers.secrets import environment_secrets, redact_text
-
-        with NamedTemporaryFile("w", prefix="verdict-error-", suffix=".log", encoding="utf-8", delete=False) as log:
-            log.write(redact_text(traceback.format_exc(), environment_secrets(os.environ)))
-        print_error(f"internal error in verdict (please report it)\n    attach the traceback: {log.name}")
-        sys.exit(70)
+        _exit_with_traceback()
     finally:
         gc.freeze()  # otherwise the interpreter collects again while it exits
+
+
+def _exit_with_traceback() -> NoReturn:
+    import traceback
+    from tempfile import NamedTemporaryFile
+
+    from verdict_cli.llm.providers.secrets import environment_secrets, redact_text
+
+    with NamedTemporaryFile("w", prefix="verdict-error-", suffix=".log", encoding="utf-8", delete=False) as log:
+        log.write(redact_text(traceback.format_exc(), environment_secrets(os.environ)))
+    print_error(f"internal error in verdict (please report it)\n    attach the traceback: {log.name}")
+    sys.exit(70)
+
+
+def _system_message(error: OSError) -> str:
+    """What the system refused, and what to do about the limits that are met most."""
+    names = [str(name) for name in (error.filename, error.filename2) if name is not None]
+    hints = {
+        errno.EMFILE: "raise the limit of open files, such as by `ulimit -n 1024`, or lower --concurrency",
+        errno.ENFILE: "the whole system has too many open files; close some programs",
+        errno.ENOSPC: "free some space, or choose another --out, VERDICT_CACHE_DIR or TMPDIR",
+        errno.EROFS: "choose an --out, a VERDICT_CACHE_DIR and a TMPDIR that can be written",
+        errno.EACCES: "check the permissions of the file and its folder",
+    }
+    hint = hints.get(error.errno or 0, "")
+    return f"{' to '.join(names) or 'a file or standard output'}: {error.strerror}" + (f"\n    {hint}" if hint else "")
 
 
 def usage_hint(words: Sequence[str]) -> str:

@@ -47,8 +47,12 @@ def compare(
     """
     from verdict_cli.report.compare_runs import compare_several_runs, compare_two
     from verdict_cli.report.renderers.terminal import render_terminal
+    from verdict_cli.stats.columns.collect import require_columns
 
     loaded = [load_run(path) for path in _reference_first(runs, reference)]
+    for text in by or ():
+        for run in loaded:
+            require_columns(text, run.directory.results)
     several = len(loaded) > 2
     outcome = compare_several_runs(loaded, by or (), level) if several else compare_two(loaded, by or (), level)[0]
     if html is not None:

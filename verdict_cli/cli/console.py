@@ -14,12 +14,21 @@ _CONTROLS = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]
 
 def print_error(message: str) -> None:
     """Print an error or a warning to standard error, with control characters escaped."""
-    sys.stderr.write(f"verdict: {printable(message)}\n")
+    _to_stderr(f"verdict: {printable(message)}\n")
 
 
 def print_message(message: str) -> None:
     """Print a progress message to standard error, with control characters escaped."""
-    sys.stderr.write(f"{printable(message)}\n")
+    _to_stderr(f"{printable(message)}\n")
+
+
+def _to_stderr(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        pass  # a full disk: there is nobody to tell
 
 
 def print_report(text: str) -> None:

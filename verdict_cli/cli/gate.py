@@ -33,6 +33,12 @@ def gate(
     inconclusive: Annotated[
         Undecided, typer.Option("--inconclusive", help="The result of a gate that too few rows leave undecided.")
     ] = Undecided.FAIL,
+    sequential: Annotated[
+        bool,
+        typer.Option(
+            "--sequential", help="Use bounds that hold at every look, for a gate that is decided again as rows come in."
+        ),
+    ] = False,
     as_json: AsJson = False,
     key: PublicKey = None,
 ) -> None:
@@ -56,7 +62,7 @@ def gate(
             f"{gates or run} has no gates",
             hint="give --gates FILE with `gates: [{metric: NAME.METRIC, min: …}]`; `verdict report RUN` needs no gates",
         )
-    report = finish_with_report(result, inconclusive=inconclusive.value)
+    report = finish_with_report(result, inconclusive=inconclusive.value, sequential=sequential)
     if as_json:
         from verdict_cli.report.conclusions import gates_conclusion
         from verdict_cli.report.report import summary_json

@@ -149,5 +149,5 @@ def parse_row(text: bytes, name: str, line: int = 0) -> dict[str, Any]:
     if isinstance(value, Problem):
         hint = 'single quotes around the row, double quotes inside: --row \'{"question": "…"}\''
         problem = value.at(name, line, value.column, "")
-        raise DataError(replace(problem, hint=hint) if name == "--row" and not problem.hint else problem)
+        raise DataError(replace(problem, hint=hint) if name == "--row" and problem.code == "broken-json" else problem)
     return value

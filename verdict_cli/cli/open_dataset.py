@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,14 +32,25 @@ def open_dataset(plan: Plan, data: str, spool_to: Path, *, skip_bad_rows: bool =
     A bare name such as `xstest_sample` that is not a file is the sample of that name, `hf:OWNER/NAME[:SPLIT]` a split of the
     Hugging Face hub.
     """
+    origins: dict[Path, str] = {}
     if data == "-":
         files: tuple[Path, ...] = (copy_stdin(sys.stdin.buffer, spool_to),)
+        origins[files[0]] = "standard input"
     elif Path(data).is_fifo():
         with Path(data).open("rb") as pipe:
             files = (copy_stdin(pipe, spool_to),)
+        origins[files[0]] = data
+    elif is_remote_url(data):
+        files = local_copy_of_url(data, spool_to)
+        folder = data.rstrip("/")
+        if len(files) > 1 or glob.has_magic(data):
+            folder = folder.rpartition("/")[0] if glob.has_magic(data) else folder
+            origins = {file: f"{folder}/{file.name}" for file in files}
+        else:
+            origins[files[0]] = data
     else:
-        files = local_copy_of_url(data, spool_to) if is_remote_url(data) else dataset_files(data)
-    return dataset_for(plan, files, skip_bad_rows=skip_bad_rows)
+        files = dataset_files(data)
+    return dataset_for(plan, files, skip_bad_rows=skip_bad_rows, origins=origins)
 
 
 def check_data(
@@ -51,8 +63,10 @@ def check_data(
     traced: bool = False,
     warn: Callable[[str], None] = print_error,
 ) -> DatasetFacts:
-    """The selected rows, once the pipeline is checked against them; warnings are printed. Raises DataError, SpecError."""
+    """The selected rows, once the pipeline is checked against them; notes and warnings are printed. Raises DataError, SpecError."""
     facts, warnings = preflight(plan, dataset, limit=limit, sample=sample, seed=seed, traced=traced)
+    for note in facts.notes:
+        warn(f"note: {note}")
     for warning in warnings:
         warn(f"warning: {warning}")
     return facts

@@ -25,13 +25,14 @@ from verdict_cli.cli.options import (
     TraceOption,
     Yes,
 )
-from verdict_cli.errors import UsageError
+from verdict_cli.errors import UsageError, both
 
 if TYPE_CHECKING:
     from verdict_cli.report.report import Report
     from verdict_cli.run.batches.batch_options import BatchOptions
     from verdict_cli.run.session import Session
     from verdict_cli.stats.gates import Inconclusive
+    from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 
 
 class Engine(StrEnum):
@@ -200,20 +201,23 @@ def judged_dataset(
 
     key = None if sign is None else signing_key(sign)
     plan = how.plan(config)
-    recording = how.recording(plan)
     stop = Stop()
     with (
         trace_to_otel(wanted=trace, content=trace_content) as spans,
         tempfile.TemporaryDirectory(prefix="verdict-") as spool_to,
         stopping(stop),
     ):
-        dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
-        limit, sample, seed = how.limit, how.sample, how.seed
-        facts = None
-        if not (how.fresh or trace):
-            directory = None if out is None else path_of(str(out))
-            facts = checked_earlier(directory, plan, dataset, limit=limit, sample=sample, seed=seed)
-        facts = facts or check_data(plan, dataset, limit=limit, sample=sample, seed=seed, traced=trace)
+        directory = None if out is None else path_of(str(out))
+
+        def checked() -> tuple[Dataset, DatasetFacts]:
+            dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
+            limit, sample, seed = how.limit, how.sample, how.seed
+            facts = None
+            if not (how.fresh or trace):
+                facts = checked_earlier(directory, plan, dataset, limit=limit, sample=sample, seed=seed)
+            return dataset, facts or check_data(plan, dataset, limit=limit, sample=sample, seed=seed, traced=trace)
+
+        recording, (dataset, facts) = both(partial(how.recording, plan), checked)
         options = how.run_options(
             plan,
             dataset,

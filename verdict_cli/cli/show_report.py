@@ -24,13 +24,14 @@ def finish_with_report(
     formats: Sequence[str] = (),
     *,
     inconclusive: Inconclusive = "fail",
+    sequential: bool = False,
     key: Ed25519PrivateKey | None = None,
 ) -> Report:
     """Write the run's report, also to the summary of a GitHub Actions step, where one runs. ``key`` signs the run."""
     from verdict_cli.cli.step_summary import append_step_summary
     from verdict_cli.report.write_report import write_report
 
-    report = write_report(run, formats, inconclusive=inconclusive, warn=print_error)
+    report = write_report(run, formats, inconclusive=inconclusive, sequential=sequential, warn=print_error)
     if key is not None:
         from verdict_cli.run.signature import sign_run
 
@@ -57,7 +58,7 @@ def to_terminal(renderable: RenderableType) -> None:
     from rich.console import Console
 
     if sys.stdout.isatty():
-        Console(highlight=False).print(renderable)
+        Console(highlight=False, width=_width() if "COLUMNS" in os.environ else None).print(renderable)
         return
     rendered = StringIO()
     Console(file=rendered, highlight=False, width=_width()).print(renderable)
@@ -65,8 +66,12 @@ def to_terminal(renderable: RenderableType) -> None:
 
 
 def _width() -> int:
-    """Columns where standard output is not a terminal."""
-    return int(os.environ["COLUMNS"]) if os.environ.get("COLUMNS", "").isdigit() else 80
+    """Columns where standard output is not a terminal: those of COLUMNS, unless nothing could be read in them."""
+    text = os.environ.get("COLUMNS", "")
+    return int(text) if text.isascii() and text.isdigit() and _FEWEST_COLUMNS <= int(text) <= _MOST_COLUMNS else 80
+
+
+_FEWEST_COLUMNS, _MOST_COLUMNS = 20, 1000
 
 
 def exit_code(report: Report) -> int:

@@ -54,7 +54,7 @@ def validate(
     except SpecError as error:
         problems = error.problems
     except DataError as error:
-        problems = (error.problem,)
+        problems = error.problems
     if as_json:
         print_json(
             {

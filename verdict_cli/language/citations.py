@@ -16,7 +16,11 @@ from verdict_cli.language.transcript import numbered
 CITATIONS = "citations"
 """The output field with the cited numbers, in ascending order."""
 
-_CITED = re.compile(r"\[(\d{1,9})\]")
+_JOINT = r"[ \t]*(?:[,;&]|and|to|[-‐‑–—])[ \t]*"
+_CITED = re.compile(rf"\[[ \t]*(\d{{1,9}}(?:{_JOINT}\d{{1,9}})*)[ \t]*\]")
+_RANGE = re.compile(r"(\d+)[ \t]*(?:to|[-‐‑–—])[ \t]*(\d+)")
+_LONGEST_RANGE = 1_000
+"""A longer range is cited by its ends: no conversation that a prompt shows has as many turns."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Citations:
 
     def _numbers(self, value: Any) -> tuple[str, Sequence[int]]:
         """What can be cited, and its numbers: those of the turns, or from 1 to the list's length."""
-        if isinstance(value, list) and value and all(isinstance(entry, str) for entry in value):
+        if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
             return "entries", range(1, len(value) + 1)
         try:
             return "turns", numbered(value).numbers
@@ -51,4 +55,10 @@ class Citations:
 
 
 def _cited(response: Mapping[str, Any]) -> list[int]:
-    return [int(number) for number in _CITED.findall(str(response.get(EXPLANATION, "")))]
+    found: list[int] = []
+    for cited in _CITED.findall(str(response.get(EXPLANATION, ""))):
+        found += map(int, re.findall(r"\d+", cited))
+        for first, last in _RANGE.findall(cited):
+            if 0 <= int(last) - int(first) <= _LONGEST_RANGE:
+                found += range(int(first), int(last) + 1)
+    return found

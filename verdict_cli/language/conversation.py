@@ -1,5 +1,5 @@
-"""Conversations: the message forms of OpenAI, Anthropic, Gemini and OpenTelemetry's GenAI conventions as one, and its
-transcript (language-2.md, section C1).
+"""Conversations: the message forms of OpenAI, Anthropic, Gemini, ShareGPT and OpenTelemetry's GenAI conventions as one, and
+its transcript (language-2.md, section C1).
 
 The one form is OpenAI's: `{role, content, name?, tool_calls?, tool_call_id?}`. Content is text, a list of parts
 (`{"type": "text", "text"}`, `{"type": "image_url", "image_url": {"url"}}`, or a part of another type), or null beside tool calls.
@@ -13,8 +13,13 @@ from typing import Any
 
 MessageData = dict[str, Any]
 
-_ROLES = {"model": "assistant", "human": "user", "ai": "assistant", "function": "tool"}
-"""Roles of other APIs (Gemini, LangChain) by those of OpenAI."""
+_ROLES = {
+    "model": "assistant", "human": "user", "ai": "assistant", "function": "tool", "gpt": "assistant", "chatgpt": "assistant",
+    "bing": "assistant", "bard": "assistant", "observation": "tool", "function_call": "assistant",
+}  # fmt: skip
+"""Roles of other APIs and of data sets (Gemini, LangChain, ShareGPT) by those of OpenAI."""
+CHAT_ROLES = {"user", "assistant", "system", "developer", "tool"}
+"""Roles of chat APIs. Other roles are the names of speakers."""
 
 
 class ConversationError(ValueError):
@@ -26,13 +31,20 @@ def looks_like_conversation(value: Any) -> bool:
     return (
         isinstance(value, list | tuple)
         and len(value) > 0
-        and all(
-            isinstance(message, Mapping)
-            and isinstance(message.get("role"), str)
-            and ("content" in message or isinstance(message.get("parts"), list | tuple))
-            for message in value
-        )
+        and all(isinstance(message, Mapping) and _looks_like_message(_with_role(message)) for message in value)
     )
+
+
+def _looks_like_message(message: Mapping[str, Any]) -> bool:
+    has_content = "content" in message or isinstance(message.get("parts"), list | tuple)
+    return has_content and isinstance(message.get("role"), str)
+
+
+def _with_role(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message; one of ShareGPT with its `from` and `value` as role and content."""
+    if message.get("role") is None and isinstance(message.get("from"), str) and "value" in message:
+        return {**message, "role": message["from"], "content": message["value"]}
+    return message
 
 
 def read_conversation(value: Any) -> list[MessageData]:
@@ -63,9 +75,11 @@ def read_conversation(value: Any) -> list[MessageData]:
 
 
 def _read(message: Any) -> Iterator[MessageData]:
+    if isinstance(message, Mapping):
+        message = _with_role(message)
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise ConversationError(f"{message!r:.200} is not a message with a `role` and a `content`")
-    role = _ROLES.get(message["role"], message["role"])
+    role = role_name(message["role"])
     head = {"role": role}
     if isinstance(message.get("name"), str):
         head["name"] = message["name"]
@@ -83,6 +97,12 @@ def _read(message: Any) -> Iterator[MessageData]:
     if not isinstance(content, list | tuple):
         raise ConversationError(f"its content {content!r:.80} is neither text nor a list of parts")
     yield from _parts(head, content, calls)
+
+
+def role_name(written: str) -> str:
+    """The role of a chat API that is written in any case and under any API's name; a speaker's name as it is."""
+    known = written.strip().lower()
+    return _ROLES.get(known, known if known in CHAT_ROLES else written)
 
 
 def _parts(head: MessageData, content: Sequence[Any], calls: list[MessageData]) -> Iterator[MessageData]:

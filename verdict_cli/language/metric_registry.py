@@ -53,7 +53,7 @@ REQUIRED_KEYS: dict[MetricInput, tuple[str, ...]] = {
 }
 """The keys of an evaluation that give each kind of input."""
 
-CHOICE_INPUTS: tuple[MetricInput, ...] = ("consistent", "choice", "choice_length")
+CHOICE_INPUTS: tuple[MetricInput, ...] = ("consistent", "choice", "choice_length", "lengths")
 """What a pairwise judge prefers, which needs no target."""
 
 ARRAY_INPUTS: tuple[MetricInput, ...] = ("labels", "numbers", "value", "probability")

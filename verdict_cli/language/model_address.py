@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
 
@@ -21,6 +21,7 @@ _URL = re.compile(r"(https?)://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 _AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]+)(?::([0-9]{1,5}))?")
 _UNSAFE = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
 """Characters that the URL standard removes or replaces, and that other parsers keep."""
+_SHOWN = frozenset({"api-version", "alt"})
 
 
 class AddressError(ValueError):
@@ -29,17 +30,30 @@ class AddressError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The parts of an address that decide where a call goes. An IPv6 host is in brackets."""
+    """The parts of an address. An IPv6 host is in brackets."""
 
     scheme: str
     host: str
     port: int | None
     path: str
+    query: str = ""
 
     @property
     def netloc(self) -> str:
         """The host, with its port if it has one."""
         return self.host if self.port is None else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The whole address."""
+        return f"{self.scheme}://{self.netloc}{self.path}{f'?{self.query}' if self.query else ''}"
+
+    @property
+    def display(self) -> str:
+        """The address for messages: a value in its query may be a secret, except for a version."""
+        names = (part.partition("=") for part in self.query.split("&") if part)
+        shown = "&".join(f"{name}={value if name in _SHOWN else '…'}" for name, _, value in names)
+        return replace(self, query=shown).url
 
 
 @lru_cache(maxsize=1024)
@@ -67,7 +81,7 @@ def parse_address(text: str) -> Address:
     host = parsed.host_str or ""
     if host != parts[1].lower():
         raise AddressError(f"has a host that programs read differently; write {host}")
-    return Address(parsed.scheme, host, parsed.port, parsed.path)
+    return Address(parsed.scheme, host, parsed.port, parsed.path, parsed.query_string or "")
 
 
 def load_http_client() -> None:

@@ -30,6 +30,18 @@ def configs() -> dict[str, Path]:
     return {path.relative_to(top).with_suffix("").as_posix(): path for path in sorted(found)}
 
 
+def is_shipped(pipeline: Path) -> bool:
+    """Whether the file is a pipeline that comes with verdict, or a copy of one."""
+    top = folder("configs")
+    for own in (top / pipeline.name, top / pipeline.parent.name / pipeline.name):
+        try:
+            if own.samefile(pipeline) or own.read_bytes() == pipeline.read_bytes():
+                return True
+        except OSError:
+            continue
+    return False
+
+
 def datasets() -> dict[str, Path]:
     """The samples by name, such as `xstest_sample`."""
     return {path.stem: path for path in sorted(folder("datasets").glob("*_sample.jsonl"))}

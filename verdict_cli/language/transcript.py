@@ -6,10 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from verdict_cli.language.conversation import MessageData, read_conversation
-
-CHAT_ROLES = {"user", "assistant", "system", "developer", "tool"}
-"""Roles of chat APIs. Other roles are the names of speakers."""
+from verdict_cli.language.conversation import CHAT_ROLES, MessageData, read_conversation, role_name
 
 
 class NumberedMessages(list[MessageData]):
@@ -44,8 +41,8 @@ def filtered(value: Any, name: str, argument: int | str) -> NumberedMessages:
     if name in ("last", "first"):
         count = min(int(argument), len(messages))
         return messages.part(slice(len(messages) - count, None) if name == "last" else slice(count))
-    wanted = name == "only"
-    kept = [place for place, message in enumerate(messages) if (message["role"] == argument) == wanted]
+    role, wanted = role_name(str(argument)), name == "only"
+    kept = [place for place, message in enumerate(messages) if (message["role"] == role) == wanted]
     return NumberedMessages([messages[place] for place in kept], [messages.numbers[place] for place in kept])
 
 
@@ -55,15 +52,22 @@ MESSAGE_FILTERS: dict[str, type] = {"last": int, "first": int, "without": str, "
 
 def transcript(value: Any) -> Transcript:
     """The messages as numbered turns: `[1] user: …`. A debate, whose speakers all have names of their own, has tags of
-    these names instead, as in the ancestor's library: `<Proponent>`. Raises ConversationError."""
+    these names instead, as in the ancestor's library: `<Proponent>`, unless a speech has such a tag of its own. Raises
+    ConversationError."""
     messages = numbered(value)
     pairs = zip(messages.numbers, messages, strict=True)
-    if all(map(_is_speech, messages)):
+    if all(map(_is_speech, messages)) and not _writes_tags(messages):
         tagged = (f"<{message['role']}>\n{message['content']}\n</{message['role']}>" for message in messages)
         return Transcript("\n\n".join(tagged))
-    made = Transcript("\n".join(line for number, message in pairs for line in _lines(f"[{number}]", message)))
+    lines = (_indented(line) for number, message in pairs for line in _lines(f"[{number}]", message))
+    made = Transcript("\n".join(lines))
     made.images = conversation_images(messages)
     return made
+
+
+def _indented(text: str) -> str:
+    """The text with its further lines indented, so that none of them can pass for a turn."""
+    return "\n    ".join(text.splitlines())
 
 
 def _is_speech(message: MessageData) -> bool:
@@ -72,6 +76,12 @@ def _is_speech(message: MessageData) -> bool:
         and message["role"] not in CHAT_ROLES
         and isinstance(message["content"], str)
     )
+
+
+def _writes_tags(messages: Sequence[MessageData]) -> bool:
+    """Whether a speech contains a speaker's tag, with which it could end its own turn and write one of another speaker."""
+    tags = {tag for message in messages for tag in (f"<{message['role']}>", f"</{message['role']}>")}
+    return any(tag in message["content"] for message in messages for tag in tags)
 
 
 def message_text(value: Any) -> Transcript:
@@ -87,8 +97,18 @@ def _lines(number: str, message: MessageData) -> Iterator[str]:
     speaker = f"{role} {name}" if name else role
     if message.get("content") not in (None, "") or not message.get("tool_calls"):
         yield f"{number} {speaker}: {content_text(message.get('content'))}"
+    for call in _calls(message):
+        yield f"{number} {role} {call}"
+
+
+def calls_text(message: MessageData) -> str:
+    """The tool calls of a message, one a line: `called search({"q": "x"})`."""
+    return "\n".join(_calls(message))
+
+
+def _calls(message: MessageData) -> Iterator[str]:
     for call in message.get("tool_calls", ()):
-        yield f"{number} {role} called {call['function']['name']}({arguments_text(call['function']['arguments'])})"
+        yield f"called {call['function']['name']}({arguments_text(call['function']['arguments'])})"
 
 
 def content_text(content: Any) -> str:

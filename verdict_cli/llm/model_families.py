@@ -115,13 +115,15 @@ def _bare_name_family(model: Model) -> Family | None:
 
 def _is_openais(api_base: str | None) -> bool:
     """Whether the address is OpenAI's or not set. Another server's model of a similar name speaks chat completions."""
-    return not api_base or api_base.rstrip("/").endswith("/responses") or f"//{OPENAI_HOST}" in api_base
+    return (
+        not api_base or api_base.partition("?")[0].rstrip("/").endswith("/responses") or f"//{OPENAI_HOST}" in api_base
+    )
 
 
 def base_url(model: Model, of: Family, environ: Mapping[str, str]) -> str:
     """The model's base URL without a trailing slash; "" where none is known."""
     bases = (model.api_base, *(environ.get(name) for name in of.base_variables), of.default_base)
-    return next((base for base in bases if base), "").rstrip("/")
+    return next((base.strip() for base in bases if base and base.strip()), "").rstrip("/")
 
 
 def host_called(model: Model, environ: Mapping[str, str]) -> str | None:

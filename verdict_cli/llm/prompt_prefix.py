@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
+from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.model_families import is_free
 from verdict_cli.llm.providers.price_book import entry_of
-from verdict_cli.llm.providers.wire_protocol import IdentityCache
 from verdict_cli.messages import Message, Request
 from verdict_cli.model import Model
 

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.evaluations import Evaluation, arena_keys
-from verdict_cli.language.expressions.paths import format_expression_path
 from verdict_cli.language.fields.types import FieldType
 from verdict_cli.language.load import Spec, in_order
 from verdict_cli.language.namespace import Namespace
+from verdict_cli.language.package_files import is_shipped
 from verdict_cli.language.units.choice_base import OPTIONS_HINT, ChoiceUnit
 from verdict_cli.plan.check_evaluations import check_evaluations, load_published
 from verdict_cli.plan.compile import compile_node
@@ -23,7 +24,7 @@ from verdict_cli.plan.expand import InvalidUnit, Stopping, UnitInstance, expand_
 from verdict_cli.plan.fingerprint import check_calibrations, fingerprints, judge_digest
 from verdict_cli.plan.link import Edge, LinkedBlock, WiringError, inner_edges, outputs
 from verdict_cli.plan.node import LLMNode, Node, Plan
-from verdict_cli.plan.possible_predictions import shown_labels
+from verdict_cli.plan.possible_predictions import rows_shown, shown_labels
 from verdict_cli.plan.resolve import resolve_pipeline
 from verdict_cli.plan.result_scope import expand_panel
 from verdict_cli.plan.row_steps import InstancePath
@@ -134,6 +135,7 @@ class _Build:
         self.problems += self.names.schema_problems()
         self._raise()
         self._warn_unused(nodes, instances)
+        self._warn_same_prompts(nodes, valid)
         resolved = resolve_pipeline(self.names)
         everything = self.spec.file.evaluate
         arenas = {name: item for name, item in everything.items() if arena_keys(item) is not None}
@@ -164,6 +166,7 @@ class _Build:
             arenas=arenas,
             groups=groups,
             conditions=conditions,
+            is_shipped=is_shipped(Path(self.spec.document.file)),
         )
         return Built(plan, tuple(in_order(self.warnings)))
 
@@ -251,14 +254,14 @@ class _Build:
         return nodes
 
     def _note_braces(self, node: Node, instance: UnitInstance) -> None:
-        """The prompt's braces around a bare name, which are a mistake where the data has that column."""
-        for written, name in node.work.prompt.bare if isinstance(node.work, LLMNode) else ():
-            path = format_expression_path(("source", name))
-            message = f"{written} is literal text, but {name!r} is a column of the data"
-            hint = f"write {{{path}}}; \\{written} prints it literally"
-            problem = instance.names.spec.problem("literal-column", message, hint, (*instance.path, "prompt"))
-            if Brace(name, problem) not in self.braces:
-                self.braces.append(Brace(name, problem))
+        """The prompt's brace texts that are a mistake where the data has the column that they name."""
+        for found in node.work.prompt.braces if isinstance(node.work, LLMNode) else ():
+            for column in found.columns:
+                message = f"{found.written} is literal text, but {column!r} is a column of the data"
+                hint = f"write {{{found.suggestion(column)}}}; \\{found.written} prints it literally"
+                problem = instance.names.spec.problem("literal-column", message, hint, (*instance.path, "prompt"))
+                if Brace(column, problem) not in self.braces:
+                    self.braces.append(Brace(column, problem))
 
     def _warner(self, instance: UnitInstance) -> Callable[[str, str, InstancePath], None]:
         def warn(message: str, hint: str, path: InstancePath) -> None:
@@ -272,12 +275,15 @@ class _Build:
 
     def _use_column(self, column: str, names: Namespace, path: InstancePath, hint: str = "") -> None:
         asked = path[0] not in _BESIDE
+        is_needed = asked or path[0] != "evaluate" or path[2] != "by"
         known = self.columns.get(column)
         if known is None:
             at = names.spec.problem("", "", "", path)
-            self.columns[column] = Used(column, str(at), asked, hint)
+            self.columns[column] = Used(column, str(at), asked, is_needed, hint)
         else:
-            self.columns[column] = replace(known, asked=known.asked or asked, hint=known.hint or hint)
+            self.columns[column] = replace(
+                known, asked=known.asked or asked, is_needed=known.is_needed or is_needed, hint=known.hint or hint
+            )
 
     def _warn_shown(
         self, nodes: Sequence[Node], instances: Sequence[UnitInstance], evaluations: Mapping[str, Evaluation]
@@ -288,6 +294,15 @@ class _Build:
             message = f"the prompt shows `{label}`, which is the target of `evaluate.{name}`"
             hint, path = "take the label out of the prompt, unless the judge is to see it", (*instance.path, "prompt")
             self._warn(instance.names.spec.problem("label-in-prompt", message, hint, path))
+
+    def _warn_same_prompts(self, nodes: Sequence[Node], instances: Sequence[UnitInstance]) -> None:
+        """Warns where no prompt shows anything of the row."""
+        asked = [node for node in nodes if isinstance(node.work, LLMNode) and not node.pinned]
+        if asked and not rows_shown(nodes):
+            instance = instances[asked[0].index]
+            message = "no prompt of the pipeline shows anything of the row: all rows get the same prompt"
+            hint = "show a column with {source.NAME}"
+            self._warn(instance.names.spec.problem("same-prompt", message, hint, (*instance.path, "prompt")))
 
     def _warn_unused(self, nodes: Sequence[Node], instances: Sequence[UnitInstance | InvalidUnit]) -> None:
         """Warns of each unit of the file whose output nobody uses, its copies together."""

@@ -85,9 +85,28 @@ def compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
         context.problem("field-used-twice", message, "name the field to pool: `field:`", extra_field)
         return None
     types_by_field = {name: [parent.output.kind_of(name) or UnknownType() for parent in parents] for name in names}
+    for name, kinds in types_by_field.items() if unit.numbers else ():
+        _warn_of_mixed_scales(context, name, parents, kinds)
     pooled = RecordType({name: _type(unit, types) for name, types in types_by_field.items()})
     fields = tuple((name, tuple(_number(unit, kind) for kind in types)) for name, types in types_by_field.items())
     return CompiledUnit(PoolNode(unit, fields, weights), pooled, unit.output_fields(pooled))
+
+
+def _warn_of_mixed_scales(
+    context: CompileContext, name: str, parents: Sequence[Upstream], kinds: Sequence[FieldType]
+) -> None:
+    """Warns where the best grade of one unit is another number than the best grade of another."""
+    scales: dict[tuple[Any, ...], str] = {}
+    for parent, kind in zip(parents, map(without_null, kinds), strict=True):
+        if isinstance(kind, ScaleType) and (bounds := kind.scale.bounds()) is not None:
+            reverse = getattr(kind.scale, "end_is_worst", False)
+            text = (
+                f"{parent.id}.{name} is on {bounds[0]:g} to {bounds[1]:g}{' (the end is the worst)' if reverse else ''}"
+            )
+            scales.setdefault((bounds, reverse), text)
+    if len(scales) > 1:
+        hint = "`propagate: {score: (output.score - 1) / 4}` on a unit brings its grades to 0 to 1"
+        context.warn(f"the pool mixes scales: {', '.join(scales.values())}", hint, context.instance.path)
 
 
 def _fields(context: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> tuple[str, ...] | None:

@@ -12,12 +12,14 @@ class Used:
     """A dataset column that something names, and where that is written: ``file:line:column``, path.
 
     ``asked``: a unit needs it; otherwise only metrics, gates or `where` do, and a row can be judged without it.
+    ``is_needed``: no run is possible without it; metrics are merely not split by a column that is missing.
     ``hint`` says what else could be done where the column is missing.
     """
 
     column: str
     place: str
     asked: bool = True
+    is_needed: bool = True
     hint: str = ""
 
 

@@ -227,6 +227,8 @@ class Plan:
     interval_level: float = 0.95
     arenas: Mapping[str, Evaluation] = field(default_factory=dict)
     """The evaluations that are leaderboards of systems; `evaluations` has the others."""
+    is_shipped: bool = False
+    """Whether the pipeline comes with verdict, for data of any user: their rows may lack the column of `dataset.id`."""
 
     @cached_property
     def escalating(self) -> tuple[int, ...]:

@@ -95,6 +95,19 @@ def shown_labels(nodes: Sequence[Node], evaluations: Mapping[str, Evaluation]) -
                     yield node.index, format_expression_path(label), name
 
 
+def rows_shown(nodes: Sequence[Node]) -> bool:
+    """Whether some prompt shows anything of the row: a column, an entry, or what an earlier unit made of one."""
+    seeing: set[int] = set()
+    for node in nodes:
+        paths = [*_prompt_paths(node), *(cast.path for cast in node.casts if cast.path is not None)]
+        roots = {path[0] for path in paths} - {"unit", "input"}
+        asks = isinstance(node.work, LLMNode)
+        from_parents = ("previous" in roots or not asks) and not seeing.isdisjoint(node.parents)
+        if from_parents or roots - {"previous"} or not (asks or node.parents):
+            seeing.add(node.index)
+    return any(isinstance(node.work, LLMNode) and node.index in seeing for node in nodes)
+
+
 def _labels(target: str | None, *, is_of_entries: bool) -> list[ExpressionPath]:
     """The columns of the row that a target names, and what it names of an entry."""
     try:

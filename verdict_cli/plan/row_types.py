@@ -35,29 +35,33 @@ from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPol
 
 
 def row_converter(
-    types: RecordType, folder: Path = Path(), fence: PathPolicy | None = None
+    types: RecordType, folder: Path = Path(), fence: PathPolicy | None = None, optional: frozenset[str] = frozenset()
 ) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
     """A function that returns the row with the declared columns converted to their types.
 
     A text in a column of numbers or booleans is converted: CSV has only text. The path of an image is
     taken from `folder`, the dataset's own, and may leave it only where `fence` allows it. The function raises
-    ValueError with the reason for a row that breaks the schema.
+    ValueError with the reasons for a row that breaks the schema, which one that lacks ``optional`` columns does not.
     """
 
     policy = PathPolicy() if fence is None else fence.for_folder(folder)
 
     def convert(row: Mapping[str, Any]) -> Mapping[str, Any]:
         converted = dict(row)
+        reasons = []
         for name, kind in types.fields.items():
-            if name not in converted:
-                raise ValueError(f"the column {name!r} is missing")
+            if name not in converted and name in optional:
+                continue
             try:
+                if name not in converted:
+                    raise ValueError("it is missing")
                 converted[name] = kind.read(_converted(converted[name], kind, folder, policy))
             except OutsideError as error:
-                raise ValueError(f"the column {name!r}: {error}; {ALLOW_OUTSIDE}") from None
+                reasons.append(f"the column {name!r}: {error}; {ALLOW_OUTSIDE}")
             except (ReplyError, ValueError) as error:
-                reason = error.message if isinstance(error, ReplyError) else str(error)
-                raise ValueError(f"the column {name!r}: {reason}") from None
+                reasons.append(f"the column {name!r}: {error.message if isinstance(error, ReplyError) else error}")
+        if reasons:
+            raise ValueError("; ".join(reasons))
         return converted
 
     return convert
@@ -83,10 +87,11 @@ def _converted(value: Any, kind: FieldType, folder: Path, fence: PathPolicy) -> 
         return value
     if isinstance(kind, ImageType):
         return value if is_image_url(value) else str(fence.path(folder, value))
-    if kind == INTEGER:
-        return int(value)
-    if kind == NUMBER:
-        return float(value)
+    if kind in (INTEGER, NUMBER):
+        try:
+            return int(value) if kind == INTEGER else float(value)
+        except ValueError:
+            raise ValueError(f"{value!r:.80} is not {'an integer' if kind == INTEGER else 'a number'}") from None
     return named_scales()["boolean"].read(value) if kind == TRUTH else value
 
 

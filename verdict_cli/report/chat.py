@@ -27,7 +27,7 @@ _DATA_ADDRESS = re.compile(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w=.+-]+)*),", re.AS
 def as_conversation(value: Any, most: int | None = None) -> NumberedMessages | None:
     """The messages of a conversation, also of one that is JSON text, as the results have it; None for any other value.
     With ``most``, only so many messages are read."""
-    if isinstance(value, str) and value.startswith("[{") and '"role"' in value:
+    if isinstance(value, str) and value.startswith("[{") and ('"role"' in value or '"from"' in value):
         try:
             value = orjson.loads(value)
         except orjson.JSONDecodeError:

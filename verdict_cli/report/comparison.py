@@ -224,7 +224,7 @@ def _metrics_table(whole: Slice, level: float) -> Table:
         for name, difference in whole.differences.items()
     ]
     return Table(
-        ("metric", "a", "b", "b − a", formatting.interval_header(level), "p", "p (Holm)"), rows, (1, 2, 3, 5, 6)
+        ("metric", "a", "b", "b − a", formatting.interval_header(level), "p", "p (adj.)"), rows, (1, 2, 3, 5, 6)
     )
 
 
@@ -270,7 +270,7 @@ def _slices_table(expression: str, slices: Mapping[str, Slice], level: float, *,
         for value, each in slices.items()
         for name, difference in list(each.differences.items())[: None if folded else 1]
     ]
-    headers = (expression, "n", "metric", "b − a", formatting.interval_header(level), "p (Holm)")
+    headers = (expression, "n", "metric", "b − a", formatting.interval_header(level), "p (adj.)")
     title = f"All differences by {expression}" if folded else ""
     return Table(headers, rows, (1, 3, 5), folded=title, most_rows=MOST_SLICES_PRINTED)
 
@@ -278,7 +278,7 @@ def _slices_table(expression: str, slices: Mapping[str, Slice], level: float, *,
 def _flips(flips: tuple[Flip, ...]) -> Iterator[Part]:
     cells = [
         (
-            flip.id,
+            str(flip.id),
             *map(_outcome_text, (flip.first, flip.second, flip.target)),
             "b better" if flip.gain > 0 else "a better",
         )

@@ -26,7 +26,8 @@ MOST_OPEN = 0.02
 TESTED_METRICS = {"right and wrong rows": "accuracy", "values": "mean"}
 """The metric whose difference McNemar's test is of."""
 CONTRADICTION = (
-    "the {level:g}% interval {does} 0, but {p}: near the limit the two differ, and the test is the exact one"
+    "the {level:g}% interval {does} 0, but {p}. The interval is approximate for so few differing rows; the test, which swaps "
+    "the runs' answers within rows, is exact, and the conclusion follows it"
 )
 _WITHOUT_DIRECTION = frozenset({"value", "choice", "choice_length", "lengths"})
 """Inputs of metrics whose high values are neither good nor bad, such as the mean of an expression."""
@@ -73,10 +74,14 @@ def is_significant(difference: Difference, level: float) -> bool:
 
 
 def change_text(difference: Difference) -> str:
-    """`+0.050 [0.010, 0.090], p = 0.012 (paired permutation test, Holm)`."""
+    """`+0.050 [0.010, 0.090], p = 0.012 (paired permutation test, adjusted)`."""
     change = difference.change
     text = f"{formatting.signed(change.value)} {formatting.interval(change.low, change.high)}".strip()
-    return text if difference.p_holm is None else f"{text}, {p_text(difference.p_holm)} (paired permutation test, Holm)"
+    return (
+        text
+        if difference.p_holm is None
+        else f"{text}, {p_text(difference.p_holm)} (paired permutation test, adjusted)"
+    )
 
 
 def p_text(p: float) -> str:

@@ -30,6 +30,12 @@ def visible_text(text: str, most: int = 0) -> str:
     return f"{shown[: most - 1]}…" if most and len(shown) > most else shown
 
 
+def message_lines(text: str) -> list[str]:
+    """A message and its hint, each on a line of its own."""
+    return [visible_text(line.strip(), 300) for line in text.split("\n") if line.strip()][:_MOST_LINES]
+
+
+_MOST_LINES = 6
 MOST_DIGITS = 9
 """Digits after the point that a value just under 1 may take."""
 
@@ -212,7 +218,7 @@ def _no_verdict_notice(run: RunFacts) -> list[str]:
     if not run.failed or run.failed < run.rows:
         return []
     kind = failure_kinds(run)[0][0] if run.failures else "unknown"
-    reason = f": {visible_text(run.reasons[kind], 300)}" if kind in run.reasons else ""
+    reason = f": {'; '.join(message_lines(run.reasons[kind]))}" if kind in run.reasons else ""
     return [f"all {run.rows:,} rows failed, so there are no metrics. Most often: {kind}{reason}"]
 
 

@@ -210,14 +210,15 @@ def _failure(row: Mapping[str, Any]) -> str:
     return f"{row.get('failure.kind')}{where}: {row.get('failure.message')}"[:2000]
 
 
-def _probabilities(logprobs: str | None) -> tuple[list[tuple[str, list[tuple[str, float]]]], int]:
+def _probabilities(logprobs: Any) -> tuple[list[tuple[str, list[tuple[str, float]]]], int]:
     """The likeliest tokens at the first positions of a reply that have alternatives, and the number of alternatives
     with an invalid log-probability."""
     if not logprobs:
         return [], 0
     positions: list[tuple[str, list[tuple[str, float]]]] = []
     invalid = 0
-    for number, alternatives in enumerate(orjson.loads(logprobs), 1):
+    lists = orjson.loads(logprobs) if isinstance(logprobs, str) else logprobs  # text in runs of earlier versions
+    for number, alternatives in enumerate(lists, 1):
         # Rounding can make the log-probability of a certain token slightly positive.
         shares = [(each["token"], math.exp(min(each["logprob"], 0.0))) for each in alternatives if _is_valid(each)]
         invalid += len(alternatives) - len(shares)

@@ -184,7 +184,7 @@ def _values_table(whole: SeveralSlice, letters: Sequence[str], level: float) -> 
     if not letters[1:]:
         return Table(("metric", "mean of the runs"), [(row[0], row[2]) for row in rows], (1,))
     together = formatting.interval_header(level, "together" if len(letters) > 2 else "")
-    return Table(("metric", "pipeline", "value", f"− {letters[0]}", together, "p", "p (Holm)"), rows, (2, 3, 5, 6))
+    return Table(("metric", "pipeline", "value", f"− {letters[0]}", together, "p", "p (adj.)"), rows, (2, 3, 5, 6))
 
 
 def _cells(difference: Difference) -> tuple[str, ...]:
@@ -240,7 +240,7 @@ def _slices_table(
                 change, interval, _, adjusted = _cells(difference)
                 rows.append((value, f"{part.n:,}", metric, letter, change, interval, adjusted))
     headers = (
-        expression, "n", "metric", "pipeline", f"− {letters[0]}", formatting.interval_header(level), "p (Holm)",
+        expression, "n", "metric", "pipeline", f"− {letters[0]}", formatting.interval_header(level), "p (adj.)",
     )  # fmt: skip
     title = f"All differences by {expression}" if folded else ""
     return Table(headers, rows, (1, 4, 6), folded=title, most_rows=MOST_SLICES_PRINTED)

@@ -57,12 +57,17 @@ def preload_report(plan: Plan) -> None:
 
 
 def write_report(
-    run: RunResult, formats: Sequence[str] = (), *, inconclusive: Inconclusive = "fail", warn: Callable[[str], None]
+    run: RunResult,
+    formats: Sequence[str] = (),
+    *,
+    inconclusive: Inconclusive = "fail",
+    sequential: bool = False,
+    warn: Callable[[str], None],
 ) -> Report:
     """Compute the metrics, decide the gates, and write every report file into the run's directory.
 
     ``formats`` are further formats of the results, of `FORMATS`. ``warn`` gets a message for each file that could not
-    be rendered; the others are complete.
+    be rendered; the others are complete. ``sequential`` gives gates bounds that hold at every look.
     """
     from verdict_cli.report.renderers.html import render_html
     from verdict_cli.report.renderers.json import render_json
@@ -84,7 +89,14 @@ def write_report(
     studied = evaluate_run(plan.evaluations, directory.results, seed=facts.seed, level=plan.interval_level)
     measures = studied.measures
     gates = decide_gates(
-        plan.gates, plan.evaluations, measures, facts, directory.results, seed=facts.seed, inconclusive=inconclusive
+        plan.gates,
+        plan.evaluations,
+        measures,
+        facts,
+        directory.results,
+        seed=facts.seed,
+        inconclusive=inconclusive,
+        sequential=sequential,
     )
     inert = "csv-inert" in formats
     extra = list(dict.fromkeys(f"results.{name.removesuffix('-inert')}" for name in formats if name != "parquet"))

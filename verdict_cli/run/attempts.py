@@ -82,7 +82,7 @@ def answer(spec: CallSpec, context: Context, calls: list[Call]) -> Coroutine[Any
 
     Raises the last attempt's ReplyError, Retryable or Rejected when no attempt of any model succeeds. Refused is raised
     immediately, as is RowError for a `validate` rule that cannot be computed. A model at temperature 0 that gave the
-    same unreadable text twice in succession is not called a third time. A failure other than Refused gets another round
+    same unreadable text, or none, twice in succession is not called a third time. A failure other than Refused gets another round
     of attempts where ``context.again`` says so; attempts are numbered on.
     """
     if context.again is None:
@@ -115,7 +115,7 @@ async def _round(
     """As `answer`, from attempt ``attempt``; ``last`` is the error of an earlier round."""
     for model in spec.models:
         corrections: tuple[Message, ...] = ()
-        failures, last_text = 0, ""
+        failures, last_text, last_failure = 0, "", ""
         used = model
         for turn in range(1 + model.retries):
             request = spec.request
@@ -148,16 +148,16 @@ async def _round(
                 if isinstance(unread.error, RowError):
                     raise unread.error from None
                 context.forget(request)
-                last = unread.error
-                used = _with_more_tokens(used, model, unread.error)
+                last, used = unread.error, _with_more_tokens(used, model, unread.error)
                 if unread.reply.text == last_text and used is request.model and _is_deterministic(model):
                     break
-                last_text = unread.reply.text
-                corrections = _correction(unread, spec.reading)
+                last_text, corrections = unread.reply.text, _correction(unread, spec.reading)
             except ReplyError as error:
                 calls.append(_failed(request, error))
-                last = error
-                used = _with_more_tokens(used, model, error)
+                last, used = error, _with_more_tokens(used, model, error)
+                if error.failure == last_failure == "empty" and used is request.model and _is_deterministic(model):
+                    break
+                last_failure = error.failure
             else:
                 repaired = spec.reading.repaired(reply.text)
                 calls.append(

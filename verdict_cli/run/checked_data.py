@@ -17,7 +17,7 @@ from verdict_cli.plan.node import Plan
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.run.job import RunJob
 from verdict_cli.run.part_layout import PARTS
-from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
+from verdict_cli.storage.datasets.dataset import UNDECIDED, Dataset, DatasetFacts, Selection
 from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
 from verdict_cli.storage.object_store.folder import RemoteFolder, is_remote_url
 
@@ -34,13 +34,21 @@ class _Checked(Struct, frozen=True, forbid_unknown_fields=True):
     skipped: int
     columns: tuple[str, ...]
     kept: int
+    id: str | None = UNDECIDED
 
 
 def keep_checked(job: RunJob) -> None:
     """Keep what the check found of the job's dataset."""
     data = job.data
     found = _Checked(
-        _digest(job.plan), data.fingerprint, data.rows, data.total, data.skipped, data.columns, data.selection.kept
+        _digest(job.plan),
+        data.fingerprint,
+        data.rows,
+        data.total,
+        data.skipped,
+        data.columns,
+        data.selection.kept,
+        data.selection.id,
     )
     job.directory.write(_FILE, msgspec.json.encode(found))
 
@@ -64,7 +72,7 @@ def checked_earlier(
         return None
     for found in known:
         if found.fingerprint == fingerprint:
-            selection = Selection(limit, sample, seed, found.kept)
+            selection = Selection(limit, sample, seed, found.kept, found.id)
             return DatasetFacts(
                 found.rows, found.total, found.skipped, found.columns, fingerprint, selection, stamps=stamps
             )

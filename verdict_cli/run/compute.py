@@ -104,6 +104,8 @@ def _pool(work: PoolNode, before: Sequence[Output | None], places: Sequence[int]
     for name, numbers in work.fields:
         values = said[name] = [numbers[place](pooled_field(output, name)) for place, output in left]
         pooled[name] = work.unit.pool_seeded(values, weights, seed)
+        if len(left) < len(before):
+            pooled[name] = work.unit.of_the_rest(pooled[name], values)
     return work.unit.to_output(pooled) | work.unit.extra_fields(pooled, said, weights)
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 
+from verdict_cli.run.process import open_standard_descriptors
+
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop's event loop, which is faster; asyncio's own where uvloop does not run (Windows)."""
+    open_standard_descriptors()  # also for a run that Python started
     try:
         import uvloop
     except ImportError:

@@ -17,7 +17,7 @@ from verdict_cli.messages import Output, Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.batches.batch_options import BatchOptions
 from verdict_cli.run.progress import RunStats
-from verdict_cli.run.result_columns import CALL_COLUMNS, declared_columns, result_columns
+from verdict_cli.run.result_columns import CALL_COLUMNS, CALL_TYPES, column_types, result_columns
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
@@ -145,18 +145,21 @@ class PartitionResult:
 
 def open_tables(job: RunJob, results: Path, calls: Path) -> tuple[ParquetTable, ParquetTable]:
     """The tables of results and calls at these paths, with the columns that the plan declares."""
-    columns = result_columns(job.plan, job.data.columns)
-    return ParquetTable(results, columns, declared=declared_columns(job.plan)), ParquetTable(calls, CALL_COLUMNS)
+    declared = column_types(job.plan, job.dataset)
+    columns = result_columns(job.plan, job.data.columns, declared)
+    table = ParquetTable(results, columns, declared=declared)
+    return table, ParquetTable(calls, CALL_COLUMNS, declared=CALL_TYPES)
 
 
-def join_partitions(parts: Sequence[Partition], into: RunDirectory, plan: Plan, source: Sequence[str]) -> None:
+def join_partitions(parts: Sequence[Partition], job: RunJob) -> None:
     """Write the tables of the partitions, in this order, as one: the same bytes as a run of all rows in one partition.
 
-    ``source`` are the dataset's columns. OutputError when the disk refuses, DataError for a table that is damaged.
+    OutputError when the disk refuses, DataError for a table that is damaged.
     """
-    columns = result_columns(plan, source)
-    concatenate_tables([part.folder.results for part in parts], into.results, columns, declared_columns(plan))
-    concatenate_tables([part.folder.calls for part in parts], into.calls, CALL_COLUMNS)
+    into, declared = job.directory, column_types(job.plan, job.dataset)
+    columns = result_columns(job.plan, job.data.columns, declared)
+    concatenate_tables([part.folder.results for part in parts], into.results, columns, declared)
+    concatenate_tables([part.folder.calls for part in parts], into.calls, CALL_COLUMNS, CALL_TYPES)
 
 
 class Halt:

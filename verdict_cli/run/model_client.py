@@ -15,6 +15,7 @@ from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Ask, Request
 from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.run.process import calls_at_once
 
 
 @dataclass
@@ -40,7 +41,8 @@ class ModelClient:
     ) -> ModelClient:
         """A client; ``on_token`` receives the text of streamed replies."""
         providers = Providers(recording, on_token)
-        return cls(providers, RateLimiters(concurrency), Spending(budget_usd), store, recording is not None)
+        at_once = None if concurrency is None else calls_at_once(concurrency)
+        return cls(providers, RateLimiters(at_once), Spending(budget_usd), store, recording is not None)
 
     def chain(
         self,

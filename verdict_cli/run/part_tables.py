@@ -11,7 +11,7 @@ from verdict_cli.run.job import RunJob
 from verdict_cli.run.part_layout import PART_TABLES, PartLayout
 from verdict_cli.run.part_mark import Columns, PartCounts, PartMark, RowRange
 from verdict_cli.run.progress import RunStats
-from verdict_cli.run.result_columns import declared_columns
+from verdict_cli.run.result_columns import CALL_TYPES, column_types
 from verdict_cli.run.run_metadata import changed_dataset
 from verdict_cli.storage.datasets.fingerprint import file_stamps
 from verdict_cli.storage.journal.journal import sync_directory
@@ -76,7 +76,7 @@ def _unify_tables(job: RunJob, layout: PartLayout, parts: Mapping[int, PartColum
 
     A part's mark is removed meanwhile: if this is interrupted, the part is made again from its journal.
     """
-    declared = {PART_TABLES[0]: declared_columns(job.plan), PART_TABLES[1]: None}
+    declared = {PART_TABLES[0]: column_types(job.plan, job.dataset), PART_TABLES[1]: CALL_TYPES}
     widest = {name: widest_columns(parts[number][name] for number in sorted(parts)) for name in PART_TABLES}
     for number in sorted(parts):
         narrow = [name for name in PART_TABLES if _kinds(parts[number][name]) != _kinds(widest[name])]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from verdict_cli.errors import DataError, Problem, Refused, SpecError, UsageError
+from verdict_cli.errors import DataError, Problem, Refused, SpecError, UsageError, VerdictError, raise_together
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.llm.model_families import IN_PROCESS_PREFIX, REPLAY_PREFIX, is_free, is_local
 from verdict_cli.llm.providers.local import PACKAGED_MODELS
@@ -22,8 +22,9 @@ from verdict_cli.plan.row_types import row_converter
 from verdict_cli.run.label_checks import check_label_values
 from verdict_cli.run.label_counts import LabelCounts, count_labels
 from verdict_cli.run.scores import check_judged_span
-from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
-from verdict_cli.storage.datasets.read import row_identity, scan, stream_rows
+from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
+from verdict_cli.storage.datasets.read import row_identity, scan
+from verdict_cli.storage.datasets.seen_ids import SeenIds
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPolicy
 
 if TYPE_CHECKING:
@@ -32,17 +33,23 @@ if TYPE_CHECKING:
 
 
 def check_models(plan: Plan, *, priced: bool = False) -> None:
-    """Check what is known of the plan's models before a call. Refused where one cannot answer.
+    """Check what is known of the plan's models before a call. Refused where one cannot answer; all are told at once.
 
     ``priced``: a model without a price is a UsageError, because no budget can be kept with it.
     """
+    errors: dict[str, VerdictError] = {}
     for node, model, top_logprobs in models_in_use(plan):
-        check_plan_model(node, model, top_logprobs, plan.fence)
-        if priced and not is_free(model.name) and cost_usd(model, Usage()) is None:
-            raise UsageError(
-                f"{node.id}: the price of model {model.name} is not known, so no budget can be kept",
-                hint="give it `cost: {input_per_million: …, output_per_million: …}`, or leave --budget out",
-            )
+        try:
+            check_plan_model(node, model, top_logprobs, plan.fence)
+            if priced and not is_free(model.name) and cost_usd(model, Usage()) is None:
+                raise UsageError(
+                    f"{node.id}: the price of model {model.name} is not known, so no budget can be kept",
+                    hint="give it `cost: {input_per_million: …, output_per_million: …}`, or leave --budget out",
+                )
+        except VerdictError as error:
+            # Units with the same model have the same problem, which the first of them tells.
+            errors.setdefault(error.message.removeprefix(node.id), error)
+    raise_together([*errors.values()])
 
 
 def models_in_use(plan: Plan) -> Iterator[tuple[Node, Model, int]]:
@@ -144,66 +151,34 @@ def open_cache(plan: Plan) -> CacheStore | None:
     return CacheStore.open() if may_cache(plan) else None
 
 
-def dataset_for(plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = False) -> Dataset:
-    """The files as the dataset of the plan: its columns, types, filter and required columns."""
+def dataset_for(
+    plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = False, origins: Mapping[Path, str] | None = None
+) -> Dataset:
+    """The files as the dataset of the plan: its columns, types, filter and required columns. ``origins`` names what files
+    are copies of."""
     keys = plan.resolved.get("dataset") or {}
+    optional = frozenset(used.column for used in plan.columns if not used.is_needed)
+    typed = () if plan.row_types is None else tuple(plan.row_types.fields)
     return Dataset(
         files=tuple(files),
         columns=keys.get("columns") or {},
         id=keys.get("id"),
-        required=tuple(used.column for used in plan.columns),
+        is_id_optional=plan.is_shipped,
+        required=tuple(
+            name for name in dict.fromkeys([*(used.column for used in plan.columns), *typed]) if name not in optional
+        ),
         hints={used.column: used.hint for used in plan.columns if used.hint},
-        cast=row_converter(plan.row_types, files[0].parent, plan.fence) if plan.row_types is not None else None,
+        cast=None if plan.row_types is None else row_converter(plan.row_types, files[0].parent, plan.fence, optional),
         keep=_row_filter(plan.where),
         rules=f"{keys.get('where', '')}|{keys.get('schema', '')}",
         skip_bad_rows=skip_bad_rows,
         delimiter=keys.get("delimiter"),
+        origins=origins or {},
     )
 
 
 def _row_filter(where: Expression | None) -> Callable[[Mapping[str, Any]], bool] | None:
     return None if where is None else lambda row: bool(where({"source": row}))
-
-
-_BITS = 25
-"""A filter of 2^25 bits is 4 MB; of a million ids it suspects some 150 that are in a single row."""
-_MASK = (1 << _BITS) - 1
-_PROBES = 4
-_MOST_SUSPECTS = 10_000
-
-
-class RepeatedIds:
-    """Ids that are in several rows, found in bounded memory.
-
-    A Bloom filter suspects ids that it may have seen; a second reading of the rows counts only the suspects.
-    """
-
-    def __init__(self) -> None:
-        self._bits = bytearray(1 << (_BITS - 3))
-        self._suspects: set[str | int] = set()
-
-    def add(self, identity: str | int) -> None:
-        """Add a row's id."""
-        code = hash((identity, type(identity)))
-        place, step, known = code & _MASK, (code >> _BITS) | 1, True
-        for _ in range(_PROBES):
-            byte, bit = place >> 3, 1 << (place & 7)
-            if not self._bits[byte] & bit:
-                known = False
-                self._bits[byte] |= bit
-            place = (place + step) & _MASK
-        if known and len(self._suspects) < _MOST_SUSPECTS:
-            self._suspects.add(identity)
-
-    @property
-    def suspects(self) -> bool:
-        """Whether a second reading is needed."""
-        return bool(self._suspects)
-
-    def repeated(self, ids: Iterable[str | int]) -> Counter[str | int]:
-        """The ids that are in several of the rows, and in how many, by the second reading."""
-        counts = Counter(identity for identity in ids if identity in self._suspects)
-        return Counter({identity: count for identity, count in counts.items() if count > 1})
 
 
 def preflight(
@@ -218,7 +193,7 @@ def preflight(
     """Read the dataset once and check the pipeline against it: the selected rows, and warnings.
 
     DataError for rows that cannot be read. SpecError where the pipeline does not fit the data, so that the run could
-    only end in an error or a wrong metric. Memory does not grow with the number of rows.
+    only end in an error or a wrong metric.
     ``traced``: the scores go to the spans that the rows judge, whose ids are checked.
     """
     checks = _Checks(plan, dataset.id, traced=traced)
@@ -228,8 +203,13 @@ def preflight(
     errors, warnings = checks.problems(sampled=sample is not None)
     if errors:
         raise SpecError(errors)
-    if checks.ids is not None and checks.ids.suspects:
-        warnings += _repeated(checks.ids, dataset, limit)
+    file = dataset.name_of(dataset.files[0])
+    if checks.repeated:
+        warnings.append(_repeated(checks.repeated, str(dataset.id), file))
+    absent = [used for used in plan.columns if not used.is_needed and used.column not in facts.columns]
+    for used in absent:
+        message = f"there is no column {used.column!r}, so no metric is split by it"
+        warnings.append(Problem("missing-column", message, f"the columns are: {', '.join(facts.columns)}", file))
     return facts, tuple(warnings)
 
 
@@ -242,8 +222,10 @@ class _Checks:
 
     def __init__(self, plan: Plan, identity: str | None, *, traced: bool) -> None:
         self._traced_plan = plan if traced and plan.trace is not None else None
-        self.ids = RepeatedIds() if identity is not None else None
+        self._ids = SeenIds() if identity is not None else None
         self._identity = identity
+        self.repeated: Counter[str | int] = Counter()
+        """The ids that were seen more than once, and how often again: the first `_MOST_REPEATED` of them."""
         self._braces = plan.braces
         self._named: dict[Brace, None] = {}
         self._labels: list[tuple[LabelCounts, Problem]] = []
@@ -261,12 +243,15 @@ class _Checks:
     @property
     def looks_at_rows(self) -> bool:
         """Whether anything of a row is checked beyond that it can be read."""
-        return self.ids is not None or bool(self._braces or self._labels) or self._traced_plan is not None
+        return self._ids is not None or bool(self._braces or self._labels) or self._traced_plan is not None
 
     def add(self, index: int, source: Mapping[str, Any]) -> None:
         """Check a row."""
-        if self.ids is not None and self._identity is not None:
-            self.ids.add(row_identity(self._identity, source))
+        if self._ids is not None and self._identity is not None:
+            identity = row_identity(self._identity, source)
+            is_new = identity is None or self._ids.add(identity)  # none: a shipped pipeline does without the column
+            if not is_new and (identity in self.repeated or len(self.repeated) < _MOST_REPEATED):
+                self.repeated[identity] += 1
         for brace in self._braces:
             if brace.column in source:
                 self._named[brace] = None
@@ -287,14 +272,14 @@ class _Checks:
         return errors, warnings
 
 
-def _repeated(ids: RepeatedIds, dataset: Dataset, limit: int | None) -> list[Problem]:
-    counts = ids.repeated(row.id for row in stream_rows(dataset, Selection(limit)))
-    if not counts:
-        return []
-    first, times = next(iter(counts.items()))
+_MOST_REPEATED = 10_000
+
+
+def _repeated(again: Counter[str | int], column: str, file: str) -> Problem:
+    first, times = next(iter(again.items()))
     message = (
-        f"{len(counts):,} id{'s' if len(counts) > 1 else ''} of the column {dataset.id!r} "
-        f"{'are' if len(counts) > 1 else 'is'} in several rows, such as {first!r} in {times:,}"
+        f"{len(again):,} id{'s' if len(again) > 1 else ''} of the column {column!r} "
+        f"{'are' if len(again) > 1 else 'is'} in several rows, such as {first!r} in {times + 1:,}"
     )
     hint = "make ids unique: `verdict compare` refuses runs whose ids repeat"
-    return [Problem("duplicate-id", message, hint, str(dataset.files[0]))]
+    return Problem("duplicate-id", message, hint, file)

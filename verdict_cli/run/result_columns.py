@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 import orjson
 
-from verdict_cli.language.fields.types import FieldType, PlainType, ScaleType, UnknownType, without_null
+from verdict_cli.language.expressions.turns import TURN
+from verdict_cli.language.fields.types import (
+    NUMBER,
+    TEXT,
+    DistributionType,
+    FieldType,
+    ListType,
+    PlainType,
+    RecordType,
+    ScaleType,
+    TextListType,
+    UnknownType,
+    without_null,
+)
 from verdict_cli.messages import Call, Message, Result, cost_of
 from verdict_cli.plan.levels import ITEM_COLUMN, in_lists
-from verdict_cli.plan.node import Plan
+from verdict_cli.plan.node import Node, Plan
 from verdict_cli.run.row import PINNED_ROW
-from verdict_cli.storage.tables.column_types import ORDERED_KEY, ColumnKind, DeclaredType
+from verdict_cli.storage.datasets.dataset import Dataset, rename_columns
+from verdict_cli.storage.datasets.files import format_of
+from verdict_cli.storage.datasets.parquet import list_types
+from verdict_cli.storage.tables.column_types import ORDERED_KEY, ColumnKind, DeclaredType, encode_json_text
 
 _KINDS: dict[str, ColumnKind] = {"str": "str", "int": "int", "float": "float", "bool": "bool"}
 _SCHEMA_KINDS: dict[str, ColumnKind] = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
@@ -35,7 +52,7 @@ CALL_COLUMNS: dict[str, ColumnKind] = {
     "reply": "str",
     "reasoning": "str",
     "finish_reason": "str",
-    "logprobs": "str",
+    "logprobs": "native",
     "mass": "float",
     "prompt_tokens": "int",
     "completion_tokens": "int",
@@ -51,6 +68,11 @@ CALL_COLUMNS: dict[str, ColumnKind] = {
     "failure": "str",
     "error": "str",
 }
+
+CALL_TYPES = {
+    "logprobs": DeclaredType(ListType(ListType(RecordType({"token": TEXT, "logprob": NUMBER}))).json_schema())
+}
+"""The types of columns of calls that are lists: for each position of the reply, its alternatives, the chosen one first."""
 
 _REQUEST_COLUMNS = (
     "row",
@@ -85,13 +107,17 @@ Cells = tuple[tuple[str, ...], list[Any]]
 """A row of a table: the names of its columns, and its values."""
 
 
-def result_columns(plan: Plan, source: Sequence[str]) -> dict[str, ColumnKind]:
-    """The columns of `results.parquet` in order, each with the narrowest kind that is known before the run."""
+def result_columns(
+    plan: Plan, source: Sequence[str], declared: Mapping[str, DeclaredType] | None = None
+) -> dict[str, ColumnKind]:
+    """The columns of `results.parquet` in order, each with the narrowest kind that is known before the run. ``declared`` are
+    their types, by default those that the plan declares."""
+    declared = declared_columns(plan) if declared is None else declared
     columns = dict(_RESULT_COLUMNS)
     if plan.early:
         columns["saved"] = "int"
     if plan.conditions:
-        columns["skipped"] = "json"
+        columns["skipped"] = "native"
     columns |= {f"source.{column}": "null" for column in source}
     for node in plan.nodes:
         if node.groups:
@@ -99,24 +125,59 @@ def result_columns(plan: Plan, source: Sequence[str]) -> dict[str, ColumnKind]:
         columns |= {f"{node.id}.{name}": _kind(kind) for name, kind in node.result.fields.items()}
     if plan.output_node is not None:
         columns |= {f"output.{name}": _kind(kind) for name, kind in plan.output_node.result.fields.items()}
-    return columns
+    return columns | {name: "native" for name in columns if name in declared and declared[name].shape is not None}
+
+
+def column_types(plan: Plan, dataset: Dataset) -> dict[str, DeclaredType]:
+    """The declared columns, and the dataset's that are lists and mappings by the types of its Parquet files."""
+    if {format_of(path) for path in dataset.files} != {"parquet"}:
+        return declared_columns(plan)
+    of_files = [rename_columns(dataset.columns, list_types(path)) for path in dataset.files]
+    same = {
+        name: DeclaredType(schema)
+        for name, schema in of_files[0].items()
+        if all(schema == each.get(name) for each in of_files)
+    }
+    typed = plan.row_types.fields if plan.row_types else {}
+    found = {f"source.{name}": kind for name, kind in same.items() if kind.shape is not None and name not in typed}
+    return found | declared_columns(plan)
 
 
 def declared_columns(plan: Plan) -> dict[str, DeclaredType]:
-    """What the plan declares of the columns of `results.parquet`: each output field's type, with its scale."""
-    outputs = {node.id: node.result for node in plan.nodes}
-    if plan.output_node is not None:
-        outputs["output"] = plan.output_node.result
-    return {
-        f"{home}.{name}": DeclaredType(schema)
-        for home, output in outputs.items()
-        for name, kind in output.fields.items()
-        if (schema := _declared_schema(without_null(kind)))
+    """What the plan declares of the columns of `results.parquet`: each output field's type, with its scale; of the dataset's
+    columns and the entries of `each`, those that are lists and mappings."""
+    types: dict[str, FieldType] = {
+        f"{node.id}.{name}": kind for node in plan.nodes for name, kind in node.result.fields.items()
     }
+    if plan.output_node is not None:
+        types |= {f"output.{name}": kind for name, kind in plan.output_node.result.fields.items()}
+    found = {
+        name: DeclaredType(schema) for name, kind in types.items() if (schema := _declared_schema(without_null(kind)))
+    }
+    others = {f"{node.id}.{ITEM_COLUMN}": _entries_type(plan, node) for node in plan.nodes if node.groups}
+    others |= {f"source.{name}": kind for name, kind in (plan.row_types.fields if plan.row_types else {}).items()}
+    others |= {"skipped": TextListType()} if plan.conditions else {}
+    lists = {name: DeclaredType(without_null(kind).json_schema()) for name, kind in others.items()}
+    return found | {name: declared for name, declared in lists.items() if declared.shape is not None}
+
+
+def _entries_type(plan: Plan, node: Node) -> FieldType:
+    """The type of the column of the entries at which a unit inside `each` was run."""
+    groups = [plan.groups[index] for index in node.groups]
+    turn = RecordType({name: TURN.fields[name] for name in ("index", "role", "content")})
+    names = {group.name: turn if group.entry == TURN else group.entry for group in groups}
+    kind: FieldType = RecordType(names)
+    for _ in groups:
+        kind = ListType(kind)
+    return kind
 
 
 def _declared_schema(kind: FieldType) -> dict[str, Any]:
-    """The field's JSON Schema, which says of an ordered scale that it is one."""
+    """The field's JSON Schema, which says of an ordered scale that it is one, and of a distribution its values."""
+    if isinstance(kind, DistributionType):
+        keys = orjson.loads(encode_json_text(dict.fromkeys(kind.scale.values() or ())))
+        number = {"type": "number"}
+        return {"type": "object", "properties": dict.fromkeys(keys, number), "additionalProperties": number}
     schema = kind.json_schema()
     ordered = isinstance(kind, ScaleType) and kind.scale.ordered and "enum" in schema
     return schema | {ORDERED_KEY: True} if ordered else schema
@@ -187,7 +248,7 @@ class ResultRows:
 def call_row(call: Call) -> Cells:
     """The row of a call."""
     request, reply = call.request, call.reply
-    values = [
+    values: list[Any] = [
         request.row.index,
         None if request.row is PINNED_ROW else request.row.id,
         request.node,
@@ -237,11 +298,13 @@ def _message(message: Message) -> dict[str, Any]:
     return fields
 
 
-def _logprobs(positions: Any) -> str | None:
+def _logprobs(positions: Any) -> list[list[dict[str, Any]]] | None:
     if positions is None:
         return None
-    lists = [[{"token": each.token, "logprob": each.logprob} for each in position] for position in positions]
-    return _json(lists)
+    return [
+        [{"token": token.token, "logprob": token.logprob if isfinite(token.logprob) else None} for token in position]
+        for position in positions
+    ]
 
 
 def _json(value: Any) -> str:

@@ -20,6 +20,7 @@ from verdict_cli.run.part_layout import ROWS_A_PART, rows_a_part
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
+from verdict_cli.storage.datasets.dataset import UNDECIDED
 from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
 from verdict_cli.storage.datasets.parquet import table_files
 from verdict_cli.storage.datasets.read import stream_rows
@@ -148,7 +149,19 @@ def first_facts(options: RunOptions) -> RunFacts:
         nodes=node_fingerprints(plan, options.seed),
         calibrated=plan.calibrated,
         replay="" if options.replay is None else options.replay.name,
+        id_column=options.dataset.id if data.selection.id == UNDECIDED else data.selection.id,
     )
+
+
+def with_ids_of(options: RunOptions, facts: RunFacts, earlier: RunFacts | None) -> tuple[RunOptions, RunFacts]:
+    """The options and facts with the ids that the earlier run began with: another column that happens to identify the rows
+    would make other rows of them."""
+    named = options.dataset.id
+    if earlier is None or facts.id_column in (earlier.id_column, named):
+        return options, facts
+    selection = replace(options.data.selection, id=earlier.id_column)
+    data = replace(options.data, selection=selection)
+    return replace(options, data=data), replace(facts, id_column=earlier.id_column)
 
 
 def is_batched(options: RunOptions) -> bool:

@@ -20,9 +20,10 @@ from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.job import RunJob, RunOptions, Stop
 from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.process import calls_at_once, check_space
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.run_directory import RunDiff, RunDirectory
-from verdict_cli.run.run_metadata import first_facts, is_batched, resumed_facts, run_directory
+from verdict_cli.run.run_metadata import first_facts, is_batched, resumed_facts, run_directory, with_ids_of
 from verdict_cli.run.whole_run import run_locally, run_within
 from verdict_cli.run_facts import RunFacts
 
@@ -50,6 +51,7 @@ def open_run(options: RunOptions) -> Session:
         if not options.fresh and directory.facts() is not None:
             _check_identifiable(options.plan, directory)
             earlier, difference = directory.earlier_run(options.plan, facts, update=options.update)
+            options, facts = with_ids_of(options, facts, earlier)
         start = resumed_facts(facts, earlier)
         if is_batched(options) and bool(start.part_rows) != (options.engine == "ray"):
             form = "parts, each of which sends its own batches" if start.part_rows else "one part"
@@ -143,7 +145,15 @@ class Session:
 
     def _job(self, store: CacheStore | None) -> RunJob:
         self.directory.prepare()
+        check_space(self.directory.path)
         chosen = {field.name: getattr(self.options, field.name) for field in fields(RunOptions)}
+        at_once = calls_at_once(self.options.concurrency)
+        if at_once < self.options.concurrency:
+            self.options.warn(
+                f"{at_once} calls run at once, not {self.options.concurrency}: the process may open no more files; "
+                "raise the limit with `ulimit -n`"
+            )
+            chosen["concurrency"] = at_once
         return RunJob(**chosen, directory=self.directory, start=self.start, store=store)
 
     def _finished_result(self) -> RunResult:

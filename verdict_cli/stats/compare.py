@@ -1,13 +1,13 @@
 """Two runs over the same rows: what changed in every metric, whether it is more than chance, and on which rows.
 
-- Each metric's difference has a p-value of its own (`permutation.py`).
+- Each metric's difference has a p-value of its own, adjusted for the metrics of its evaluation by max-T over the same swaps
+  (`permutation.py`), and for several evaluations, or the slices of one expression, by Bonferroni's inequality.
 - Right or wrong, independent rows: McNemar's exact test, the binomial test of the rows that only one run gets right
   (McNemar, 1947; oracle: scipy). Effect: Cohen's g, the share of these rows that the second run gets right minus a half.
 - Numbers, and rows in clusters: the sign-flip permutation test of the differences (Fisher, 1935; scipy), whole clusters
   flipped together, 9,999 seeded flips, or all of them where there are fewer; beyond 5,000 rows or clusters its normal
   limit. Effect of numbers: Cohen's d of the differences, their mean over their standard deviation.
-- Several tests together: Holm's procedure (Holm, 1979), over all metrics of all evaluations, and over those of all
-  slices of one expression.
+- Several tests of rows together: Holm's procedure (Holm, 1979).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from verdict_cli.stats.columns.row_identities import RowIdentities, row_identiti
 from verdict_cli.stats.corrected_difference import CORRECTED
 from verdict_cli.stats.evaluation_results import score_meaning, scores_of
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
-from verdict_cli.stats.paired import Difference, PairedRows, kind_mismatch, pair, paired_difference, run_rows
+from verdict_cli.stats.paired import Difference, PairedRows, kind_mismatch, pair, paired_differences, run_rows
 from verdict_cli.stats.paired_outcomes import Flip, PairedOutcomes
 from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS, sign_flip_test
 from verdict_cli.stats.worst_case import open_pairs
@@ -133,13 +133,9 @@ def compare_runs(
 def _adjusted(parts: Sequence[Slice]) -> list[Slice]:
     """The slices with p-values as of one family, those of the metrics and those of the tests of rows."""
     tests = holm([part.test for part in parts])
-    found = iter(holm_adjusted([each.p for part in parts for each in part.differences.values()]))
+    families = sum(any(each.p_holm is not None for each in part.differences.values()) for part in parts)
     return [
-        replace(
-            part,
-            test=test,
-            differences={name: replace(each, p_holm=next(found)) for name, each in part.differences.items()},
-        )
+        replace(part, test=test, differences={name: each.adjusted(families) for name, each in part.differences.items()})
         for part, test in zip(parts, tests, strict=True)
     ]
 
@@ -157,6 +153,8 @@ def _compare(
     metrics = metrics if evaluation.gold is None else (*metrics, CORRECTED)
     slices: dict[str, dict[str, Slice]] = {}
     for text, keys in zip(evaluation.by, pairs.by, strict=True):
+        if not keys.labels and pairs.keys:
+            continue  # the dataset has no such column
         codes = keys.codes[pairs.rows[1]]
         sizes = np.bincount(codes[codes != MISSING], minlength=len(keys.labels))
         order = np.argsort(-sizes, kind="stable")[:MOST_COMPARED_SLICES]
@@ -214,20 +212,21 @@ def _slice(
     of = None if cluster is None else cluster[part.rows[1]][both]
     return Slice(
         len(indices),
-        {
-            metric: _difference(metric, part, Draw(rng, level), swaps, everything=len(indices) == len(pairs.keys))
-            for metric in metrics
-        },
+        _differences(metrics, part, Draw(rng, level), swaps, everything=len(indices) == len(pairs.keys)),
         significance_of(first[both], second[both], of, rng, meaning),
     )
 
 
-def _difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int, *, everything: bool) -> Difference:
-    """The difference; of all pairs also with the rows that it leaves out."""
-    found = paired_difference(metric, pairs, draw, swaps)
-    if not everything or found.change.value is None or metric == CORRECTED:
-        return found
-    return replace(found, open_rows=open_pairs(metric, pairs, Draw(np.random.default_rng(0), draw.level)))
+def _differences(
+    metrics: Sequence[str], pairs: PairedRows, draw: Draw, swaps: int, *, everything: bool
+) -> dict[str, Difference]:
+    """The differences; of all pairs also with the rows that they leave out."""
+    found = paired_differences(metrics, pairs, draw, swaps)
+    for metric, each in found.items() if everything else ():
+        if each.change.value is not None and metric != CORRECTED:
+            left_out = open_pairs(metric, pairs, Draw(np.random.default_rng(0), draw.level))
+            found[metric] = replace(each, open_rows=left_out)
+    return found
 
 
 def significance_of(

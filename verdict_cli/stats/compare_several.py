@@ -25,10 +25,11 @@ from verdict_cli.stats.paired import (
     RunRows,
     aligned_rows,
     kind_mismatch,
+    pair,
     run_rows,
     undefined_difference,
 )
-from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS
+from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS, swap_tests
 from verdict_cli.stats.reference import RunSpread, compare_with_reference, restricted
 
 
@@ -136,8 +137,9 @@ def _evaluation(
         some = [restricted(run, at[kept]) for run, at in zip(runs, rows, strict=True)]
         starts = np.cumsum([0, *sizes])
         pipelines = [some[start : start + size] for start, size in zip(starts, sizes, strict=False)]
-        values = {metric: _values(metric, pipelines, level, seeds, swaps) for metric in metrics}
-        return SeveralSlice(len(kept), values)
+        repeated = any(len(each) > 1 for each in pipelines)
+        values = {metric: _values(metric, pipelines, level, seeds, swaps if repeated else 0) for metric in metrics}
+        return SeveralSlice(len(kept), _tested(values, pipelines, seeds, swaps, repeated=repeated))
 
     slices = {}
     for text, keys in zip(evaluation.by, slices_of, strict=True):
@@ -176,17 +178,51 @@ def _values(
     return SeveralValues(found.values, found.runs, found.spread, differences)
 
 
+def _tested(
+    values: Mapping[str, SeveralValues],
+    pipelines: Sequence[Sequence[RunRows]],
+    seeds: Sequence[int],
+    swaps: int,
+    *,
+    repeated: bool,
+) -> dict[str, SeveralValues]:
+    """The differences with p-values adjusted for all metrics of each pipeline: of single runs by max-T over the same swaps, of
+    repeated ones after Holm."""
+    found = {metric: [*each.differences] for metric, each in values.items()}
+    for index, pipeline in enumerate(pipelines[1:]):
+        tests: dict[str, tuple[float | None, float | None]] = {}
+        own = {metric: each[index].p for metric, each in found.items()}
+        if not repeated:
+            pairs = pair(pipelines[0][0], pipeline[0])
+            metrics = [
+                metric for metric, p in own.items() if p is None and found[metric][index].change.value is not None
+            ]
+            if not isinstance(pairs, str) and metrics:
+                tests |= swap_tests(metrics, pairs.data, pairs.rows, np.random.default_rng([*seeds, index]), swaps)
+        others = [metric for metric, p in own.items() if p is not None]
+        if repeated:
+            tests |= zip(
+                others,
+                zip((own[one] for one in others), holm_adjusted([own[one] for one in others]), strict=True),
+                strict=True,
+            )
+        else:
+            families = len(others) + bool(tests)
+            tests = {metric: (p, min((adjusted or 0.0) * families, 1.0)) for metric, (p, adjusted) in tests.items()}
+            tests |= {metric: (own[metric], min((own[metric] or 0.0) * families, 1.0)) for metric in others}
+        for metric, (p, adjusted) in tests.items():
+            found[metric][index] = replace(found[metric][index], p=p, p_holm=adjusted)
+    return {metric: replace(each, differences=tuple(found[metric])) for metric, each in values.items()}
+
+
 def _adjusted(parts: Sequence[SeveralSlice]) -> list[SeveralSlice]:
-    """The slices with the p-values of all metrics and pipelines as of one family."""
-    every = [each for part in parts for values in part.metrics.values() for each in values.differences]
-    adjusted = iter(holm_adjusted([each.p for each in every]))
+    """The slices with the p-values adjusted for the pipelines, and for all parts, by Bonferroni's inequality."""
+    families = sum(len(next(iter(part.metrics.values())).differences) for part in parts if part.metrics)
     return [
         replace(
             part,
             metrics={
-                name: replace(
-                    values, differences=tuple(replace(each, p_holm=next(adjusted)) for each in values.differences)
-                )
+                name: replace(values, differences=tuple(each.adjusted(families) for each in values.differences))
                 for name, values in part.metrics.items()
             },
         )

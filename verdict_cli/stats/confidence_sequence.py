@@ -1,26 +1,55 @@
-"""Drift of frozen rows over repeated runs: a confidence sequence, valid however often and however long one looks.
+"""Intervals that stay valid however often one looks: of a mean as rows come in, and of the drift of frozen rows.
 
-The scores of each look are compared with the reference, the mean of the row's first scores. The mean difference of the looks
-from one on, over all rows, has the empirical-Bernstein sequence of Howard, Ramdas, McAuliffe and Sekhon (2021, theorem 4) with
-the polynomial stitched boundary (equation 10; eta = 2, s = 1.4): rows and looks may have different means, only the range of the
-scores is assumed. A window can begin at every look, so that a change is not averaged away by the quiet time before it; the
-error is spread over the windows by 1 / (j (j + 1)). The reference has noise of its own, since a judge asked twice may differ:
-its Bernstein bound, with the variance between neighbouring looks, is added. Half of the error is the reference's.
+`anytime_interval` is for values between 0 and 1 whose number grows (`verdict gate --sequential`). Betting that the mean is
+another one is a likelihood ratio, of which the Beta mixture is a supermartingale for every distribution on [0, 1] with that
+mean, since the ratio is convex in each value; it ever exceeds 1 / alpha with probability alpha at most (Ville, 1939; Robbins,
+1970).
+
+`drift_intervals` is for `verdict watch`. The mean change of the rows since the reference is compared with a bound like Bernstein's: the
+variance of a row's answers, and their largest change, are those between neighbouring looks, so that rows which always answer
+alike hide nothing. Look t has the error alpha / (t (t + 1)), shared by windows of 1, 2, 4, ... looks that end there: together at
+most alpha, for any number of looks.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
-from scipy.special import zeta
 
 from verdict_cli.stats.columns.column import Floats
 
-_ETA, _POWER = 2.0, 1.4
-_FACTOR = (_ETA**0.25 + _ETA**-0.25) / math.sqrt(2)
-_RANGE_FACTOR = (math.sqrt(_ETA) + 1) / 2
+_HALVINGS = 60
+_RARE = 6.0
+"""Half of Bernstein's term for changes that are rare, as Poisson's tail needs it beside the normal quantile (measured by
+benchmarks/drift.py: no false alarm in a year, also where one answer in a thousand turns)."""
+
+
+def anytime_interval(total: float, n: float, alpha: float) -> tuple[float, float]:
+    """The ends for the mean of `n` values from 0 to 1 with this sum: all of them, at every n, hold with probability
+    1 - alpha."""
+    if not n:
+        return 0.0, 1.0
+    mixture = math.lgamma(total + 0.5) + math.lgamma(n - total + 0.5) - math.lgamma(n + 1) - math.log(math.pi)
+
+    def is_rejected(mean: float) -> bool:
+        rest = n - total
+        if (total > 0 and mean <= 0) or (rest > 0 and mean >= 1):
+            return True
+        log = (total * math.log(mean) if total else 0.0) + (rest * math.log1p(-mean) if rest else 0.0)
+        return mixture - log > math.log(1 / alpha)
+
+    ends = []
+    for outer in (0.0, 1.0):
+        inside, outside = total / n, outer
+        if is_rejected(outside):
+            for _ in range(_HALVINGS):
+                middle = (inside + outside) / 2
+                inside, outside = (inside, middle) if is_rejected(middle) else (middle, outside)
+        ends.append(outside)
+    return ends[0], ends[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,52 +76,47 @@ class DriftInterval:
         return (self.high - self.low) / 2
 
 
-def stitched_boundary(variance: Floats, alpha: Floats) -> Floats:
-    """The sum of deviations that is exceeded at any time with probability `alpha`, of numbers within a range of 1."""
-    time = np.maximum(variance, 1.0)
-    level = _POWER * np.log(np.log(_ETA * time)) + np.log(zeta(_POWER) / (alpha * math.log(_ETA) ** _POWER))
-    found: Floats = np.sqrt(_FACTOR**2 * time * level + (_RANGE_FACTOR * level) ** 2) + _RANGE_FACTOR * level
-    return found
-
-
 def drift_intervals(scores: Floats, reference: int = 1, alpha: float = 0.05) -> list[DriftInterval]:
     """The interval at each look after the first `reference` ones; `scores` are (looks, rows) from 0 to 1, NaN where missing."""
-    looks = len(scores)
-    if looks <= reference:
-        return []
     known = np.isfinite(scores)
-    sums, counts = np.cumsum(np.where(known, scores, 0.0), axis=0), np.cumsum(known, axis=0)
-    base = np.where(counts[reference - 1] > 0, sums[reference - 1] / np.maximum(counts[reference - 1], 1), np.nan)
-    before = sums[reference - 1 : -1] / np.maximum(counts[reference - 1 : -1], 1)
-    usable = known[reference:] & np.isfinite(base)
-    change = np.where(usable, scores[reference:] - base, 0.0).sum(axis=1)
-    spread = np.where(usable, (scores[reference:] - before) ** 2, 0.0).sum(axis=1)
-    n = usable.sum(axis=1).astype(np.float64)
-    noise = _reference_radius(scores, counts[reference - 1], reference, alpha / 2)
-    windows = np.arange(1, looks - reference + 1)
-    alphas = alpha / 4 / (windows * (windows + 1.0))
+    filled = np.where(known, scores, 0.0)
+    counts = known[:reference].sum(axis=0)
+    base = filled[:reference].sum(axis=0) / np.maximum(counts, 1)
+    steps = np.diff(scores, axis=0)
     found = []
-    for last in range(looks - reference):
-        # Sums from each start to the last look.
-        total = np.cumsum(n[: last + 1][::-1])[::-1]
-        shift = np.cumsum(change[: last + 1][::-1])[::-1] / np.maximum(total, 1)
-        variance = np.cumsum(spread[: last + 1][::-1])[::-1]
-        radius = stitched_boundary(variance, alphas[: last + 1]) / np.maximum(total, 1) + noise[last]
-        radius[total == 0] = 1.0
-        best = int(np.argmax(np.abs(shift) - radius))
-        low, high = float(shift[best] - radius[best]), float(shift[best] + radius[best])
-        found.append(
-            DriftInterval(last + reference, best + reference, float(shift[best]), max(low, -1.0), min(high, 1.0))
-        )
+    for look in range(reference, len(scores)):
+        seen = steps[:look][np.isfinite(steps[:look])]
+        variance, largest = (float((seen**2).mean()) / 2, float(np.abs(seen).max())) if len(seen) else (1.0, 1.0)
+        later = look - reference + 1
+        lengths = [2**power for power in range(later.bit_length()) if 2**power <= later]
+        error = alpha / (2 * len(lengths) * later * (later + 1))
+        quantile, log = -NormalDist().inv_cdf(error), -math.log(error)
+        windows = [_change(known, filled, counts, base, look + 1 - length, look) for length in lengths]
+        best = DriftInterval(look, look, 0.0, -1.0, 1.0)
+        for start, change, spread, rows in windows:
+            share = max(1 / (look + 1 - start), 1 / reference)  # of a row's change, by one answer
+            if rows:
+                reach = (quantile * math.sqrt(spread * variance) + largest * share * log / _RARE) / rows
+                interval = DriftInterval(look, start, change, max(change - reach, -1.0), min(change + reach, 1.0))
+                if abs(change) - reach > abs(best.change) - (best.high - best.low) / 2:
+                    best = interval
+        found.append(best)
     return found
 
 
-def _reference_radius(scores: Floats, judged: Floats, reference: int, alpha: float) -> Floats:
-    """The bound of the reference's own noise, as each later look knows it."""
-    squares = (np.diff(scores, axis=0) ** 2) / 2
-    pairs = np.cumsum(np.isfinite(squares).sum(axis=1))
-    log = math.log(2 / alpha)
-    variance = (np.cumsum(np.nansum(squares, axis=1)) + log) / np.maximum(pairs, 1)
-    replies = max(float(judged.sum()), 1.0)
-    found: Floats = np.sqrt(2 * variance * log / replies) + log / (3 * replies)
-    return found[reference - 1 :]
+def _change(
+    known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
+    filled: Floats,
+    counts: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
+    base: Floats,
+    start: int,
+    look: int,
+) -> tuple[int, float, float, int]:
+    """The first look of a window, the rows' mean change there, the variance of their sum in that of one answer, and the
+    rows."""
+    here = known[start : look + 1].sum(axis=0)
+    rows = (here > 0) & (counts > 0)
+    if not rows.any():
+        return start, 0.0, 0.0, 0
+    means = filled[start : look + 1].sum(axis=0)[rows] / here[rows]
+    return start, float((means - base[rows]).mean()), float((1 / here[rows] + 1 / counts[rows]).sum()), int(rows.sum())

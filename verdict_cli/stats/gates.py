@@ -24,9 +24,13 @@ from verdict_cli.language.metric_registry import GOLD_ESTIMATES, find_metric
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.row_identities import row_identities
+from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.confidence_sequence import anytime_interval
 from verdict_cli.stats.intervals.interval_methods import NO_VARIATION, MetricValue, normal
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
 from verdict_cli.stats.measure import Measures, gold_estimates, measure, metric_values
+from verdict_cli.stats.metrics.metric_families import input_statistics, key_columns, metric_input, usable
+from verdict_cli.stats.metrics.statistic import Statistic
 from verdict_cli.stats.paired import (
     OpenRows,
     PairedRows,
@@ -89,19 +93,21 @@ def decide_gates(
     seed: int = 0,
     root: Path = Path(),
     inconclusive: Inconclusive = "fail",
+    sequential: bool = False,
 ) -> tuple[GateOutcome, ...]:
     """The outcome of every gate in order, the implied one on `run.coverage` last.
 
     Evaluations with a gate also have gates of 1 on `coverage` and, with a baseline, `shared`, listed where they fail.
 
     `measures` are those of `measure` on the same results; `root` is the directory that `baseline` paths are relative to.
+    `sequential` gives gates with `confidence` bounds that hold however often the gates are decided as rows come in.
     Raises DataError for results that cannot be measured. A baseline that cannot be read fails its gate, and so does
     an internal error; the other gates are decided all the same.
     """
     every = [*gates]
     if every and all(gate.metric != IMPLIED.metric for gate in every):
         every.append(IMPLIED)
-    rows = GateRows(gates, evaluations, results, root, seed)
+    rows = GateRows(gates, evaluations, results, root, seed, sequential=sequential)
     outcomes = []
     implied = [] if not gates else _implied_of_rows(gates, evaluations)
     for gate in [*every, *implied]:
@@ -133,9 +139,17 @@ class GateRows:
     """The rows that gates are decided on. A run, and a baseline with the run, are read once for any number of gates."""
 
     def __init__(
-        self, gates: Sequence[Gate], evaluations: Mapping[str, Evaluation], results: Path, root: Path, seed: int
+        self,
+        gates: Sequence[Gate],
+        evaluations: Mapping[str, Evaluation],
+        results: Path,
+        root: Path,
+        seed: int,
+        *,
+        sequential: bool,
     ) -> None:
         self.evaluations, self.results, self.root, self.seed = evaluations, results, root, seed
+        self.sequential = sequential
         self._gates = [gate for gate in gates if gate.parts[0] != "run"]
         self._data: dict[Selection, EvaluationData] | None = None
         self._sides: dict[str, tuple[dict[Selection, RunRows], dict[Selection, RunRows]] | str] = {}
@@ -269,7 +283,44 @@ def _value(gate: Gate, data: EvaluationData, rows: GateRows, level: float) -> Me
     everything, draw = np.arange(len(data.target)), rows.draw(gate, level)
     if metric in GOLD_ESTIMATES:
         return gold_estimates(rows.evaluations[name], data, draw, everything)[0][metric]
-    return metric_values((metric,), data, everything, draw)[metric]
+    found = metric_values((metric,), data, everything, draw)[metric]
+    if rows.sequential and gate.confidence is not None and found.value is not None:
+        return _anytime_value(metric, data, found, level)
+    return found
+
+
+def _anytime_value(metric: str, data: EvaluationData, found: MetricValue, level: float) -> MetricValue:
+    """The metric with the interval that holds at every look; none where it is not the mean of independent rows."""
+    of = metric_input(metric, data)
+    kept = np.flatnonzero(usable(of, data))
+    sample = Sample.of(tuple(column[kept] for column in key_columns(of, data)))
+    given = input_statistics(of, (metric,), data, kept[sample.first])
+    statistic = None if isinstance(given, str) else given.get(metric)
+    ends = None
+    if statistic is not None and data.cluster is None:
+        ends = _anytime_ends(statistic, sample, data, metric, 1 - level)
+    if ends is None:
+        return replace(found, low=None, high=None, reason=NO_ANYTIME, warnings=())
+    return replace(found, low=ends[0], high=ends[1], method="confidence sequence", reason="", warnings=(), df=None)
+
+
+NO_ANYTIME = "no bound of this metric holds at every look: --sequential is for shares and means of independent rows"
+
+
+def _anytime_ends(
+    statistic: Statistic, sample: Sample, data: EvaluationData, metric: str, alpha: float
+) -> tuple[float, float] | None:
+    if statistic.share is not None:
+        hits, trials = (float(sample.counts @ column) for column in (statistic.share.hits, statistic.share.trials))
+        low, high = anytime_interval(hits, trials, alpha)
+        return statistic.share.metric_of(low), statistic.share.metric_of(high)
+    bounds = data.value.bounds
+    if metric != "mean" or bounds is None or not bounds[1] > bounds[0]:
+        return None
+    width = bounds[1] - bounds[0]
+    total = (float(np.nansum(data.value.numbers)) - sample.n * bounds[0]) / width
+    low, high = (bounds[0] + width * end for end in anytime_interval(total, sample.n, alpha))
+    return low, high
 
 
 def _run_value(metric: str, facts: RunFacts) -> MetricValue:
@@ -357,7 +408,7 @@ def _against_baseline(gate: Gate, rows: GateRows) -> GateOutcome:
     """Non-inferiority: the interval of the paired difference, with rows without a prediction at their worst, must not exceed
     `max_drop`."""
     metric, limit = gate.parts[1], gate.max_drop or 0.0
-    pairs = rows.pairs(gate)
+    pairs = rows.pairs(gate) if not rows.sequential else "--sequential has no bound against a baseline"
     open_case: OpenRows | None = None
     if isinstance(pairs, str):
         change = undefined_difference(pairs).change

@@ -202,6 +202,8 @@ def _measures(
     everything = np.arange(collected.rows)
     groups, warnings = {}, list(evaluation_warnings(evaluation, collected, data))
     for text, keys in zip(evaluation.by, collected.by, strict=True):
+        if not keys.labels and collected.rows:
+            continue  # the dataset has no such column
         codes = keys.codes
         sizes = np.bincount(codes[codes != MISSING], minlength=len(keys.labels))
         order = np.argsort(-sizes, kind="stable")

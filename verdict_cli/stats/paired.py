@@ -28,7 +28,7 @@ from verdict_cli.stats.metrics.metric_families import (
     wrong_types,
 )
 from verdict_cli.stats.metrics.statistic import Statistic
-from verdict_cli.stats.permutation import sign_flip_test, swap_test
+from verdict_cli.stats.permutation import sign_flip_test, swap_tests
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,10 @@ class Difference:
     p: float | None = None
     p_holm: float | None = None
     open_rows: OpenRows | None = None
+
+    def adjusted(self, families: int) -> Difference:
+        """The difference with its p-value adjusted for so many families of tests."""
+        return self if self.p_holm is None else replace(self, p_holm=min(self.p_holm * families, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +167,33 @@ def kind_mismatch(old: EvaluationData, new: EvaluationData) -> str:
     return f"the runs' rows are of different kinds: {old.kind} and {new.kind}"
 
 
-def paired_difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int = 0) -> Difference:
-    """A metric of both runs over the pairs, which are kept together: what is hard for both runs cancels.
+def paired_differences(metrics: Sequence[str], pairs: PairedRows, draw: Draw, swaps: int = 0) -> dict[str, Difference]:
+    """The metrics of both runs over the pairs, which are kept together: what is hard for both runs cancels.
 
-    With `swaps`, also its p-value from as many swaps at most; the corrected metric has Student's.
+    With `swaps`, also their p-values from as many swaps at most, adjusted for all of them.
     """
+    found = {metric: _difference(metric, pairs, draw, swaps) for metric in metrics}
+    swapped = [metric for metric, each in found.items() if each.change.value is not None and each.p is None]
+    tests = swap_tests(swapped, pairs.data, pairs.rows, draw.rng, swaps) if swaps and swapped else {}
+    # The metrics with a test of their own are adjusted by Bonferroni's inequality, with the others as one.
+    others = [metric for metric, each in found.items() if each.p is not None]
+    families = len(others) + bool(tests)
+    for metric in others:
+        p = found[metric].p
+        found[metric] = replace(found[metric], p_holm=None if p is None else min(p * families, 1.0))
+    for metric, (p, adjusted) in tests.items():
+        found[metric] = replace(found[metric], p=p, p_holm=min(adjusted * families, 1.0))
+    return found
+
+
+def paired_difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int = 0) -> Difference:
+    """The difference of one metric."""
+    return paired_differences((metric,), pairs, draw, swaps)[metric]
+
+
+def _difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int) -> Difference:
+    """The difference; with `swaps` also its p-value where it is not that of swapping rows. The corrected metric has
+    Student's."""
     old, new = pairs.data
     if why := kind_mismatch(old, new):
         return undefined_difference(why)
@@ -194,8 +220,7 @@ def paired_difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int = 0
     old_value, new_value = (value_of(statistic, sample) for statistic in both)
     width = max(len(data.labels) + 1 for data in pairs.data) ** 2 if of == "labels" else 1
     change = paired_metric_value(both[0], both[1], sample, replace(draw, width=width))
-    p = swap_test(metric, of, pairs.data, rows, draw.rng, swaps) if swaps else None
-    return Difference(old_value, new_value, change, p)
+    return Difference(old_value, new_value, change)
 
 
 def _within_clusters(

@@ -178,11 +178,12 @@ def recorded_replies(calls: Path, seed: int) -> Iterator[tuple[Request, Reply]]:
                 yield request, Reply(text, finish or "stop", _logprobs(logprobs))
 
 
-def _logprobs(text: str | None) -> Any:
+def _logprobs(found: Any) -> Any:
+    """The log-probabilities of a call; runs of earlier versions have them as JSON text."""
     import orjson
 
     try:
-        return None if text is None else read_logprobs(orjson.loads(text))
+        return None if found is None else read_logprobs(orjson.loads(found) if isinstance(found, str) else found)
     except ValueError as fault:
         message = f"log-probabilities that no run writes: {fault}"
         raise DataError(Problem("not-a-run", message, "run the pipeline again", "calls.parquet")) from None

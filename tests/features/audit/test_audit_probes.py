@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import UsageError
-from verdict_cli.features.audit.judged_columns import find_judged_columns
-from verdict_cli.features.audit.probes import AuditOptions, Probe, find_verdict, plan_audit
+from verdict_cli.features.audit.probes import AuditOptions, Probe, find_judged_columns, find_verdict, plan_audit
 from verdict_cli.messages import Row
 
 SCORE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.answer}'}"

@@ -19,8 +19,7 @@ from typer.testing import CliRunner, Result
 
 from verdict_cli.cli.app import app
 from verdict_cli.features.benchmarks import rebuild as module
-from verdict_cli.features.benchmarks.rebuild import Rebuilt, RecordedFile, RecordedSet, rebuild, recorded_sets
-from verdict_cli.features.benchmarks.rebuild_rules import RULES
+from verdict_cli.features.benchmarks.rebuild import RULES, Rebuilt, RecordedFile, RecordedSet, rebuild, recorded_sets
 
 SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
 

@@ -12,11 +12,17 @@ from scipy.stats import binom
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
+from verdict_cli.features.calibrate.calibrate_run import dawid_skene, least_squares, logistic, score_weights
+from verdict_cli.features.calibrate.calibrate_run import weight_log_odds as vote_weights
+from verdict_cli.features.calibrate.calibration_fits import (
+    isotonic,
+    platt,
+    probability_log_odds,
+    temperature,
+    threshold_bound,
+    upper,
+)
 from verdict_cli.features.calibrate.fit_job import folds
-from verdict_cli.features.calibrate.fit_probability import isotonic, platt, probability_log_odds, temperature
-from verdict_cli.features.calibrate.fit_threshold import threshold_bound, upper
-from verdict_cli.features.calibrate.fit_weights import dawid_skene, least_squares, logistic, score_weights
-from verdict_cli.features.calibrate.fit_weights import weight_log_odds as vote_weights
 from verdict_cli.language.calibrations import ProbabilityMap, apply_map, stairs
 
 RNG = np.random.default_rng(5)

@@ -15,9 +15,7 @@ import pytest
 uvicorn = pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 
 from verdict_cli.features.guard import middleware  # noqa: E402
-from verdict_cli.features.guard.connection import connection_class  # noqa: E402
-from verdict_cli.features.guard.listening import Server, bind_socket  # noqa: E402
-from verdict_cli.features.guard.middleware import AccessPolicy, GuardMiddleware  # noqa: E402
+from verdict_cli.features.guard.middleware import AccessPolicy, GuardMiddleware, Server, bind_socket, connection_class  # noqa: E402  # noqa: E402
 
 Opened = Callable[..., tuple[str, int]]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import RowError, UsageError
-from verdict_cli.features.rank.candidate_columns import (
+from verdict_cli.features.rank.candidates import (
     CandidateColumns,
     choosing_unit,
     find_candidate_columns,

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import RowError
-from verdict_cli.features.rank.candidate_columns import CandidateColumns
-from verdict_cli.features.rank.candidates import Candidate
+from verdict_cli.features.rank.candidates import Candidate, CandidateColumns
 from verdict_cli.features.rank.tournament import Tournament, swiss_rounds
 
 PAIR = CandidateColumns(("one", "two"), 2)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.features.server.openai_chat import chat_row, verdict_text
+from verdict_cli.features.server.openai_chat import chat_row, verdict_as_text
 
 JUDGE = """
 verdict: 1
@@ -99,7 +99,7 @@ def test_a_response_belongs_to_the_last_question() -> None:
     [({"score": 4}, "4"), ({"explanation": "x", "choice": "A"}, "A"), ({"a": True, "b": [1]}, '{"a":true,"b":[1]}')],
 )
 def test_the_text_is_the_main_field(output: dict[str, Any], text: str) -> None:
-    assert verdict_text(output) == text
+    assert verdict_as_text(output) == text
 
 
 @pytest.mark.filterwarnings("ignore")  # litellm's own

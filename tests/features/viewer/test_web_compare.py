@@ -97,7 +97,7 @@ def test_several_runs_are_compared_with_the_first_and_one_is_added(
     page.wait_for_selector("text=a (reference)")
     assert "run=a&run=b&run=c" in page.url
     text = page.locator("main").inner_text()
-    assert "95% interval (together)" in text and "p (Holm)" in text
+    assert "95% interval (together)" in text and "p (adj.)" in text
     assert page.locator("p.conclusion").inner_text()
     page.get_by_role("link", name="Rows side by side").first.click()
     page.wait_for_selector(f"{ROWS} a")

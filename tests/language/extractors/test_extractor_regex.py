@@ -243,3 +243,28 @@ def test_a_pattern_that_is_nested_too_deeply_is_an_error_of_the_file(depth: int)
     )
     assert trouble is not None and trouble[0] == "fields.score" and "nested too deeply" in trouble[1]
     assert len(trouble[1]) < 200
+
+
+@pytest.mark.parametrize("text", ["non-relevant", "ir-relevant", "It is un\u2011relevant.", "relevant-ish"])
+def test_a_hyphen_between_letters_makes_one_word(text: str) -> None:
+    scale = DiscreteScale(["irrelevant", "relevant"])
+    with pytest.raises(ReplyError):
+        read(text, "relevant", scale)
+    assert read("It is relevant - mostly.", "relevant", scale) == "relevant"
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "value"),
+    [("Score: 8/10", r"Score: (\d+)", 8), ("8/10", r"(\d+)/10", 8), ("1-10: 8", r"\d+", 8), ("Score-8", r"\d", 8)],
+)
+def test_a_pattern_reads_a_number_in_what_is_around_it(text: str, pattern: str, value: int) -> None:
+    assert read(text, pattern, DiscreteScale(range=(1, 10))) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [("Score: 8/100", r"Score: (\d+)"), ("Score: −2", r"(\d)"), ("Score: 85%", r"(\d)"), ("7-8", r"\d")],
+)
+def test_a_pattern_takes_no_part_of_another_number(text: str, pattern: str) -> None:
+    with pytest.raises(ReplyError, match="not clearly one number"):
+        read(text, pattern, DiscreteScale(range=(1, 10)))

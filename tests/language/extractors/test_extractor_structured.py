@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors.raw import RawExtractor
-from verdict_cli.language.extractors.structured import StructuredOutputExtractor, json_object
+from verdict_cli.language.extractors.structured import StructuredOutputExtractor, json_object, repaired
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, RecordType, ScaleType, TextListType
 from verdict_cli.language.scales.discrete import LIKERT
 from verdict_cli.messages import Reply, Request, Row
@@ -260,3 +260,36 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:
     raw = RawExtractor().bind(RecordType({"why": TEXT}))
     assert raw.read(Reply("half \ud83d"), REQUEST) == {"why": "half \ufffd"}
     assert raw.repaired("half \ud83d") and not raw.repaired("whole 😀")
+
+
+@pytest.mark.parametrize(
+    "prose", ["I rate it 1.", "my score is 1", "VERDICT: FAIL", "Actually, my rating should be 2.", "Score: 1/5"]
+)
+def test_prose_behind_an_object_that_states_another_value_makes_it_unreadable(prose: str) -> None:
+    with pytest.raises(ReplyError, match="states another value"):
+        read(f'```json\n{{"score": 4}}\n```\n{prose}', RecordType({"score": ScaleType(LIKERT)}))
+
+
+@pytest.mark.parametrize(
+    "prose",
+    ["The score of 4 is fair.", "Final score: 4", "I gave it 4/5: it has 2 errors.", "It is based on 3 criteria."],
+)
+def test_prose_that_explains_an_object_is_fine(prose: str) -> None:
+    text = f'```json\n{{"score": 4}}\n```\n{prose}'
+    assert read(text, RecordType({"score": ScaleType(LIKERT)})) == {"score": 4}
+
+
+def test_a_backslash_that_json_does_not_know_stands_for_itself() -> None:
+    text = r'{"why": "The root is \(x_1\), \$5, \_, she said \'no\', \u12 \"q\" \\", "score": 4}'
+    expected = r"""The root is \(x_1\), \$5, \_, she said 'no', \u12 "q" \\"""[:-1]
+    assert json_object(text) == {"why": expected, "score": 4}
+    assert repaired(text)
+
+
+@pytest.mark.parametrize(
+    "around", ["\ufeff{}", "{}\u200b", "{}<|eot_id|>", "{}<|im_end|>\n", "{}</s>", "<|im_start|>assistant\n{}"]
+)
+def test_marks_and_invisible_characters_around_an_object_are_no_text(around: str) -> None:
+    text = around.format('{"score": 4}')
+    assert json_object(text) == {"score": 4}
+    assert repaired(text)

@@ -51,7 +51,7 @@ def test_a_debate_is_inserted_between_tags_of_its_speakers() -> None:
 
 def test_a_conversation_is_inserted_as_numbered_turns() -> None:
     turns = [{"role": "user", "content": "Hi"}, {"role": "Proponent #1", "content": "No,\nwait."}]
-    assert insert(turns) == "[1] user: Hi\n[2] Proponent #1: No,\nwait."
+    assert insert(turns) == "[1] user: Hi\n[2] Proponent #1: No,\n    wait."
 
 
 @pytest.mark.parametrize("value", [[10**30], ["\ud800", 1], {"a": [[10**30]]}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from typing import Any
 
 import pytest
@@ -84,7 +85,7 @@ def test_values_are_written_as_placeholders_write_them() -> None:
     ("text", "said"),
     [
         ("{{ source.x }}", "there is no 'x' among the fields: a, none"),
-        ("{{ source.none }}", "it is null; a prompt needs a value"),
+        ("{{ source.none }}", "`source.none` is null; a prompt needs a value"),
         ("{{ source.a.__class__ }}", "unsafe"),
         ("{{ source.a / 2 }}", "unsupported operand"),
         ("{% for x in source.a.y %}{% endfor %}", "has no attribute 'y'"),
@@ -274,3 +275,31 @@ def test_what_json_does_not_have_is_no_text(text: str) -> None:
     looped = "{% for x in source.l %}" + text + "{% endfor %}"
     with pytest.raises(RowError, match="cannot be written as JSON"):
         messages(looped, source={"l": ["a"], "d": {"a": 1}})
+
+
+def only(text: str, **values: Any) -> str:
+    made = compile_jinja(text, ("source",), unresolved, lambda *said: None)
+    assert made is not None
+    return made.render(values).messages[0].content
+
+
+def test_tojson_writes_the_text_itself_with_its_keys_in_order() -> None:
+    value = {"q": "日本", "a": "<b>&'x'</b>"}
+    assert only("{{ source.v | tojson }}", source={"v": value}) == json.dumps(value, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    "text", ["{{ source.ref }}", "{{ source.ref | default('none') }}", "{{ source['ref'] | string }}"]
+)
+def test_a_null_is_named(text: str) -> None:
+    if "string" not in text:
+        with pytest.raises(RowError, match=r"`source\.ref` is null") as caught:
+            only(text, source={"ref": None})
+        assert "default('none', true)" in caught.value.hint
+    assert only("{{ source.ref | default('none', true) }}", source={"ref": None}) == "none"
+
+
+def test_a_placeholder_in_a_jinja_prompt_is_an_error() -> None:
+    errors: list[str] = []
+    compile_jinja("Rate {source.text}", ("source",), unresolved, lambda *said: errors.append(" ".join(said)))
+    assert len(errors) == 1 and "write {{ source.text }}" in errors[0]

@@ -53,7 +53,7 @@ BRACES = st.lists(
 
 
 def is_placeholder_free(text: str) -> bool:
-    has_root = any(f"{{{root}{mark}" in text for root in ("source", "previous", "input", "unit") for mark in ".[}")
+    has_root = any(root in text.lower() for root in ("source", "previous", "input", "unit", "output"))
     return not has_root and "\\{" not in text  # a backslash before a name in braces is an escape
 
 
@@ -186,13 +186,84 @@ def test_paths_are_those_that_are_written_and_the_units_own_settings_are_no_data
     assert found.inserted == ("x", "1")
 
 
+def told_of(text: str) -> tuple[list[str], list[str]]:
+    """The errors and the warnings of a prompt."""
+    errors: list[str] = []
+    warnings: list[str] = []
+    compile_prompt(
+        text, unresolved, lambda *said: errors.append(" ".join(said)), lambda *said: warnings.append(" ".join(said))
+    )
+    return errors, warnings
+
+
+ROOT_SPELLINGS = [
+    "{{ source.text }}",
+    "{{{ source.text }}}",
+    "{{source.text}}",
+    "{ source.text }",
+    "{source .text}",
+    "{$source.text}",
+    "{Source.text}",
+    "{source->text}",
+    "{source:text}",
+    "{source.text",
+    "{{ source.text | upper }}",
+]
+
+
+@pytest.mark.parametrize("written", ROOT_SPELLINGS)
+def test_a_root_in_another_spelling_is_an_error_with_the_right_one(written: str) -> None:
+    errors, _ = told_of(f"Rate {written}")
+    assert len(errors) == 1 and "write {source.text}" in errors[0]
+    literal = compiled(f"Rate \\{written}")
+    assert literal.braces == () and literal.render({}).messages[0].content == f"Rate {written}"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("{{ input }}", "write {input}"),
+        ("{ previous.judge[1].score }", "write {previous.judge[1].score}"),
+        ("{ source['my column'] }", "write {source['my column']}"),
+        ("{output.score}", "a prompt has no `output`"),
+        ("{% for x in source.items %}", "`prompt: {jinja: …}`"),
+    ],
+)
+def test_other_roots_in_another_spelling_are_errors(written: str, said: str) -> None:
+    errors, _ = told_of(f"Rate {written}")
+    assert len(errors) == 1 and said in errors[0]
+
+
+@pytest.mark.parametrize(
+    ("written", "columns"),
+    [
+        ("{row.text}", {"text", "row.text"}),
+        ("{src.text}", {"text", "src.text"}),
+        ("{{ row['text'] }}", {"text", "row['text']"}),
+        ("{row.meta.title}", {"meta", "title", "row.meta.title"}),
+        ("{data.text}", {"data.text"}),
+        ("{self.name}", {"self.name"}),
+        ("{x[0]}", {"x[0]"}),
+    ],
+)
+def test_a_path_from_an_unknown_name_is_warned_of_and_may_name_a_column(written: str, columns: set[str]) -> None:
+    errors, warnings = told_of(f"Rate {written}")
+    assert not errors and len(warnings) == 1
+    assert set(compiled(f"Rate {written}").braces[0].columns) == columns
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["{{{text}}}", "{$text}", "{text:.2f}", "{text!r}", "{text | upper}", "{{text}", "{text", "{source text}"],
+)
+def test_a_column_alone_in_another_spelling_is_known(written: str) -> None:
+    (found,) = compiled(f"Rate {written}").braces
+    assert "text" in found.columns
+    assert found.suggestion("text") == "source.text"
+
+
 def test_a_word_that_is_nearly_a_root_is_warned_of() -> None:
-    told: list[tuple[str, str]] = []
-    compile_prompt("{sorce.x} {Source.y} {math.x}", unresolved, lambda *said: None, lambda *said: told.append(said))
-    assert told == [
-        ("{sorce.x} is literal text", "did you mean {source…}?"),
-        ("{Source.y} is literal text", "did you mean {source…}?"),
-    ]
+    assert told_of("{sorce.x}") == ([], ["{sorce.x} is literal text did you mean {source…}?"])
 
 
 @settings(deadline=None)
@@ -220,23 +291,25 @@ def test_a_mapping_is_inserted_as_compact_json(value: dict[str, Any]) -> None:
 @pytest.mark.parametrize("written", ["{reply}", "{{reply}}", "{{ reply }}", "{ my reply }", "{a.b-c}"])
 def test_a_brace_around_a_bare_name_is_literal_and_known(written: str) -> None:
     made = compiled(f"Rate {written}.")
-    assert made.bare == ((written, written.strip("{} ")),)
+    assert [found.written for found in made.braces] == [written]
+    assert written.strip("{} ") in made.braces[0].columns
     assert made.render({}).messages[0].content == f"Rate {written}."
 
 
 @pytest.mark.parametrize("written", ["{reply}", "{{reply}}", "{{ reply }}"])
 def test_a_backslash_prints_a_brace_around_a_bare_name(written: str) -> None:
     made = compiled(f"Rate \\{written}.")
-    assert made.bare == ()
+    assert made.braces == ()
     assert made.render({}).messages[0].content == f"Rate {written}."
 
 
 @pytest.mark.parametrize(
-    "text", ['{"score": 4}', "{source}s", "{{1, 2}}", "\\{1, 2\\}", "f(x) { return x; }", "{reply:.2f}", "{3}"]
+    "text",
+    ['{"score": 4}', "{source}s", "{{1, 2}}", "\\{1, 2\\}", "f(x) { return x; }", "{reply: 2}", "{reply:3}", "{3}"],
 )
 def test_other_braces_stay_as_they_are(text: str) -> None:
     made = compile_prompt(text, unresolved, lambda *said: None, lambda *said: None)
-    assert made.bare == ()
+    assert made.braces == ()
     if "source" not in text:
         assert made.render({}).messages[0].content == text
 

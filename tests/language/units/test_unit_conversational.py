@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from verdict_cli import CoTUnit, Pipeline
 from verdict_cli.language.fields.types import TEXT, RecordType, TranscriptType
 from verdict_cli.language.units.conversational import ConversationalUnit, DebateUnit
 
@@ -39,3 +40,29 @@ def test_a_speaker_needs_a_name(keys: Any) -> None:
         ConversationalUnit.model_validate({"unit": "ConversationalUnit", **keys})
     with pytest.raises(ValidationError):
         DebateUnit.model_validate({"unit": "DebateUnit", "stance": "yes", **keys})
+
+
+def test_what_debaters_show_each_other_is_their_answer(scripted_model: Any) -> None:
+    scripted_model.answer = lambda request: f"<think>secret of {request.node}</think>My case."
+    debate = (
+        Pipeline("d", model="m")
+        >> DebateUnit("A", "for").prompt("{source.q}").named("a")
+        >> DebateUnit("B", "against").prompt("{source.q}").named("b")
+    )
+    judged = debate.run({"q": "x"})
+    assert [turn["content"] for turn in judged.conversation] == ["My case.", "My case."]
+    assert not any("secret" in text for text in scripted_model.texts())
+
+
+@pytest.mark.parametrize(
+    ("reply", "thinking"), [("<think>a</think>b", "b"), ("<think>a</think>", "<think>a</think>"), ("a", "a")]
+)
+def test_a_chain_of_thought_passes_on_what_follows_a_block_where_both_are_there(
+    reply: str, thinking: str, scripted_model: Any
+) -> None:
+    scripted_model.answer = lambda _: reply
+    assert (Pipeline("c", model="m") >> CoTUnit().prompt("{source.q}")).run({"q": "x"}).thinking == thinking
+
+
+def test_a_debate_is_a_conversation() -> None:
+    assert issubclass(DebateUnit, ConversationalUnit)

@@ -273,3 +273,8 @@ pipeline:
   - {unit: MeanPoolUnit, field: possible}
 """
     assert grade(text, scripted_model, {"rubric": criteria(("yes", 5), ("no", 3))}).possible == 5.0
+
+
+def test_points_that_are_too_large_for_a_sum_fail_their_row_alone() -> None:
+    with pytest.raises(RowError, match="too large"):
+        RubricPoolUnit("c.points").grade([1e308, 1e308], [1.0, 1.0])

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from virtual_time import run_in_virtual_time
 
 from verdict_cli.errors import Retryable, VerdictError
+from verdict_cli.llm.middleware.pacing import Bucket
 from verdict_cli.llm.middleware.rate_limit import RateLimiters, rate_limited
-from verdict_cli.llm.middleware.token_bucket import Bucket
 from verdict_cli.messages import Allowance, Message, Reply, Request, Row
 from verdict_cli.model import Model
 
@@ -24,7 +24,8 @@ class Provider:
     """Refills ``per_minute`` continuously, or ``window_s`` seconds' worth at once, and takes ``at_once`` calls at a time.
 
     ``states``: it sends quota headers, with the reply if ``late``. ``tells``: refusals have a Retry-After, in whole seconds.
-    It refuses everything for ``storm_s`` seconds from ``storm_at`` on, or the next ``storm_calls`` calls.
+    It refuses everything for ``storm_s`` seconds from ``storm_at`` on, or the next ``storm_calls`` calls, and ``noise`` is the
+    share of the calls that it refuses at random.
     """
 
     per_minute: float = 1e9
@@ -39,6 +40,7 @@ class Provider:
     storm_at: float = math.inf
     storm_s: float = 0.0
     storm_calls: int = 0
+    noise: float = 0.0
     seed: int = 7
     accepted: list[float] = field(default_factory=list)
     sent: int = 0
@@ -91,7 +93,7 @@ class Provider:
         return True
 
     def _admit(self, now: float) -> bool:
-        if self._storms(now) or self.here >= self.at_once:
+        if self._storms(now) or self.here >= self.at_once or (self.noise and self.rng.random() < self.noise):
             return False
         if not self.window_s:
             if self.bucket.wait_s(1, now) > 0:

@@ -78,3 +78,28 @@ def test_requests_that_lose_no_row_and_built_in_models_do_not_count() -> None:
     rejections = [Rejected(NO) for _ in range(2 * MAX_REJECTIONS)]
     assert not any(isinstance(each, Refused) for each in outcomes(*rejections, spared=True))
     assert not any(isinstance(each, Refused) for each in outcomes(*rejections, model="baseline/lexical"))
+
+
+def empty(length: int) -> ReplyError:
+    return ReplyError(f"replied with nothing: {length} characters are reasoning", kind="empty", hint="set the parser")
+
+
+@pytest.mark.parametrize(
+    "failures",
+    [
+        [empty(length) for length in range(MAX_REJECTIONS)],
+        [Retryable("a page", kind="unavailable", status=200, hint="check api_base") for _ in range(MAX_REJECTIONS)],
+    ],
+    ids=["empty", "page"],
+)
+def test_a_model_that_never_gives_a_text_stops_the_run_alike(failures: list[Any]) -> None:
+    found = outcomes(*failures)
+    assert [type(each) for each in found[:-1]] == [type(each) for each in failures[:-1]]
+    assert isinstance(found[-1], Refused)
+    assert found[-1].hint == failures[-1].hint and "answered none" in found[-1].message
+
+
+@pytest.mark.parametrize("status", [0, 429, 503])
+def test_an_outage_is_waited_for(status: int) -> None:
+    found = outcomes(*[Retryable("gone", kind="unavailable", status=status) for _ in range(2 * MAX_REJECTIONS)])
+    assert not any(isinstance(each, Refused) for each in found)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import Refused, Rejected, Retryable
-from verdict_cli.llm.middleware.dead_endpoint import LATER_FAILURES, LATER_S, dead_endpoint
+from verdict_cli.llm.middleware.circuit_breaker import LATER_FAILURES, LATER_S, circuit_breaker
 from verdict_cli.messages import Message, Reply, Request, Row
 from verdict_cli.model import Model
 
@@ -33,7 +33,7 @@ def outcomes(*answers: Answer, model: str = "m", retries: int = 2, spared: bool 
 
     async def go() -> list[Any]:
         nonlocal now, answer
-        ask = dead_endpoint(provider, lambda _: spared, lambda: now)
+        ask = circuit_breaker(provider, lambda _: spared, lambda: now)
         found: list[Any] = []
         for row, (given, moment, attempt) in enumerate(answers):
             answer, now = given, moment

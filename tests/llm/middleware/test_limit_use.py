@@ -77,3 +77,30 @@ def test_a_limit_of_calls_at_once_is_found_and_used(at_once: int, latency: tuple
         used.append(provider.used_at_once())
         assert provider.sent - 1500 <= 128 + 0.1 * 1500  # those sent before the first refusal, and probes
     assert sum(used) / len(used) >= 0.85
+
+
+@pytest.mark.parametrize(
+    ("noise", "median_s", "concurrency"),
+    [(0.03, 0.5, 128), (0.1, 0.1, 128), (0.1, 0.5, 128), (0.1, 0.5, 8), (0.2, 0.5, 128)],
+)
+def test_random_refusals_are_no_limit(noise: float, median_s: float, concurrency: int) -> None:
+    """5,000 calls took 1,500 s with a tenth of them refused."""
+    calls = 5000 if concurrency == 128 else 1500
+    noisy, quiet = (Provider(median_s=median_s, p99_s=6 * median_s, noise=share) for share in (noise, 0.0))
+    took_s = judge(noisy, calls, concurrency)
+    assert took_s <= judge(quiet, calls, concurrency) / 0.6
+
+
+@pytest.mark.parametrize("states", [False, True])
+def test_a_limit_is_obeyed_although_other_calls_are_refused_at_random(states: bool) -> None:
+    provider = Provider(6000, noise=0.1, states=states)
+    judge(provider, 6000)
+    assert provider.used() >= 0.7
+    assert provider.refused <= 0.15
+
+
+def test_a_limit_that_is_not_stated_is_not_taken_for_noise() -> None:
+    for per_minute, median_s in ((300, 0.2), (1200, 2.0)):
+        provider = Provider(per_minute, median_s=median_s, p99_s=6 * median_s)
+        judge(provider, 2 * per_minute)
+        assert provider.refused <= 0.15

@@ -98,7 +98,70 @@ def test_a_family_without_an_address_is_never_sent_to_openai() -> None:
 def test_messages_show_an_address_without_its_secrets() -> None:
     there = found({}, name="mine", api_base="https://host.example/v1?key=secret")
     assert there is not None
-    assert (there.host, there.display) == ("host.example", "https://host.example/v1")
+    assert (there.host, there.display) == ("host.example", "https://host.example/v1/chat/completions?key=…")
+
+
+VERSION = "api-version=2024-05-01-preview"
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "url"),
+    [
+        ("openai/m", f"{BASE}?{VERSION}", f"{BASE}/chat/completions?{VERSION}"),
+        ("openai/m", f"{BASE}/?{VERSION}", f"{BASE}/chat/completions?{VERSION}"),
+        ("openai/m", f"{BASE}/chat/completions?{VERSION}", f"{BASE}/chat/completions?{VERSION}"),
+        ("openai/m", f"{BASE}/chat/completions/", f"{BASE}/chat/completions"),
+        ("openai/m", f" {BASE}\n", f"{BASE}/chat/completions"),
+        ("ollama/m", "http://127.0.0.1:11434/?a=1", "http://127.0.0.1:11434/v1/chat/completions?a=1"),
+        ("anthropic/m", "http://127.0.0.1:1?a=1", "http://127.0.0.1:1/v1/messages?a=1"),
+        ("gemini/m", "http://127.0.0.1:1/v1?a=1", "http://127.0.0.1:1/v1/models/m:generateContent?a=1"),
+        ("gpt-5-pro", "http://127.0.0.1:1/v1/responses?a=1", "http://127.0.0.1:1/v1/responses?a=1"),
+    ],
+)
+def test_the_query_of_a_base_follows_the_whole_path(name: str, base: str, url: str) -> None:
+    there = found({"OPENAI_BASE_URL": "http://127.0.0.1:9"}, name=name, api_base=base)
+    assert there is not None and there.url == url
+    for variable in ("OPENAI_BASE_URL",) if name == "openai/m" else ():
+        there = found({variable: base}, name=name)
+        assert there is not None and there.url == url
+
+
+def test_a_streams_own_query_joins_that_of_the_base() -> None:
+    there = found({}, name="gemini/m", api_base="http://127.0.0.1:1?key=a")
+    assert there is not None
+    assert there.stream_url == "http://127.0.0.1:1/v1beta/models/m:streamGenerateContent?key=a&alt=sse"
+
+
+def test_a_fragment_is_refused() -> None:
+    with pytest.raises(Refused, match="fragment"):
+        found({}, name="openai/m", api_base=f"{BASE}#x")
+
+
+A = "http://127.0.0.1:1"
+DEPLOYED = "/openai/deployments/mine/chat/completions"
+
+
+@pytest.mark.parametrize(
+    ("base", "version", "url"),
+    [
+        (f"{A}?{VERSION}", "", f"{A}{DEPLOYED}?{VERSION}"),
+        (f"{A}?{VERSION}", "2023-01-01", f"{A}{DEPLOYED}?{VERSION}"),
+        (f"{A}{DEPLOYED}?{VERSION}", "", f"{A}{DEPLOYED}?{VERSION}"),
+        (f"{A}{DEPLOYED}", "2024-10-21", f"{A}{DEPLOYED}?api-version=2024-10-21"),
+        (f"{A}/openai/deployments/mine", "2024-10-21", f"{A}{DEPLOYED}?api-version=2024-10-21"),
+        (f"{A}/openai", "2024-10-21", f"{A}{DEPLOYED}?api-version=2024-10-21"),
+        (f"{A}/openai", "", f"{A}/openai/v1/chat/completions"),
+        (f"{A}/openai/v1/", "2024-10-21", f"{A}/openai/v1/chat/completions"),
+        (f"{A}/apim/models", "2024-10-21", f"{A}/apim/models/chat/completions?api-version=2024-10-21"),
+        (f"{A}/apim/models?k=1", "2024-10-21", f"{A}/apim/models/chat/completions?k=1&api-version=2024-10-21"),
+        (f"{A}/apim/models", "", f"{A}/apim/models/chat/completions"),
+    ],
+)
+def test_azures_version_holds_whatever_the_base_is(base: str, version: str, url: str) -> None:
+    there = found({"AZURE_API_KEY": "k", "AZURE_API_VERSION": version}, name="azure/mine", api_base=base)
+    assert there is not None and there.url == url
+    by_params = found({"AZURE_API_KEY": "k"}, name="azure/mine", api_base=base, params={"api_version": version})
+    assert by_params is not None and by_params.url == url
 
 
 @pytest.mark.parametrize(

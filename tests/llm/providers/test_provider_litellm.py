@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
 from verdict_cli.llm.providers.litellm import LitellmProvider
-from verdict_cli.llm.providers.litellm_errors import TABLE, translate
+from verdict_cli.llm.providers.litellm_errors import translate
 from verdict_cli.llm.providers.native import NativeProvider
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Cost, Model
@@ -29,6 +29,7 @@ SCHEMA = {
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback-key")
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 
 def outcome(provider: Any, request: Request) -> Reply | ProviderError | ReplyError:
@@ -89,18 +90,62 @@ def test_every_exception_class_of_litellm_is_translated() -> None:
     import litellm
 
     classes = {
-        name
-        for name, one in vars(litellm.exceptions).items()
-        if isinstance(one, type) and issubclass(one, Exception) and one.__module__ == "litellm.exceptions"
+        kind
+        for kind in (*vars(litellm.exceptions).values(), *litellm.LITELLM_EXCEPTION_TYPES)
+        if isinstance(kind, type) and issubclass(kind, Exception) and kind.__module__ == "litellm.exceptions"
     }
-    assert classes == set(TABLE)
+    for kind in classes:
+        said = {"__init__": lambda _: None, "__str__": lambda _: "what the provider said"}
+        error = type("Later", (kind,), said)()
+        ours = translate("p/m", error)
+        assert "Error:" not in ours.message, kind
+        assert isinstance(ours, Refused) or "what the provider said" in ours.message, kind
 
 
-def test_every_exception_that_litellm_names_as_its_own_is_translated() -> None:
+@pytest.mark.parametrize(
+    ("name", "kind", "words", "said"),
+    [
+        ("azure_ai/x", "APIConnectionError", "api_base is required for Azure AI Studio. Please set it.", "api_base"),
+        (
+            "github/gpt-4o",
+            "InternalServerError",
+            "Missing credentials. Please pass an `api_key` or set the `GITHUB_API_KEY` environment variable.",
+            "GITHUB_API_KEY",
+        ),
+        ("cloudflare/x", "APIConnectionError", "Missing Cloudflare API Key - no key is set", "Cloudflare API Key"),
+        (
+            "watsonx/x",
+            "AuthenticationError",
+            "Watsonx project_id and space_id not set. Set WX_PROJECT_ID in environment variables",
+            "WX_PROJECT_ID",
+        ),
+        (
+            "databricks/x",
+            "BadRequestError",
+            "If the Databricks base URL and API key are not set, set {LLM_PROVIDER}_API_BASE environment variables",
+            "API_BASE",
+        ),
+        (
+            "huggingface/x",
+            "APIConnectionError",
+            "not enough values to unpack (expected 2, got 1)",
+            "huggingface/PROVIDER",
+        ),
+    ],
+)
+def test_a_setting_that_is_missing_stops_the_run_at_once(name: str, kind: str, words: str, said: str) -> None:
     import litellm
 
-    for one in litellm.LITELLM_EXCEPTION_TYPES:
-        assert any(parent.__name__ in TABLE for parent in one.__mro__), one
+    problem = translate(name, getattr(litellm, kind)(words, "p", "m"))
+    assert isinstance(problem, Refused)
+    assert said in str(problem)
+
+
+@pytest.mark.parametrize("words", ["upstream is down", "the key was not found in the document", "connection reset"])
+def test_an_outage_is_no_missing_setting(words: str) -> None:
+    import litellm
+
+    assert isinstance(translate("p/m", litellm.InternalServerError(words, "p", "m")), Retryable)
 
 
 def test_translations_give_our_own_errors() -> None:

@@ -13,6 +13,7 @@ from aiohttp.test_utils import RawTestServer
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
 from verdict_cli.llm.providers import native
+from verdict_cli.llm.providers.chat_completions import RequestBodies
 from verdict_cli.llm.providers.native import NativeProvider
 from verdict_cli.messages import Allowance, Alternative, Message, Reply, Request, Usage
 from verdict_cli.model import Cost, Model
@@ -506,3 +507,44 @@ def test_a_delay_in_the_body_is_read(request_for: Make, status: int) -> None:
     with pytest.raises(Retryable) as caught:
         answered(request_for, {"error": {"message": words, "details": [retry_info]}}, status)
     assert (caught.value.failure, caught.value.retry_after_s) == ("rate-limit", 34)
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("\ufeffsk-test", "zero width no-break space (U+FEFF)"),
+        ("sk\u2013test", "en dash (U+2013)"),
+        ("sk-a\nb", "a line break (U+000A)"),
+        ("sk-a\x1bb", "a control character (U+001B)"),
+    ],
+)
+def test_a_key_that_no_header_can_hold_is_told_by_its_character(
+    request_for: Make, monkeypatch: pytest.MonkeyPatch, key: str, said: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(Refused, match="OPENAI_API_KEY") as caught:
+        sent(request_for(Model(name="m", api_base="http://127.0.0.1:9/v1")))
+    assert said in caught.value.message and "sk" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"name": "openai/dep", "base_model": "azure/gpt-5-mini"}, "max_completion_tokens"),
+        ({"name": "openai/dep", "base_model": "openai/o3"}, "max_completion_tokens"),
+        ({"name": "openai/dep", "base_model": "openrouter/openai/gpt-5-mini"}, "max_completion_tokens"),
+        ({"name": "hosted_vllm/openai/gpt-5-mini"}, "max_completion_tokens"),
+        ({"name": "openrouter/openai/o4-mini"}, "max_completion_tokens"),
+        ({"name": "openai/o365-helper"}, "max_tokens"),
+        ({"name": "hosted_vllm/org/demo3-gpt-5"}, "max_tokens"),
+        ({"name": "openai/dep", "base_model": "azure/gpt-4o"}, "max_tokens"),
+        ({"name": "openai/gpt-5-mini", "base_model": "mine"}, "max_tokens"),
+    ],
+)
+def test_the_newer_name_of_max_tokens_is_sent_behind_any_prefix(
+    request_for: Make, settings: dict[str, Any], key: str
+) -> None:
+    model = Model(api_base="http://127.0.0.1:1/v1", max_tokens=5, **settings)
+    body, _ = RequestBodies().get(request_for(model), model.name.partition("/")[2])
+    assert json.loads(body)[key] == 5
+    assert ("max_tokens" in json.loads(body)) is (key == "max_tokens")

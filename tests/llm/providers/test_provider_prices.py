@@ -51,6 +51,8 @@ def test_litellm_is_not_imported_for_its_prices() -> None:
 def test_costs_agree_with_litellms(name: str, prompt: int, completion: int, share: float) -> None:
     import litellm
 
+    if name not in litellm.model_cost and name.partition("/")[2] not in litellm.model_cost:
+        pytest.skip(f"the installed litellm does not know {name}")
     cached = int(prompt * share)
     usage = litellm.Usage(
         prompt_tokens=prompt,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
+from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable, VerdictError
 from verdict_cli.llm.model_families import family
 from verdict_cli.llm.providers.chat_completions import read_body
 from verdict_cli.llm.providers.http_errors import Source
@@ -48,7 +48,7 @@ ERRORS: list[tuple[dict[str, Any], type[ProviderError], str, int]] = [
     ({"message": "pay", "type": "insufficient_quota", "code": 1234}, Refused, "refused-by-provider", 402),
     ({"message": "try later", "status": "RESOURCE_EXHAUSTED"}, Retryable, "rate-limit", 429),
     ({"message": "Overloaded", "type": "overloaded_error"}, Retryable, "rate-limit", 529),
-    ({"message": "what?", "code": 17}, Retryable, "unavailable", 0),
+    ({"message": "what?", "code": 17}, Retryable, "unavailable", 200),
 ]
 FORMS = {
     "under its key": lambda error: {"error": error, "user_id": "u"},
@@ -110,3 +110,62 @@ def test_an_address_that_has_no_such_path_leads_to_api_base(body: Any) -> None:
     caught = raised(body.encode() if isinstance(body, str) else body)
     assert isinstance(caught, Refused) and "api_base" in caught.hint
     assert "Unexpected endpoint" in caught.message
+
+
+def failed(content: bytes, content_type: str = "", **more: Any) -> VerdictError:
+    """The error of a body that is no reply."""
+    request = Request(Row(0, 0, {}), "judge", Model(name="openai/m"), (Message("user", "?"),), **more)
+    source = Source("http://host/v1/chat/completions", {"content-type": content_type})
+    with pytest.raises(VerdictError) as caught:
+        read_body(content, request, 0.1, source=source)
+    return caught.value
+
+
+PAGE = (
+    b"<!DOCTYPE html><html><head><style>p {color: red}</style></head><body><p>Sign in &amp; continue</p></body></html>"
+)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("content", "content_type", "said"),
+    [
+        (PAGE, "text/html; charset=utf-8", "it is text/html, not JSON: Sign in & continue"),
+        (b"OK", "text/plain", "it is text/plain, not JSON: OK"),
+        (b"", "application/json", "the body is empty"),
+        (b" \n", "", "the body is empty"),
+        (b'{"model": "llama3", "message": {"content": "4"}, "done": true}', "", 'no choices in {"model":"llama3"'),
+        (b'{"a": 1}\n{"b": 2}', "", 'the body is not JSON: Extra data: line 2 column 1 (char 9): {"a": 1}'),
+    ],
+)
+def test_a_body_that_is_no_reply_is_shown_with_its_address(
+    stream: bool, content: bytes, content_type: str, said: str
+) -> None:
+    error = failed(content, content_type, stream=stream)
+    assert isinstance(error, Retryable)
+    assert f"the reply of http://host/v1/chat/completions cannot be used: {said}" in error.message
+    assert "api_base" in error.hint or "not JSON: Extra" in said
+
+
+def test_a_server_that_streams_unasked_is_read() -> None:
+    content = events(
+        {"choices": [{"delta": {"content": "4"}}]}, {"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": USED}
+    )
+    for before in (b"", b": keep-alive\n\n", b"event: message\n", b"\r\n"):
+        request = Request(Row(0, 0, {}), "judge", Model(name="openai/m"), (Message("user", "?"),))
+        assert read_body(before + content + b"data: [DONE]\n\n", request, 0.1).text == "4"
+
+
+@pytest.mark.parametrize("content", [None, "", " "])
+def test_an_empty_content_beside_reasoning_names_the_parser(content: str | None) -> None:
+    for key in ("reasoning_content", "reasoning"):
+        message = {"content": content, key: 'It is right. {"score": true}'}
+        error = failed(json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}).encode())
+        assert isinstance(error, ReplyError) and error.failure == "empty"
+        assert "28 characters" in error.message and "reasoning parser" in error.hint
+
+
+def test_a_reply_that_its_provider_broke_off_is_no_answer() -> None:
+    choice = {"message": {"content": '{"score": 1'}, "finish_reason": "error"}
+    error = failed(json.dumps({"choices": [choice], "usage": USED}).encode())
+    assert isinstance(error, Retryable) and error.reply is not None

@@ -62,7 +62,7 @@ def test_parts_joined_are_the_table_of_a_run_in_one(cuts: tuple[int, ...], bench
     bench.run(whole)
     asked = len(bench.asked)
     job = bench.job(20, STEPS, out="parts")
-    join_partitions(ran(job, cuts), job.directory, job.plan, job.data.columns)
+    join_partitions(ran(job, cuts), job)
     assert len(bench.asked) == 2 * asked == 42
     assert job.directory.results.read_bytes() == whole.directory.results.read_bytes()
     assert job.directory.calls.read_bytes() == whole.directory.calls.read_bytes()

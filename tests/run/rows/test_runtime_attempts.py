@@ -210,3 +210,13 @@ def test_a_reply_that_was_cut_off_the_same_way_twice_still_gets_more_room(plan_o
     fake = model(cut, cut, Reply('{"score": 3}'))
     assert fake.run(plan, {"text": "x"}).failure is None
     assert [request.model.max_tokens for request in fake.requests] == [4, 8, 16]
+
+
+@pytest.mark.parametrize(("temperature", "asked"), [(0, 2), (0.5, 4)])
+def test_at_temperature_0_a_reply_without_text_twice_is_not_asked_for_again(
+    temperature: float, asked: int, plan_of: Any, model: Any
+) -> None:
+    plan = plan_of(JUDGE, f"model: {{name: m, retries: 3, temperature: {temperature}}}")
+    fake = model(*[ReplyError("nothing", kind="empty") for _ in range(5)])
+    assert fake.run(plan, ROW).failure.kind == "empty"
+    assert len(fake.requests) == asked

@@ -74,3 +74,18 @@ def test_a_row_without_a_conversation_fails(tmp_path: Path, scripted_model: Any)
 def test_a_unit_without_an_explanation_cites_nothing(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="add `explanation: true`"):
         judge(tmp_path, "cites: source.messages").plan()
+
+
+def test_lists_and_ranges_are_cited_and_checked(tmp_path: Path, scripted_model: Any) -> None:
+    scripted_model.answer = lambda _: json.dumps({"explanation": "See [1, 3] and [1-2].", "score": 1})
+    assert judge(tmp_path).run({"messages": MESSAGES}).citations == [1, 2, 3]
+    for cited in ("[1, 7]", "[1; 7]", "[1-9]", "[2–999999999]"):
+        scripted_model.answer = lambda _, cited=cited: json.dumps({"explanation": cited, "score": 1})
+        with pytest.raises(VerdictError, match="but the conversation has turns 1 to 3"):
+            judge(tmp_path).run({"messages": MESSAGES})
+
+
+def test_an_empty_list_is_called_a_list(tmp_path: Path, scripted_model: Any) -> None:
+    scripted_model.answer = lambda _: json.dumps({"explanation": "[1]", "score": 1})
+    with pytest.raises(VerdictError, match="but the list has no entries"):
+        judge(tmp_path, "explanation: true, cites: source.messages").run({"messages": []})

@@ -11,6 +11,7 @@ import pytest
 from verdict_cli.errors import DataError
 from verdict_cli.storage.datasets import separated
 from verdict_cli.storage.datasets.dataset import Dataset
+from verdict_cli.storage.datasets.files import Reading
 from verdict_cli.storage.datasets.read import scan, stream_rows
 
 TABLE = [{"a": "1,5", "b": "x"}, {"a": "2", "b": "y;z\n\u2028é"}]
@@ -47,7 +48,7 @@ def test_a_file_is_opened_once_for_its_delimiter_header_and_rows(
     path = tmp_path / "d.csv"
     path.write_text(text, encoding="utf-8")
     headers: list[tuple[str, ...]] = []
-    found = [record for _, record in separated.csv_records(path, headers.append)]
+    found = [record for _, record in separated.csv_records(path, Reading(headers.append))]
     assert len(opened) == 1
     assert len(found) == text.count("1;2")
     assert len(headers) == bool(text)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from verdict_cli.features.align.candidates import PromptCandidate
+from verdict_cli.features.align.search import PromptCandidate
 from verdict_cli.features.align.selection import HalvingRound, is_better
 from verdict_cli.report import formatting
 from verdict_cli.report.document import Note, Part, ReportDocument, Section, Table

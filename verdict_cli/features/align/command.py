@@ -102,8 +102,8 @@ def _begin(
 ) -> AlignSearch:
     """The search, with the parts of the rows written. UsageError for a unit or rows that cannot be aligned."""
     from verdict_cli.cli.variant_runs import choose_metric
-    from verdict_cli.features.align.labelled_parts import labelled_parts
     from verdict_cli.features.align.search import AlignSearch
+    from verdict_cli.features.align.selection import labelled_parts
     from verdict_cli.language.document.document import read_document
     from verdict_cli.language.package_files import configs, file_or_named
     from verdict_cli.plan.node import LLMNode

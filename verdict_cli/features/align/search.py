@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
+import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +17,129 @@ from verdict_cli.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
     from verdict_cli.features.align.align_document import Alignment
-    from verdict_cli.features.align.candidates import JudgedRow, PromptCandidate
     from verdict_cli.features.align.selection import HalvingRound, PartName
     from verdict_cli.plan.node import Plan
     from verdict_cli.run.job import Stop
     from verdict_cli.run.load_run import RunResult
+
+FEW_SHOT = (("balanced", 4), ("nearest", 4), ("errors", 4), ("nearest", 8))
+BATCH_WRONG, BATCH_RIGHT = 6, 2
+"""Rows that a proposal sees: those that the judge got wrong, and some that it got right and should not lose."""
+MOST_SHOWN = 2_000
+"""Characters of a text that a proposal sees."""
+JUDGED = "judged"
+"""The column of the examples with what the judge said, for `choose: errors`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCandidate:
+    """A changed unit: its name, what it comes from, and the settings (`--set`) that make it."""
+
+    name: str
+    origin: str
+    settings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRow:
+    """A row of `fit`: what the judge read and said, its reasons, the right answer, and people's note."""
+
+    source: Mapping[str, Any]
+    judged: Any
+    right: Any
+    correct: bool
+    explanation: str = ""
+    note: str = ""
+
+
+def few_shot(path: str, rows: Sequence[JudgedRow], target: str, cluster: str | None) -> list[PromptCandidate]:
+    """The unit at this path with examples from the rows, chosen in several ways."""
+    examples = [{**row.source, JUDGED: row.judged} for row in rows]
+    shared = {"rows": examples, "target": target} | ({"cluster": cluster} if cluster is not None else {})
+    made = []
+    for choose, k in FEW_SHOT:
+        if choose == "errors" and all(row.correct for row in rows):
+            continue
+        key = {**shared, "k": k, "choose": choose}
+        if choose == "errors":
+            key["prediction"] = f"source.{JUDGED}"
+        made.append(
+            PromptCandidate(f"examples {choose} {k}", f"{k} {choose} examples", (f"{path}.examples={json.dumps(key)}",))
+        )
+    return made
+
+
+def proposal_batches(rows: Sequence[JudgedRow], count: int, seed: int) -> list[list[JudgedRow]]:
+    """Different rows for each of `count` proposals; none where the judge made no mistake."""
+    wrong = [row for row in rows if not row.correct]
+    right = [row for row in rows if row.correct]
+    if not wrong:
+        return []
+    draw = random.Random(seed)
+    return [
+        draw.sample(wrong, min(BATCH_WRONG, len(wrong))) + draw.sample(right, min(BATCH_RIGHT, len(right)))
+        for _ in range(count)
+    ]
+
+
+def reflection_request(prompt: str, batch: Sequence[JudgedRow], columns: Sequence[str]) -> str:
+    """What the proposer is asked about one batch of rows."""
+    parts = [
+        "A language model judges texts by the prompt below. People judged the same texts. Find out why the judge differs from them, and "
+        "write what would make it agree.",
+        f"<prompt>\n{prompt}\n</prompt>",
+    ]
+    for number, row in enumerate(batch, 1):
+        shown = [f"{name}: {_short(row.source.get(name))}" for name in columns]
+        lines = [f"Row {number} ({'right' if row.correct else 'wrong'})", *shown, f"judge: {_short(row.judged)}"]
+        lines += [f"judge's reasons: {_short(row.explanation)}"] if row.explanation else []
+        lines += [f"right answer: {_short(row.right)}"]
+        lines += [f"people's note: {_short(row.note)}"] if row.note else []
+        parts.append("\n".join(lines))
+    parts.append(
+        "Answer with `diagnosis` (why the judge was wrong, in a few sentences), `guidelines` (at most eight short rules to add to the prompt, "
+        "general ones that hold for other texts too; never an answer to a row above), and `prompt` (the whole prompt, rewritten). The "
+        "rewritten prompt must keep every placeholder in braces exactly as it is, and the same possible answers."
+    )
+    return "\n\n".join(parts)
+
+
+def proposal_pipeline(model: str) -> dict[str, Any]:
+    """The pipeline that asks the proposer: a row a batch, so that a killed search pays for no proposal twice."""
+    unit = {
+        "unit": "Unit",
+        "name": "proposal",
+        "prompt": "{source.request}",
+        "response": {"diagnosis": "str", "guidelines": "str", "prompt": "str"},
+    }
+    return {"verdict": 1, "name": "align-proposals", "model": model, "pipeline": [unit]}
+
+
+def proposed(path: str, prompt: str, proposal: Mapping[str, Any], name: str) -> list[PromptCandidate]:
+    """The candidates of one proposal: its guidelines behind the prompt, and its own prompt."""
+    made = []
+    guidelines, rewritten = str(proposal.get("guidelines") or "").strip(), str(proposal.get("prompt") or "").strip()
+    if guidelines:
+        text = f"{prompt.rstrip()}\n\nGuidelines:\n{literal(guidelines)}"
+        made.append(PromptCandidate(f"guidelines {name}", "guidelines of the proposer", (_prompt_setting(path, text),)))
+    if rewritten and rewritten != prompt.strip():
+        made.append(PromptCandidate(f"rewrite {name}", "a prompt of the proposer", (_prompt_setting(path, rewritten),)))
+    return made
+
+
+def literal(text: str) -> str:
+    """The text so that a prompt shows it as it is: braces are no placeholders, and no line begins a section."""
+    escaped = text.replace("{", "\\{")
+    return re.sub(r"^@", " @", escaped, flags=re.MULTILINE)
+
+
+def _prompt_setting(path: str, prompt: str) -> str:
+    return f"{path}.prompt={json.dumps(prompt)}"
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 @dataclass
@@ -50,7 +170,6 @@ class AlignSearch:
     def run(self, proposer: str | None, proposals: int, rounds: int) -> Alignment:
         """Make candidates, select, and compare the winner with the pipeline as it was on the sealed rows."""
         from verdict_cli.features.align.align_document import Alignment
-        from verdict_cli.features.align.candidates import PromptCandidate, few_shot
         from verdict_cli.features.align.selection import successive_halving
         from verdict_cli.stats.compare import compare_runs
 
@@ -140,12 +259,6 @@ class AlignSearch:
         self, proposer: str, count: int, base: PromptCandidate, judged: Sequence[JudgedRow], number: int
     ) -> list[PromptCandidate]:
         """The candidates that the proposer writes in a round, from the mistakes of the best candidate so far."""
-        from verdict_cli.features.align.candidates import (
-            proposal_batches,
-            proposal_pipeline,
-            proposed,
-            reflection_request,
-        )
         from verdict_cli.plan.resolve import as_yaml
         from verdict_cli.storage.tables.reader import read_table
 
@@ -183,7 +296,6 @@ class AlignSearch:
 
     def _judged(self, candidate: PromptCandidate) -> list[JudgedRow]:
         """What a candidate says of the fit rows."""
-        from verdict_cli.features.align.candidates import JudgedRow
         from verdict_cli.language.expressions.expression import compile_expression
         from verdict_cli.stats.columns.saved_rows import saved_rows
         from verdict_cli.stats.evaluation_results import scored_rows

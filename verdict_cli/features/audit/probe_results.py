@@ -22,8 +22,15 @@ from verdict_cli.features.audit.effects import (
     self_preference,
     wilson_rate,
 )
-from verdict_cli.features.audit.noticed import DEGRADE, all_noticed, notice_effect, verdict_rank
-from verdict_cli.features.audit.probe_tests import attack_p, probe_p, with_family
+from verdict_cli.features.audit.noticed import (
+    DEGRADE,
+    all_noticed,
+    attack_p,
+    notice_effect,
+    probe_p,
+    verdict_rank,
+    with_family,
+)
 from verdict_cli.features.audit.probes import AuditOptions, Probe, ProbeVerdict
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.plan.node import Plan

@@ -16,5 +16,5 @@ PARTS = {
     },
     "schemas": {"card": PartSpec("card.Card")},
     "data_sources": {"hf": PartSpec("fetch.hub_dataset")},
-    "named_runs": {"benchmark": PartSpec("data_dir.benchmark_run")},
+    "named_runs": {"benchmark": PartSpec("card.benchmark_run")},
 }

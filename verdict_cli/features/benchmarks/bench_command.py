@@ -66,7 +66,7 @@ def bench(
         results = _reproduce(name, replay, out, quiet=options.quiet)
         _show_results(results, markdown=markdown, as_json=as_json)
         raise typer.Exit(0 if all(result.same or result.note for result in results) else 1)
-    from verdict_cli.features.benchmarks.data_dir import find_benchmark
+    from verdict_cli.features.benchmarks.card import find_benchmark
 
     if name == "all":
         raise UsageError("`all` needs recordings", hint="verdict bench all --replay RECORDINGS")

@@ -14,9 +14,8 @@ from verdict_cli.cli.help_format import HelpCommand
 from verdict_cli.cli.options import AsJson
 from verdict_cli.cli.show_report import to_terminal
 from verdict_cli.errors import FetchError, UsageError
-from verdict_cli.features.benchmarks.card import Card, CardFile, cards
+from verdict_cli.features.benchmarks.card import Card, CardFile, cards, fetched_file, local_path
 from verdict_cli.features.benchmarks.card import card as card_of
-from verdict_cli.features.benchmarks.data_dir import fetched_file, local_path
 from verdict_cli.features.benchmarks.importers import IMPORTERS, import_benchmark
 from verdict_cli.features.benchmarks.recorded import SETS
 from verdict_cli.features.benchmarks.verify import card_file_of, findings
@@ -49,7 +48,7 @@ def list_(as_json: AsJson = False) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from verdict_cli.features.benchmarks.data_dir import fetched_file
+    from verdict_cli.features.benchmarks.card import fetched_file
 
     if as_json:
         print_json([_as_json(card) for card in cards().values()])

@@ -14,8 +14,7 @@ from pathlib import Path
 import orjson
 
 from verdict_cli.errors import DataError, FetchError, UsageError
-from verdict_cli.features.benchmarks.card import UNKNOWN, Card, CardFile
-from verdict_cli.features.benchmarks.data_dir import data_directory, local_path
+from verdict_cli.features.benchmarks.card import UNKNOWN, Card, CardFile, data_directory, local_path
 from verdict_cli.features.benchmarks.download import DownloadTarget, Pause, download
 from verdict_cli.features.benchmarks.hub import HubSplit, split_of
 from verdict_cli.features.benchmarks.verify import findings

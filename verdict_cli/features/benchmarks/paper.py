@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import FetchError, UsageError
-from verdict_cli.features.benchmarks.card import Card, CardFile, card
-from verdict_cli.features.benchmarks.data_dir import fetched_file, local_path
+from verdict_cli.features.benchmarks.card import Card, CardFile, card, fetched_file, local_path
 from verdict_cli.features.benchmarks.fetch import fetch_file, fetchable
-from verdict_cli.features.benchmarks.hub_rows import fetch_rows
+from verdict_cli.features.benchmarks.hub import fetch_rows
 from verdict_cli.features.benchmarks.importers import import_benchmark
 from verdict_cli.features.benchmarks.verify import findings
 from verdict_cli.report import formatting

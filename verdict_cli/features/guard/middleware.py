@@ -3,16 +3,135 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+import socket
+from asyncio import Protocol, TimerHandle, Transport
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from time import perf_counter
 from typing import Any
 from urllib.parse import parse_qsl
 
 import orjson
+import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from verdict_cli.errors import UsageError
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server without its signal handlers: the caller installs its own."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def needs_token(host: str) -> bool:
+    """Whether other machines can reach the address."""
+    return host not in _LOOPBACK
+
+
+def bind_socket(host: str, port: int) -> socket.socket:
+    """Bind a socket, which does not listen yet. UsageError if the address is not available."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise UsageError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}", hint="choose another --port or --host"
+        ) from None
+    return listener
+
+
+def listening_address(listener: socket.socket) -> str:
+    """The URL of a bound socket."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+HEAD_BYTES = 64 * 1024
+HEAD_S = 20.0
+
+
+def connection_class(limit: int | None = None, head_s: float = HEAD_S) -> type[Protocol]:
+    """The protocol class for uvicorn: at most `limit` connections, each request head within `head_s` seconds."""
+    return type("Connection", (_Connection,), {"limit": limit, "head_s": head_s})
+
+
+class _Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
+    limit: int | None
+    head_s: float
+    cycle: Any
+    transport: Transport
+
+    _head_bytes = 0
+    _head_timer: TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Reject the connection if there are too many; otherwise start the timer of the request's head."""
+        super().connection_made(transport)
+        if self.limit is not None and len(self.connections) > self.limit:
+            self._reject(503, "too-many-connections", "this server has too many connections")
+            return
+        self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass the bytes on, and count those of a request's head."""
+        cycle = self.cycle
+        in_body = cycle is not None and cycle.more_body  # read it first: the last bytes of the body clear it
+        super().data_received(data)
+        if self.transport.is_closing():
+            self._stop_timer()
+            return
+        if self.cycle is not cycle:
+            self._head_bytes = 0
+        elif not in_body:
+            self._head_bytes += len(data)
+        if self._head_bytes > HEAD_BYTES:
+            self._reject(431, "head-too-large", f"the request's head is larger than {HEAD_BYTES} bytes")
+        elif self.cycle is None or self.cycle.response_complete:
+            self._start_timer()
+        else:
+            self._stop_timer()
+
+    def send_400_response(self, msg: str) -> None:
+        """Respond to bytes that are not a request."""
+        self._reject(400, "bad-request", msg)
+
+    def _start_timer(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(
+                self.head_s, self._reject, 408, "head-too-slow", "the request's head did not arrive in time"
+            )
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _reject(self, status: int, kind: str, message: str) -> None:
+        self._stop_timer()
+        body = orjson.dumps({"error": {"kind": kind, "message": message}})
+        own = {b"content-type": b"application/json", b"content-length": b"%d" % len(body), b"connection": b"close"}
+        head = b"".join(b"%b: %b\r\n" % pair for pair in (SECURITY_HEADERS | own).items())
+        line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
+        self.transport.write(line + head + b"\r\n" + body)
+        self.transport.close()
+
 
 AsgiMessage = MutableMapping[str, Any]
 AsgiScope = MutableMapping[str, Any]

@@ -11,8 +11,6 @@ from pathlib import Path
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.errors import UsageError
 from verdict_cli.features.imports.tool_configs import Translation
-from verdict_cli.features.wizard.scaffold import SCHEMA
-from verdict_cli.language.package_files import folder
 
 _FILES = {"promptfoo": "promptfooconfig.yaml", "deepeval": "test_judges.py"}
 _RESULTS = {
@@ -80,5 +78,4 @@ def foreign_judges(
             if pipeline.complete:
                 runnable.append((config, str(rows)))
     paths = [path for path in files if path.suffix == ".yaml"]
-    files[first.parent / SCHEMA] = (folder("schemas") / SCHEMA).read_text(encoding="utf-8")
     return ForeignFiles(tool, source, files, paths, runnable, translation)

@@ -75,7 +75,9 @@ def plan(
             hint="name a metric of rows: `--metric EVALUATION.METRIC`",
         )
     metric_name = metric_name or first_metric(evaluation)
-    requested = RequirementOptions(name, metric_name, half_width, mde, power, confidence, expect, discordant, seed)
+    requested = RequirementOptions(
+        name, metric_name, half_width, mde, power, confidence, expect, discordant, seed, len(pipeline.evaluations)
+    )
     needs, repeats, notes = needed(requested, evaluation, pilot or [])
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = open_dataset(pipeline, data, Path(spool_to))

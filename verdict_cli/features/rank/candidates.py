@@ -2,16 +2,161 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from verdict_cli.errors import DataError, Problem, UsageError
+from verdict_cli.errors import DataError, Problem, RowError, UsageError
+from verdict_cli.language.units.choice_base import LETTERS, ChoiceUnit
+from verdict_cli.language.units.pairwise import PairwiseJudgeUnit
+from verdict_cli.messages import Result
+from verdict_cli.plan.levels import in_lists
+from verdict_cli.plan.node import LLMNode, Node, Plan
+from verdict_cli.run.outcome import compile_reward
 from verdict_cli.storage.datasets.files import open_bytes
+
+_OPTION = re.compile(r"source\.([A-Za-z_]\w*)(?:\[(\d+)\])?")
+_PREFERENCE_FIELDS = ("ranking", "choice", "chosen")
+
+Order = tuple[int, ...]
+"""Positions in a row, best first, as far as the outcome gives them; empty for a tie."""
+
+
+@dataclass(frozen=True)
+class CandidateColumns:
+    """The columns of a row that take the candidates: one of a scoring judge, several of a comparing one.
+
+    ``listed``: one column takes them all, as a list. ``count`` is the number of candidates in a row.
+    """
+
+    columns: tuple[str, ...]
+    count: int
+    listed: bool = False
+
+    def row(self, shared: Mapping[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+        """The row with these candidates, in this order."""
+        if self.listed:
+            return {**shared, self.columns[0]: list(texts)}
+        return {**shared, **dict(zip(self.columns, texts, strict=True))}
+
+
+def find_candidate_columns(plan: Plan, shared: Mapping[str, Any], named: Sequence[str]) -> CandidateColumns:
+    """The columns named, else those in the options of the unit that chooses, else the one that the shared row lacks.
+
+    UsageError if that is ambiguous.
+    """
+    node = choosing_unit(plan)
+    if named:
+        if len(named) == 1 and node is not None and isinstance(node.unit, ChoiceUnit):
+            return CandidateColumns(tuple(named), node.unit.count(), listed=True)
+        return CandidateColumns(tuple(named), len(named))
+    if node is not None:
+        return _option_columns(node)
+    missing = [used.column for used in plan.columns if used.asked and used.column not in shared]
+    if len(missing) != 1:
+        columns = ", ".join(missing) or "none"
+        raise UsageError(
+            f"which column takes the candidate? The pipeline's columns that --row lacks are: {columns}",
+            hint="give the others with --row '{…}', or name it: --as response",
+        )
+    return CandidateColumns((missing[0],), 1)
+
+
+def choosing_unit(plan: Plan) -> Node | None:
+    """The first unit that chooses among options."""
+    return next((node for node in plan.nodes if isinstance(node.unit, ChoiceUnit)), None)
+
+
+def judges_both_orders(plan: Plan) -> bool:
+    """Whether the pipeline itself judges every pair in both orders."""
+    units = [node.unit for node in plan.nodes if isinstance(node.unit, PairwiseJudgeUnit)]
+    return bool(units) and all(unit.positions == "both" for unit in units)
+
+
+def _option_columns(node: Node) -> CandidateColumns:
+    work = node.work
+    assert isinstance(work, LLMNode)
+    if not work.options:
+        return CandidateColumns(work.letters, len(work.letters))
+    matches = [_OPTION.fullmatch(expression.text.strip()) for _, expression in work.options]
+    columns = [match.group(1) for match in matches if match is not None]
+    indexed = [match is not None and match.group(2) is not None for match in matches]
+    if len(columns) == len(matches) and not any(indexed) and len(set(columns)) == len(columns):
+        return CandidateColumns(tuple(columns), len(columns))
+    if len(columns) == len(matches) and all(indexed) and len(set(columns)) == 1:
+        return CandidateColumns((columns[0],), len(matches), listed=True)
+    texts = ", ".join(expression.text for _, expression in work.options)
+    raise UsageError(
+        f"{node.id}: the columns of the candidates are ambiguous: its options are {texts}",
+        hint="name them: --as response_A,response_B",
+    )
+
+
+def order_reader(plan: Plan, text: str | None, count: int) -> Callable[[Result, Sequence[str]], Order]:
+    """A function from a result and its candidates' texts to their order.
+
+    It reads `ranking`, `choice` or `chosen` of the last step or of the unit that chooses, or the expression ``text``,
+    and raises RowError for a value that names no candidate.
+    """
+    read = _preference(plan, text)
+
+    def order(result: Result, texts: Sequence[str]) -> Order:
+        preference = read(result)
+        if isinstance(preference, list | tuple):
+            return tuple(_position(each, texts, count) for each in preference)
+        if isinstance(preference, bool):
+            return (0,) if preference else (1,)
+        if isinstance(preference, str) and preference.strip().lower() in ("tie", ""):
+            return ()
+        return (_position(preference, texts, count),)
+
+    return order
+
+
+def _preference(plan: Plan, text: str | None) -> Callable[[Result], Any]:
+    if text is not None:
+        return compile_reward(plan, text, "--choice")
+    node = next(
+        (
+            each
+            for each in (plan.output_node, choosing_unit(plan))
+            if each is not None and any(name in each.result.fields for name in _PREFERENCE_FIELDS)
+        ),
+        None,
+    )
+    if node is None:
+        raise UsageError(
+            "the pipeline gives no preference: no `choice` and no `ranking`",
+            hint="name it: --choice \"'A' if output.score > 0 else 'B'\"",
+        )
+    name = next(name for name in _PREFERENCE_FIELDS if name in node.result.fields)
+
+    def value(result: Result) -> Any:
+        output = in_lists(node, result.outputs[node.index])
+        if output is None:
+            raise RowError(f"{node.id} was skipped", kind="skipped")
+        return output[name]
+
+    return value
+
+
+def _position(name: Any, texts: Sequence[str], count: int) -> int:
+    """The position that a letter, a number from 0, or the candidate's own text names."""
+    if isinstance(name, int) and not isinstance(name, bool) and 0 <= name < count:
+        return name
+    if isinstance(name, str):
+        letters = LETTERS[:count]
+        if len(name.strip()) == 1 and name.strip().upper() in letters:
+            return letters.index(name.strip().upper())
+        if name in texts:
+            return list(texts).index(name)
+    raise RowError(f"{name!r:.80} names none of the {count} candidates", kind="no-answer")
+
 
 _NAMES = ("id", "name", "label")
 

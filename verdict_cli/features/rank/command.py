@@ -16,16 +16,17 @@ from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.options import AllowHost, AsJson, Concurrency, Config
 from verdict_cli.cli.progress import show_progress
 from verdict_cli.errors import UsageError
-from verdict_cli.features.rank.battles_command import write_battles
-from verdict_cli.features.rank.candidate_columns import (
+from verdict_cli.features.rank.candidates import (
+    Candidate,
     choosing_unit,
     find_candidate_columns,
     judges_both_orders,
     order_reader,
+    read_candidates,
 )
-from verdict_cli.features.rank.candidates import Candidate, read_candidates
 from verdict_cli.features.rank.pointwise import rank_by_score
 from verdict_cli.features.rank.standings import CountingJudge, Ranking
+from verdict_cli.features.rank.system_battles import write_battles
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from verdict_cli.errors import RowError
-from verdict_cli.features.rank.candidate_columns import CandidateColumns
-from verdict_cli.features.rank.candidates import Candidate
+from verdict_cli.features.rank.candidates import Candidate, CandidateColumns
 from verdict_cli.features.rank.standings import CandidateResult, CountingJudge, Ranking, rank_candidates
 from verdict_cli.run.outcome import Reward
 from verdict_cli.stats.intervals.interval_methods import student
@@ -28,8 +26,10 @@ async def rank_by_score(
     samples: int,
     field: str | None,
 ) -> Ranking:
-    """Rank candidates by their mean score. With several samples, two differ by Tukey's test, so that of equal candidates at
-    most 5% of rankings separate any two; one sample does not show how much a score varies.
+    """Rank candidates by their mean score. With several samples, two differ if they do by the tests of Games and Howell
+    (1976), for scores that vary unequally, and of Tukey, whose common variance is also that of a candidate whose few scores
+    happen to be equal: of equal candidates at most 5% of rankings separate any two. One sample does not show how much a
+    score varies.
 
     ``columns`` None: each candidate is an object whose fields are columns of the row.
     """
@@ -56,11 +56,11 @@ async def rank_by_score(
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """The variance of a score within candidates, its degrees of freedom, and the 95% point of Tukey's studentized range."""
+    """The variance of a score within candidates, its degrees of freedom, and how many candidates have scores."""
 
     variance: float
     freedom: int
-    range: float
+    candidates: int
 
 
 def _pooled(scores: Sequence[Sequence[float]]) -> Pooled | None:
@@ -69,17 +69,12 @@ def _pooled(scores: Sequence[Sequence[float]]) -> Pooled | None:
     freedom = sum(len(values) - 1 for values in known)
     if not freedom:
         return None
-    means = [sum(values) / len(values) for values in known]
-    squares = sum((value - mean) ** 2 for values, mean in zip(known, means, strict=True) for value in values)
-    largest = _studentized_range(len(known), freedom) if len(known) > 1 and squares else 0.0
-    return Pooled(squares / freedom, freedom, largest)
+    return Pooled(sum(_variance(values) * (len(values) - 1) for values in known) / freedom, freedom, len(known))
 
 
-@lru_cache(maxsize=64)
-def _studentized_range(candidates: int, freedom: int) -> float:
-    from scipy.stats import studentized_range
-
-    return float(studentized_range.ppf(_LEVEL, candidates, freedom))
+def _variance(values: Sequence[float]) -> float:
+    mean = sum(values) / len(values)
+    return sum((value - mean) ** 2 for value in values) / max(len(values) - 1, 1)
 
 
 def _mean_score(values: Sequence[float], samples: int, pooled: Pooled | None, family: int) -> CandidateResult:
@@ -95,8 +90,26 @@ def _mean_score(values: Sequence[float], samples: int, pooled: Pooled | None, fa
 
 
 def _differ(one: Sequence[float], other: Sequence[float], pooled: Pooled | None) -> bool:
-    """Tukey's test, for unequal numbers of samples by Kramer (1956)."""
+    """Whether both tests separate two candidates; the one of Games and Howell needs two samples of each."""
     if pooled is None or not one or not other:
         return False
-    error = math.sqrt(pooled.variance / 2 * (1 / len(one) + 1 / len(other)))
-    return abs(sum(one) / len(one) - sum(other) / len(other)) > pooled.range * error + _ROUNDING
+    away = abs(sum(one) / len(one) - sum(other) / len(other)) - _ROUNDING
+    if not _is_separated(away, pooled.variance * (1 / len(one) + 1 / len(other)), pooled.candidates, pooled.freedom):
+        return False
+    if min(len(one), len(other)) < 2:
+        return True
+    # A few scores that happen to be equal do not show that a score never varies.
+    errors = [(_variance(values) or pooled.variance) / len(values) for values in (one, other)]
+    if not sum(errors):
+        return True
+    squares = sum(error**2 / (len(values) - 1) for error, values in zip(errors, (one, other), strict=True))
+    return _is_separated(away, sum(errors), pooled.candidates, sum(errors) ** 2 / squares)
+
+
+def _is_separated(away: float, variance: float, candidates: int, freedom: float) -> bool:
+    """Whether Tukey's studentized range of this difference is beyond its 95% point."""
+    if away <= 0:
+        return False
+    from scipy.stats import studentized_range
+
+    return not variance or float(studentized_range.sf(away / math.sqrt(variance / 2), candidates, freedom)) < 1 - _LEVEL

@@ -14,8 +14,7 @@ import numpy as np
 
 from verdict_cli.errors import RowError
 from verdict_cli.features.rank.bradley_terry import Choice, count_cycles, fit_ratings
-from verdict_cli.features.rank.candidate_columns import CandidateColumns, Order
-from verdict_cli.features.rank.candidates import Candidate
+from verdict_cli.features.rank.candidates import Candidate, CandidateColumns, Order
 from verdict_cli.features.rank.standings import CandidateResult, CountingJudge, Ranking, rank_candidates
 from verdict_cli.messages import Result
 

@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import Any
 
 from verdict_cli.errors import RowError, UsageError
-from verdict_cli.features.rank.candidate_columns import (
+from verdict_cli.features.rank.candidates import (
     CandidateColumns,
     Order,
     find_candidate_columns,

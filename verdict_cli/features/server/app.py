@@ -18,10 +18,9 @@ from verdict_cli import __version__
 from verdict_cli.errors import DataError, UsageError, VerdictError
 from verdict_cli.features.guard.middleware import App, GuardMiddleware
 from verdict_cli.features.server import schemas
-from verdict_cli.features.server.admission import Overloaded
 from verdict_cli.features.server.batches import PAGE, Batches
 from verdict_cli.features.server.openai_chat import chat_endpoints
-from verdict_cli.features.server.service import Service
+from verdict_cli.features.server.service import Overloaded, Service
 from verdict_cli.run.outcome import floors
 
 OPEN_PATHS = ("/health", "/health/live", "/health/ready")

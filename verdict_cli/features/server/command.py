@@ -99,8 +99,7 @@ def serve(
 
     Example: verdict serve xstest --model baseline/lexical
     """
-    from verdict_cli.features.guard.listening import bind_socket, needs_token
-    from verdict_cli.features.guard.middleware import AccessPolicy
+    from verdict_cli.features.guard.middleware import AccessPolicy, bind_socket, needs_token
     from verdict_cli.features.server.server import serve_api
     from verdict_cli.features.server.service import Limits, ServeSettings
 

@@ -65,7 +65,7 @@ def chat_row(messages: list[dict[str, Any]]) -> dict[str, Any]:
     return {**row, **columns} if isinstance(columns, dict) else row
 
 
-def verdict_text(output: Mapping[str, Any]) -> str:
+def verdict_as_text(output: Mapping[str, Any]) -> str:
     """The verdict as text: the only field, else the main one, else all of them as JSON."""
     names = list(output) if len(output) == 1 else [name for name in MAIN_FIELDS if name in output]
     value = output[names[0]] if names else output
@@ -83,7 +83,7 @@ def completion(name: str, answer: ServiceAnswer) -> dict[str, Any]:
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": verdict_text(document["output"] or {})},
+                "message": {"role": "assistant", "content": verdict_as_text(document["output"] or {})},
                 "finish_reason": "stop",
             }
         ],

@@ -13,8 +13,7 @@ from functools import partial
 import uvicorn
 
 from verdict_cli.errors import VerdictError
-from verdict_cli.features.guard.connection import connection_class
-from verdict_cli.features.guard.listening import Server, listening_address
+from verdict_cli.features.guard.middleware import Server, connection_class, listening_address
 from verdict_cli.features.server.app import api_application
 from verdict_cli.features.server.batches import Batches
 from verdict_cli.features.server.service import PlanLoader, ServeSettings, Service

@@ -10,8 +10,14 @@ from fastapi import FastAPI, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from verdict_cli.errors import DataError, Problem, UsageError
-from verdict_cli.features.rewards.trainer_rewards import REWARD, verl_score
-from verdict_cli.features.rewards.trainer_rows import TrainerProtocol, openrlhf_rows, trl_rows, verl_row
+from verdict_cli.features.rewards.trainer_rewards import (
+    REWARD,
+    TrainerProtocol,
+    openrlhf_rows,
+    trl_rows,
+    verl_row,
+    verl_score,
+)
 from verdict_cli.features.server.service import Service
 from verdict_cli.messages import Result
 

@@ -48,10 +48,9 @@ def view(
 
       verdict view runs/demo/judge --as ann
     """
-    from verdict_cli.features.guard.listening import bind_socket, listening_address, needs_token
-    from verdict_cli.features.guard.middleware import AccessPolicy
+    from verdict_cli.features.guard.middleware import AccessPolicy, bind_socket, listening_address, needs_token
+    from verdict_cli.features.viewer.pages import serve_viewer
     from verdict_cli.features.viewer.runs import Runs
-    from verdict_cli.features.viewer.viewer_server import serve_viewer
 
     if not re.fullmatch(r"[\w.@ -]{0,64}", annotator) or annotator != annotator.strip():
         raise UsageError(

@@ -113,7 +113,7 @@ class ComparePage {
       make('th', { scope: 'row' }, said(metric)),
       ...[each.a, each.b].map((value) => make('td', { class: 'number away' }, value === null ? '–' : number(value))),
       ...this.differenceCells(each, reach(metric, each))));
-    const heads = [['Metric', ''], ['a', 'number away'], ['b', 'number away'], ['b − a', 'number'], ['Higher in a | b', 'drawn'], [`${100 * data.level}% interval`, 'number'], ['p', 'number away'], ['p (Holm)', 'number']];
+    const heads = [['Metric', ''], ['a', 'number away'], ['b', 'number away'], ['b − a', 'number'], ['Higher in a | b', 'drawn'], [`${100 * data.level}% interval`, 'number'], ['p', 'number away'], ['p (adj.)', 'number']];
     return tableOf('compared', heads, lines);
   }
 
@@ -131,7 +131,7 @@ class ComparePage {
           make('td', { class: 'number' }, one.pipeline === null ? '–' : number(one.pipeline)), ...this.differenceCells(one, reach(metric, one)))),
       ];
     });
-    const heads = [['Metric', ''], ['Pipeline', ''], ['Value', 'number'], [`− ${reference}`, 'number'], ['Lower | higher', 'drawn'], [`${100 * data.level}% interval (together)`, 'number'], ['p', 'number away'], ['p (Holm)', 'number']];
+    const heads = [['Metric', ''], ['Pipeline', ''], ['Value', 'number'], [`− ${reference}`, 'number'], ['Lower | higher', 'drawn'], [`${100 * data.level}% interval (together)`, 'number'], ['p', 'number away'], ['p (adj.)', 'number']];
     return tableOf('compared', heads, lines);
   }
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from verdict_cli.errors import VerdictError
-from verdict_cli.features.viewer.evaluation_columns import to_text
+from verdict_cli.features.viewer.query import to_text
 from verdict_cli.features.viewer.run_view import RunView
 from verdict_cli.language.evaluations import Evaluation, Gold, label_evaluations
 from verdict_cli.language.metric_registry import GOLD_ESTIMATES

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -15,16 +18,72 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from verdict_cli.errors import UsageError, VerdictError
-from verdict_cli.features.viewer.assets import viewer_page, viewer_script, viewer_style
+from verdict_cli.features.guard.middleware import AccessPolicy, GuardMiddleware, connection_class, listening_address
 from verdict_cli.features.viewer.comparison import comparison_page
 from verdict_cli.features.viewer.labelling import HIDDEN, check_shown, hides_verdicts, label_endpoint, queue_state
 from verdict_cli.features.viewer.query import Query, QueryTimeout
 from verdict_cli.features.viewer.run_registry import LARGE, RunRegistry
 from verdict_cli.features.viewer.run_view import PER_PAGE, RunView
-from verdict_cli.features.viewer.runs import RunEntry
-from verdict_cli.features.viewer.studies import find_studies, study_page
+from verdict_cli.features.viewer.runs import RunEntry, Runs, find_studies, study_page
 from verdict_cli.report.compress import encoded
+from verdict_cli.report.renderers.html import PAGE_FOLDER, page_environment
 from verdict_cli.storage.tables.label_queue import QUEUE_FILE
+
+FOLDER = Path(__file__).parent
+SHARED = ("data.js", "theme.js", "cells.js", "story.js")
+VIEWER_FILES = (
+    "address.js", "list.js", "trends.js", "table.js", "labels.js", "queue.js", "leaderboard.js", "overview.js", "corrected.js",
+    "run.js", "compare.js", "view.js",
+)  # fmt: skip
+
+
+def viewer_page() -> str:
+    """The page. Its script reads from the URL what to show."""
+    return page_environment().from_string((FOLDER / "view.html").read_text("utf-8")).render(kicker="Verdict")
+
+
+def viewer_script() -> str:
+    """The scripts, in the order of their dependencies, inside one function."""
+    files = [*(PAGE_FOLDER / name for name in SHARED), *(FOLDER / name for name in VIEWER_FILES)]
+    text = "\n".join(file.read_text("utf-8") for file in files)
+    return f"(() => {{\n'use strict';\n{text}\n}})();\n"
+
+
+def viewer_style() -> str:
+    """The style sheet of the report, followed by that of the viewer."""
+    return (PAGE_FOLDER / "style.css").read_text("utf-8") + (FOLDER / "view.css").read_text("utf-8")
+
+
+_MOST_CONNECTIONS = 200
+"""The most open connections."""
+
+
+def serve_viewer(
+    runs: Runs, policy: AccessPolicy, listener: socket.socket, log: Callable[[str], None], annotator: str = ""
+) -> None:
+    """Serve until SIGTERM or SIGINT. Labels that are given are those of the `annotator`."""
+    guarded = GuardMiddleware(
+        viewer_application(RunRegistry(runs, annotator)), policy, body_bytes=BODY_BYTES, body_s=BODY_S, pages=True
+    )
+    server = uvicorn.Server(
+        uvicorn.Config(
+            guarded,
+            http=connection_class(_MOST_CONNECTIONS),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            timeout_keep_alive=15,
+            timeout_graceful_shutdown=2,
+        )
+    )
+    listener.listen(128)
+    token = "" if policy.token is None else f"/?token={policy.token}"
+    log(f"{runs.root.name}: serving at {listening_address(listener)}{token} (press Ctrl-C to stop)")
+    with suppress(KeyboardInterrupt):
+        server.run([listener])
+
 
 BODY_BYTES = 64 * 1024
 BODY_S = 10.0

@@ -14,15 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from verdict_cli.errors import VerdictError
-from verdict_cli.features.viewer.evaluation_columns import (
+from verdict_cli.features.viewer.query import (
     EvaluationColumns,
+    Query,
+    RowPositions,
     column_kind,
     evaluation_columns,
+    find_rows,
     is_explanation,
     shorten,
     to_text,
 )
-from verdict_cli.features.viewer.query import Query, RowPositions, find_rows
 from verdict_cli.features.viewer.runs import RunEntry
 from verdict_cli.report.report_context import prompt_columns
 from verdict_cli.report.row_details import row_details

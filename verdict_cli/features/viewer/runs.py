@@ -2,14 +2,127 @@
 
 from __future__ import annotations
 
+import html
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import orjson
 
 from verdict_cli.errors import JournalError
+from verdict_cli.report import formatting
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
+
+KINDS = ("sweep", "audit", "align", "watch", "paper", "comparison")
+"""The kinds of study. Each writes a page of this name, and all but a comparison a JSON file."""
+_MOST_BYTES = 20_000_000
+_HEAD_CHARACTERS = 100_000
+"""The style sheet and the first lines of a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyEntry:
+    """A study: its kind, the relative name of its folder, and its page."""
+
+    kind: str
+    name: str
+    page: Path
+
+    def as_json(self) -> dict[str, Any]:
+        """The study as the list shows it; `conclusion` is "" where its file does not say anything."""
+        try:
+            changed = self.page.stat().st_mtime
+        except OSError:
+            changed = None
+        content = _content(self.page.with_suffix(".json"))
+        try:
+            conclusion = str(content.get("conclusion") or _page_conclusion(self.page))
+            if not conclusion and self.kind in _FACTS:
+                conclusion = _FACTS[self.kind](content)
+        except (LookupError, TypeError, ValueError, AttributeError):  # a file that verdict did not write
+            conclusion = ""
+        return {
+            "kind": self.kind,
+            "folder": self.name,
+            "pipeline": str(content.get("pipeline") or ""),
+            "dataset": str(content.get("dataset") or ""),
+            "conclusion": conclusion,
+            "changed": changed,
+        }
+
+
+def find_studies(root: Path) -> list[StudyEntry]:
+    """Every study below the directory, by name, never through links."""
+    found = []
+    for folder, subfolders, files in os.walk(root):
+        current = Path(folder)
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        name = root.name if current == root else current.relative_to(root).as_posix()
+        found += [
+            StudyEntry(kind, name, current / f"{kind}.html")
+            for kind in KINDS
+            if f"{kind}.html" in files and not (current / f"{kind}.html").is_symlink()
+        ]
+        # The runs of a study are below it, but no other study is.
+        if "run.json" in files or len(current.relative_to(root).parts) >= DEEPEST or len(found) >= MOST_RUNS:
+            subfolders.clear()
+    return found
+
+
+def study_page(root: Path, kind: str, name: str) -> Path | None:
+    """The page of that study; None where there is none. The names are compared, never used as a path."""
+    return next((each.page for each in find_studies(root) if (each.kind, each.name) == (kind, name)), None)
+
+
+def _content(file: Path) -> Mapping[str, Any]:
+    try:
+        if file.is_symlink() or file.stat().st_size > _MOST_BYTES:
+            return {}
+        content = orjson.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _page_conclusion(page: Path) -> str:
+    """The conclusion that the page shows; "" where there is none."""
+    try:
+        with page.open(encoding="utf-8", errors="replace") as file:
+            found = re.search(r'<p class="conclusion">([^<]*)</p>', file.read(_HEAD_CHARACTERS))
+    except OSError:
+        return ""
+    return "" if found is None else html.unescape(found[1]).strip()
+
+
+def _sweep_facts(content: Mapping[str, Any]) -> str:
+    best, variants = content["best"], len(content["variants"])
+    if best is None:
+        return f"{variants} variants, {content['metric']}"
+    ends = formatting.interval(best["low"], best["high"])
+    value = f"{content['metric']} {formatting.format_number(best['value'])} {ends}".strip()
+    return f"Best of {variants} variants: {best['name']}, {value}"
+
+
+def _audit_facts(content: Mapping[str, Any]) -> str:
+    effects = content["effects"]
+    shown = [effect["name"] for effect in effects if effect["p_holm"] is not None and effect["p_holm"] < 0.05]
+    names = f": {', '.join(map(str, shown[:3]))}{', …' if len(shown) > 3 else ''}" if shown else ""
+    return f"{len(shown)} of {len(effects)} effects with p < 0.05 (Holm){names}"
+
+
+def _watch_facts(content: Mapping[str, Any]) -> str:
+    looks = int(content["looks"])
+    state = "the judge has drifted" if content["drifted"] else "no drift"
+    return f"{state}, {looks} {'look' if looks == 1 else 'looks'}"
+
+
+_FACTS = {"sweep": _sweep_facts, "audit": _audit_facts, "watch": _watch_facts}
+"""What the list says of a study whose file has no conclusion of its own."""
+
 
 MOST_RUNS = 2_000
 DEEPEST = 4

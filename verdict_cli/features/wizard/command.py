@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,12 +18,11 @@ from verdict_cli.cli.options import Quiet
 from verdict_cli.errors import OutputError, UsageError
 from verdict_cli.features.wizard import questions
 from verdict_cli.features.wizard.sampled_columns import SampledColumns, sampled_columns
-from verdict_cli.features.wizard.scaffold import SCHEMA, pipeline_text, plain_name
+from verdict_cli.features.wizard.scaffold import pipeline_text, plain_name
 from verdict_cli.features.wizard.scaffold_columns import compared_scores, identifier, label_likeness
 from verdict_cli.features.wizard.scaffold_evaluation import Scaffold
 from verdict_cli.features.wizard.scaffold_labels import BOOLEAN, LabelScale
 from verdict_cli.features.wizard.shipped_judge import EMBEDDED, shipped_judge
-from verdict_cli.language.package_files import folder
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.detect_models import KEYS, at_hand
 from verdict_cli.plan.node import LLMNode, Plan
@@ -86,6 +86,9 @@ def init(
         Path | None, typer.Option("--out", help="The file to write. [default: judge.yaml, or the template's name]")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Take every default instead of prompting, without a terminal too.")
+    ] = False,
     no_try: Annotated[
         bool, typer.Option("--no-try", help="Do not try the pipeline on five rows with the embedded baseline.")
     ] = False,
@@ -93,11 +96,13 @@ def init(
 ) -> None:
     """Write a first pipeline for your own data, and try it on five rows with the embedded baseline (no key, no network).
 
-    On a terminal it prompts for missing options. Elsewhere --question and --columns are required.
+    On a terminal it prompts for missing options. Elsewhere --question and --columns are required, or --yes.
 
     Examples:
 
       verdict init answers.jsonl
+
+      verdict init answers.csv --yes
 
       verdict init answers.csv --question 'Is the answer right?' --columns question,answer --target label
 
@@ -128,22 +133,49 @@ def init(
         _refuse_existing([config], force=force)
         samples = sampled_columns(data) if data is not None else questions.ask_dataset()
         dataset = samples.data
-        text = pipeline_text(_scaffold(samples, plain_name(config.stem), question, columns, target, scale, model))
-        schema = (folder("schemas") / SCHEMA).read_text(encoding="utf-8")
-        _write({config: text, config.parent / SCHEMA: schema}, [config], force=True)
+        given = GivenOptions(question, columns, target, scale, model)
+        name = plain_name(config.stem)
+        parts = _defaults(samples, name, given) if yes else _scaffold(samples, name, given)
+        _write({config: pipeline_text(parts)}, [config], force=True)
     _check(config, dataset, try_rows=not no_try, quiet=quiet)
 
 
-def _scaffold(
-    samples: SampledColumns,
-    name: str,
-    question: str | None,
-    columns: str | None,
-    target: str | None,
-    scale: str | None,
-    model: str | None,
-) -> Scaffold:
+@dataclass(frozen=True)
+class GivenOptions:
+    """The options of a first pipeline; None for those that were not given."""
+
+    question: str | None
+    columns: str | None
+    """The columns that the judge reads, separated by commas."""
+    target: str | None
+    scale: str | None
+    model: str | None
+
+
+def _defaults(samples: SampledColumns, name: str, given: GivenOptions) -> Scaffold:
+    """The parts of the pipeline from the options, and from the data where there is none; says what was chosen."""
+    read = (
+        tuple(samples.default_columns())
+        if given.columns is None
+        else samples.check_columns(questions.split_words(given.columns), "--columns")
+    )
+    if not read:
+        raise UsageError(
+            f"no column of {samples.data} can be judged",
+            hint=f"rename one, with letters, digits and _; the columns are: {', '.join(samples.own)}",
+        )
+    target = given.target or samples.label(read)
+    if given.target is not None:
+        samples.check_target(given.target, read)
+    question = given.question or questions.default_question(samples, read)
+    print_message(f"The judge reads {', '.join(read)} and is asked: {question}")
+    print_message(f"Its verdicts are compared with {target}." if target else "No column looks like a human label.")
+    return _parts(samples, name, question, read, target, given, defaults=True)
+
+
+def _scaffold(samples: SampledColumns, name: str, given: GivenOptions) -> Scaffold:
     """The parts of the pipeline from the options, and on a terminal from the answers: first what is judged, then the labels."""
+    question, columns, target = given.question, given.columns, given.target
     incomplete = question is None or columns is None
     if incomplete and not questions.is_interactive():
         raise questions.missing_options(samples, question=question is not None, columns=columns is not None)
@@ -156,16 +188,35 @@ def _scaffold(
         samples.check_target(target, read)
     elif incomplete:
         target, read = questions.ask_target(samples, read)
-    pair = samples.pair(read, target) if scale is None else None
-    rubric = samples.rubric(read) if pair is None else None
-    if incomplete:
-        questions.describe(pair, rubric)
     for seen in read:
         if columns is not None and label_likeness(seen, samples.all[seen]) > 1:
             print_error(f"warning: {seen!r} looks like a label, and the judge reads it")
-    chosen = _chosen_scale(samples, target, scale, ask=incomplete, fixed=pair is not None or rubric is not None)
-    detected = _model(model)
-    if incomplete and model is None:
+    return _parts(samples, name, judge_question, read, target, given, ask=incomplete)
+
+
+def _parts(
+    samples: SampledColumns,
+    name: str,
+    judge_question: str,
+    read: tuple[str, ...],
+    target: str | None,
+    given: GivenOptions,
+    *,
+    ask: bool = False,
+    defaults: bool = False,
+) -> Scaffold:
+    """The kind of judge, its scale and its model, once the columns are known. ``ask``: prompt for the last two; ``defaults``:
+    labels of no known order are categories."""
+    options = samples.choices(target) if given.scale is None else ()
+    pair = samples.pair(read, target) if given.scale is None and not options else None
+    rubric = samples.rubric(read) if pair is None and not options else None
+    if ask or pair is not None:
+        questions.describe(samples, target, pair, rubric)
+    fixed = bool(pair or rubric or options)
+    proposed = samples.default_scale(target) if defaults else samples.proposed_scale(target)
+    chosen = _chosen_scale(samples, target, given.scale, proposed, ask=ask, fixed=fixed)
+    detected = _model(given.model)
+    if ask and given.model is None:
         answer = questions.ask_model(detected[0])
         detected = detected if answer == detected[0] else (answer, None)
     return Scaffold(
@@ -183,16 +234,22 @@ def _scaffold(
         compared=compared_scores(samples.own, chosen) if target not in samples.paths and not (pair or rubric) else (),
         pair=pair,
         rubric=rubric,
+        options=options,
     )
 
 
 def _chosen_scale(
-    samples: SampledColumns, target: str | None, scale: str | None, *, ask: bool, fixed: bool
+    samples: SampledColumns,
+    target: str | None,
+    scale: str | None,
+    proposed: LabelScale | None,
+    *,
+    ask: bool,
+    fixed: bool,
 ) -> LabelScale:
     """The scale of the option, of the answer, or of the labels. ``fixed``: the kind of judge has its own scale."""
     if scale is not None:
         return samples.check_scale(scale, target)
-    proposed = samples.proposed_scale(target)
     if fixed:
         return proposed or BOOLEAN
     if ask:

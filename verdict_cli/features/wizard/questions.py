@@ -3,6 +3,7 @@ not fit."""
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ import typer
 from verdict_cli.cli.console import print_message
 from verdict_cli.errors import UsageError, VerdictError
 from verdict_cli.features.wizard.sampled_columns import SampledColumns, is_within, sampled_columns
+from verdict_cli.features.wizard.scaffold_columns import pair_labels
 from verdict_cli.features.wizard.scaffold_evaluation import Rubric
 from verdict_cli.features.wizard.scaffold_labels import MAX_CATEGORIES, LabelScale, label_words, numeric
 
@@ -58,7 +60,8 @@ def missing_options(samples: SampledColumns, *, question: bool, columns: bool) -
     command += ["--target", label] if label else []
     return UsageError(
         f"{' and '.join(missing)} must be given, because there is no terminal to prompt on",
-        hint=f"the columns are {', '.join(samples.own)}\n    for example: {shlex.join(command)}",
+        hint=f"the columns are {', '.join(samples.own)}\n    for example: {shlex.join(command)}\n"
+        "    or take every default: --yes",
     )
 
 
@@ -68,7 +71,7 @@ def ask_columns(samples: SampledColumns) -> tuple[str, ...]:
     for name, values in samples.all.items():
         seen = next((value for value in values if value is not None), None)
         print_message(f"  {name:20} {_shorten(seen)}")
-    suggested = ",".join(samples.suggested()) or None
+    suggested = ",".join(samples.default_columns()) or None
     return ask(
         "Which columns does the judge read? (not the labels)",
         lambda answer: samples.check_columns(split_words(answer), "columns"),
@@ -78,6 +81,8 @@ def ask_columns(samples: SampledColumns) -> tuple[str, ...]:
 
 def default_question(samples: SampledColumns, columns: Sequence[str]) -> str:
     """What a judge of these columns usually decides."""
+    if samples.choices(samples.label(columns)):
+        return "Which option is right?"
     if samples.pair(columns, None):
         return "Which response is better?"
     if samples.rubric(columns):
@@ -85,15 +90,22 @@ def default_question(samples: SampledColumns, columns: Sequence[str]) -> str:
     kinds = samples.types(columns)
     if any(kind.startswith("conversation") for kind in kinds.values()):
         return "Does the assistant help the user?"
-    if any(kind.startswith("list[") for kind in kinds.values()):
+    lists = [name for name, kind in kinds.items() if kind.startswith("list[")]
+    if any(re.search("context|document|passage|reference|source|evidence", name, re.IGNORECASE) for name in lists):
         return "Does every statement of the answer follow from the contexts?"
+    if columns[-1] in lists:
+        return f"Are the {columns[-1].rpartition('.')[2].replace('_', ' ')} good?"
     return f"Is the {columns[-1].rpartition('.')[2].replace('_', ' ')} good?"
 
 
-def describe(pair: tuple[str, str] | None, rubric: Rubric | None) -> None:
-    """Say what kind of judge the columns give."""
+def describe(samples: SampledColumns, target: str | None, pair: tuple[str, str] | None, rubric: Rubric | None) -> None:
+    """Say what kind of judge the columns give, and how it reads the labels."""
     if pair is not None:
         print_message(f"Pairs: {pair[0]} is A, {pair[1]} is B; each pair is judged in both orders.")
+        meant = {} if target is None else pair_labels(pair, samples.all[target]) or {}
+        if any(str(label) != choice for label, choice in meant.items()):
+            read = ", ".join(f"{label} is {choice}" for label, choice in meant.items())
+            print_message(f"The labels of {target} are read as choices: {read}. Correct `target` in the file if not.")
     elif rubric is not None:
         print_message(f"A rubric: each entry of {rubric.column} is judged by a call of its own.")
 
@@ -135,7 +147,8 @@ def ask_scale(samples: SampledColumns, target: str | None) -> LabelScale:
     question = "Which scale? (boolean, 1-5, or words from worst to best: bad,fair,good)"
     if proposed is None:
         question = "Which scale? (the labels from worst to best, categories if none is better, or 1-5)"
-    return ask(question, lambda answer: samples.check_scale(answer, target), proposed.option() if proposed else None)
+    default = samples.default_scale(target)
+    return ask(question, lambda answer: samples.check_scale(answer, target), default.option() if default else None)
 
 
 def ask_model(default: str) -> str:

@@ -14,11 +14,14 @@ from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.features.wizard.scaffold import nameable
 from verdict_cli.features.wizard.scaffold_columns import (
     ColumnPath,
+    any_text,
+    choice_columns,
     column_type,
     compared_pair,
     entry_key,
     label_likeness,
     nested_columns,
+    option_labels,
     pair_labels,
     rubric_column,
     suggested_columns,
@@ -60,15 +63,43 @@ class SampledColumns:
         inside = {name: values for name, values in self.all.items() if name.split(".")[0] not in _NOT_READ}
         return suggested_columns(self.own) or suggested_columns(inside)
 
-    def label(self, columns: Sequence[str]) -> str | None:
-        """The column that most probably has the human labels."""
+    def default_columns(self) -> list[str]:
+        """The suggested columns; where none is, whatever may be judged, so that there is always a default."""
+        return [name for name in self.suggested() or any_text(self.all) if nameable(name)]
+
+    def labels(self, columns: Sequence[str]) -> list[str]:
+        """The columns that may have the human labels, the most probable first."""
         likely = {
             name: label_likeness(name, values)
             for name, values in self.all.items()
             if name.split(".")[0] not in _NOT_READ and not any(is_within(name, column) for column in columns)
         }
-        best = max(likely, key=lambda name: likely[name], default=None)
-        return best if best is not None and likely[best] > 0 else None
+        return sorted((name for name in likely if likely[name]), key=lambda name: -likely[name])
+
+    def label(self, columns: Sequence[str]) -> str | None:
+        """The most probable column of human labels that a judge of these columns can be compared with."""
+        for name in self.labels(columns):
+            try:
+                self.check_target(name, columns)
+                pair = self.pair(columns, name)
+            except UsageError:
+                continue
+            if pair or self.choices(name) or self.default_scale(name) is not None:
+                return name
+        return None
+
+    def choices(self, target: str | None) -> tuple[str, ...]:
+        """The columns with the options of a multiple choice, if the labels name one of them; else none."""
+        options = choice_columns({name: values for name, values in self.own.items() if nameable(name)})
+        return options if target is not None and option_labels(options, self.all[target]) is not None else ()
+
+    def default_scale(self, target: str | None) -> LabelScale | None:
+        """The proposed scale, else the labels as categories; None where the labels have no scale at all."""
+        proposed = self.proposed_scale(target)
+        if proposed is not None or target is None:
+            return proposed
+        categories = parse_scale("categories", self.all[target])
+        return categories if isinstance(categories, LabelScale) else None
 
     def pair(self, columns: Sequence[str], target: str | None) -> tuple[str, str] | None:
         """The two columns that are compared with each other, if these columns and labels are those of pairs."""

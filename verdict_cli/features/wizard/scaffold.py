@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from string import ascii_uppercase
 
 from verdict_cli.features.wizard.scaffold_columns import pair_labels
 from verdict_cli.features.wizard.scaffold_evaluation import (
@@ -15,17 +16,14 @@ from verdict_cli.features.wizard.scaffold_evaluation import (
 )
 from verdict_cli.features.wizard.scaffold_labels import LabelScale
 
-SCHEMA = "pipeline.schema.json"
-"""The name of the copy of the schema next to the pipeline, for editors."""
-
 _SCHEMA_LINE = re.compile(r"\A# yaml-language-server: \$schema=\S+\n")
 _NAME = re.compile(r"[a-z0-9]+")
 _WORD = re.compile(r"\w+")
 
 
-def with_schema_line(text: str) -> str:
-    """The pipeline with the line that leads editors to the schema next to it."""
-    return f"# yaml-language-server: $schema={SCHEMA}\n{_SCHEMA_LINE.sub('', text)}"
+def without_schema_line(text: str) -> str:
+    """A shipped pipeline without the line that leads editors to the schema next to it: a copy has none there."""
+    return _SCHEMA_LINE.sub("", text)
 
 
 def nameable(column: str) -> bool:
@@ -55,7 +53,7 @@ def pipeline_text(start: Scaffold) -> str:
         "",
         *evaluation_lines(start),
     ]
-    return with_schema_line("\n".join(parts) + "\n")
+    return "\n".join(parts) + "\n"
 
 
 def _dataset(start: Scaffold) -> list[str]:
@@ -80,6 +78,15 @@ def _unit(start: Scaffold) -> list[str]:
             "    positions: both   # judged in both orders; where the answers differ, the choice is `tie`",
             *["    tie: true"] * ("tie" in tie.values()),
             f"    options: [{', '.join(yaml_scalar(start.expression(column)) for column in start.pair)}]",
+            explanation.replace("score", "choice"),
+            "    prompt: |",
+            *_prompt(start),
+        ]
+    if start.options:
+        return [
+            "  - unit: BestOfKJudgeUnit",
+            f"    k: {len(start.options)}",
+            f"    options: [{', '.join(yaml_scalar(start.expression(column)) for column in start.options)}]",
             explanation.replace("score", "choice"),
             "    prompt: |",
             *_prompt(start),
@@ -117,6 +124,8 @@ def _scale(scale: LabelScale) -> list[str]:
         low, high = scale.values
         return [f"    scale: {{type: continuous, min: {low}, max: {high}}}"]
     words = ", ".join(yaml_scalar(word) for word in scale.values)
+    if scale.kind == "ordered" and len(scale.values) == 2:
+        return [f"    scale: {{type: discrete, values: [{words}]}}   # a yes/no question"]
     if scale.kind == "ordered":
         return [f"    scale: {{type: discrete, values: [{words}], ordered: true}}   # from worst to best"]
     return [f"    scale: {{type: discrete, values: [{words}]}}   # categories; `ordered: true` if they have an order"]
@@ -129,11 +138,14 @@ def _prompt(start: Scaffold) -> list[str]:
         slot = start.slot(column)
         if start.types.get(column, "").startswith("list["):
             slot = f"{slot[:-1]} | numbered}}"
-        if column not in (start.pair or ()) and not (start.rubric and column == start.rubric.column):
+        if column not in (start.pair or start.options) and not (start.rubric and column == start.rubric.column):
             blocks.append(("_".join(_WORD.findall(column)) or "value", slot))
     for letter, column in zip("AB", start.pair or (), strict=False):
         words = [word for word in re.findall(r"[^\W\d_]+", column) if len(word) > 1]
         blocks.append((f"{words[0] if words and words[0].isascii() else 'option'}_{letter}", f"{{input.{letter}}}"))
+    blocks += [
+        (f"option_{letter}", f"{{input.{letter}}}") for letter, _ in zip(ascii_uppercase, start.options, strict=False)
+    ]
     if start.rubric is not None:
         blocks.append(("criterion", f"{{{criterion_expression(start.rubric.text)}}}"))
     for tag, slot in blocks:

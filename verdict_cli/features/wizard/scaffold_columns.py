@@ -6,13 +6,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from typing import Any
 
 from verdict_cli.features.wizard.scaffold_labels import (
-    MAX_CATEGORIES,
     LabelScale,
     given_labels,
     label_words,
+    meaning_order,
     numeric,
     proposed_scale,
 )
@@ -73,7 +74,7 @@ _CONTENT = frozenset({
 })  # fmt: skip
 """Heads of column names whose texts a judge reads."""
 _LABELS = frozenset({
-    "accuracy", "agreement", "annotation", "better", "category", "class", "coherence", "confidence", "correct",
+    "accuracy", "agreement", "annotation", "better", "class", "coherence", "confidence", "correct",
     "correctness", "csat", "faithful", "faithfulness", "flag", "fluency", "gold", "grade", "grounded", "helpful",
     "helpfulness", "human", "judgement", "judgment", "label", "labels", "nps", "ok", "pass", "passed", "preference",
     "preferred", "quality", "rate", "rating", "ratings", "relevance", "relevant", "resolved", "right", "safe",
@@ -83,7 +84,8 @@ _LABELS = frozenset({
 """Heads of column names that hold a label."""
 _BEST_LABELS = frozenset({"label", "labels", "gold", "human", "target", "truth", "verdict", "winner"})
 _META = frozenset({
-    "annotator", "annotators", "at", "author", "by", "created", "dataset", "date", "feedback", "file", "hash", "id",
+    "annotator", "annotators", "at", "author", "by", "category", "company", "created", "dataset", "date", "department",
+    "difficulty", "domain", "genre", "level", "subset", "topic", "feedback", "file", "hash", "id",
     "ids", "idx", "index", "judge", "justification", "key", "labeler", "labeller", "lang", "language", "link",
     "locale", "model", "name", "notes", "path", "provider", "rater", "raters", "rationale", "reason", "reasons",
     "region", "reviewer", "sha", "split", "tag", "tags", "team", "time", "timestamp", "type", "uid", "updated",
@@ -112,6 +114,8 @@ def label_likeness(name: str, values: Sequence[Any]) -> int:
     seen = given_labels(values)
     if not seen or not all(isinstance(value, str | int | float) for value in seen):
         return 0
+    if len(seen) > 3 and len(set(map(str, seen))) == 1:
+        return 0  # a column of one value tells no row from another
     head, words = _head(name), label_words(seen)
     if head in _ANNOTATORS and proposed_scale(seen) is not None:
         return 2  # what a rater said, not who it was
@@ -119,12 +123,20 @@ def label_likeness(name: str, values: Sequence[Any]) -> int:
         return 0
     if _ANNOTATORS & {token.lower() for token in _tokens(name)} and head not in _LABELS:
         return 0
-    if head in _LABELS:
+    if head in _LABELS or _LABEL_NAME.match(name):
         return 3 if head in _BEST_LABELS or "human" in name.lower() else 2
-    if any(isinstance(value, float) and not isinstance(value, bool) for value in seen):
-        return 0
-    few = len(words) <= MAX_CATEGORIES and (len(words) < len(seen) or proposed_scale(seen) is not None)
-    return int(few and not all(numeric(value) for value in seen))
+    # Words of no known meaning are rather a category of the row, such as a topic, than what people said of it.
+    scale = None if all(map(numeric, seen)) else proposed_scale(seen)
+    return int(scale is not None and scale.kind != "continuous" and is_judgement(words, scale))
+
+
+_LABEL_NAME = re.compile(r"(is|was|has)[_ ]?[a-z]+$|isCorrect$", re.IGNORECASE)
+
+
+def is_judgement(words: Sequence[str], scale: LabelScale) -> bool:
+    """Whether the words say how good something is: yes and no, words of a known order, or a word and its negation."""
+    negated = len(words) == 2 and any(first.lower().endswith(second.lower()) for first, second in permutations(words))
+    return scale.kind == "boolean" or meaning_order(words) is not None or negated
 
 
 def suggested_columns(samples: Mapping[str, Sequence[Any]]) -> list[str]:
@@ -138,6 +150,26 @@ def suggested_columns(samples: Mapping[str, Sequence[Any]]) -> list[str]:
     return known or read  # a column of single words beside one of texts is probably a label
 
 
+def any_text(samples: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Where no column looks like what is judged: those of texts, else the first one, but neither labels nor links."""
+    texts = [
+        name
+        for name, values in samples.items()
+        if (seen := given_labels(values)) and all(isinstance(value, str) for value in seen) and not _are_links(seen)
+    ]
+    others = [name for name in samples if "." not in name and given_labels(samples[name])]
+    free = [
+        name
+        for name in texts or others
+        if not label_likeness(name, samples[name]) and _head(name) not in _META and not _are_codes(samples[name])
+    ]
+    return free or (texts or others)[:1]
+
+
+def _are_links(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, str) and re.match(r"(https?|file|s3|data):", value) for value in values)
+
+
 def _are_words(values: Sequence[Any]) -> bool:
     return all(len(value.split()) == 1 for value in given_labels(values))
 
@@ -145,6 +177,8 @@ def _are_words(values: Sequence[Any]) -> bool:
 def _is_read(name: str, values: Sequence[Any]) -> bool:
     seen = given_labels(values)
     if not seen or not all(isinstance(value, str) for value in seen) or label_likeness(name, values):
+        return False
+    if _are_links(seen) or _are_codes(values):
         return False
     if _head(name) in _CONTENT:
         return True
@@ -154,6 +188,15 @@ def _is_read(name: str, values: Sequence[Any]) -> bool:
 
 
 _ID = re.compile(r"\S*\d\S*")
+_CODE = re.compile(r"[A-Za-z]{0,6}[-_#]?\d[\w-]*")
+_ROW_NAMES = frozenset({"case", "item", "no", "nr", "num", "number", "ref", "row", "sample", "ticket"})
+
+
+def _are_codes(values: Sequence[Any]) -> bool:
+    """Whether the values are codes such as `T-1001`, another one in each row."""
+    seen = given_labels(values)
+    codes = all(isinstance(value, str) and _CODE.fullmatch(value) for value in seen)
+    return codes and len(seen) == len(values) > 1 and len(set(seen)) == len(seen)
 
 
 def identifier(samples: Mapping[str, Sequence[Any]]) -> str | None:
@@ -162,6 +205,7 @@ def identifier(samples: Mapping[str, Sequence[Any]]) -> str | None:
         values = samples[name]
         last = [*_tokens(name), ""][-1 if not _tokens(name) else -2].lower()
         keyed = last in ("id", "key", "uid", "uuid") and all(type(value) in (str, int) for value in values)
+        keyed = keyed or (_head(name) in _ROW_NAMES and _are_codes(values))
         if keyed and len({str(value) for value in values}) == len(values):
             return name
     return None
@@ -195,6 +239,10 @@ def compared_pair(samples: Mapping[str, Sequence[Any]]) -> tuple[str, str] | Non
 
 def pair_labels(pair: tuple[str, str], values: Sequence[Any]) -> dict[Any, str] | None:
     """Label -> `A`, `B` or `tie`, for labels that say which text of a pair is better; None where one does not say it."""
+    # Of two questions or sentences, a number rather says whether they mean the same.
+    numbered = _numbered_choices(values) if _head(pair[0]) in _ANSWERS else None
+    if numbered is not None:
+        return numbered
     meant = {}
     for label in dict.fromkeys(given_labels(values)):
         text = str(label).strip().lower()
@@ -211,6 +259,68 @@ def pair_labels(pair: tuple[str, str], values: Sequence[Any]) -> dict[Any, str] 
         else:
             meant[label] = "A" if last in _SIDES else "B"
     return meant or None
+
+
+_ANSWERS = frozenset({
+    "answer", "candidate", "caption", "completion", "essay", "generation", "image", "model", "option", "output", "reply",
+    "response", "result", "solution", "story", "summary", "translation",
+})  # fmt: skip
+_NUMBERED = (
+    ({"0", "1"}, "AB"),
+    ({"1", "2"}, "AB"),
+    ({"0", "1", "2"}, "AB"),
+    ({"1", "2", "3"}, "AB"),
+    ({"-1", "0", "1"}, "BA"),
+)
+"""Numbers that say which text of a pair is better: with the two lowest, the third is a tie; around zero, zero is one."""
+
+
+def _numbered_choices(values: Sequence[Any]) -> dict[Any, str] | None:
+    """The choice of each number, where 0 and 1, 0 to 2, 1 to 3 or -1 to 1 are the labels of a pair."""
+    labels = [label for label in dict.fromkeys(given_labels(values)) if not isinstance(label, bool)]
+    texts = {str(label).removesuffix(".0").strip(): label for label in labels}
+    for numbers, letters in _NUMBERED:
+        if len(texts) > 1 and texts.keys() <= numbers:
+            ends = [number for number in sorted(numbers, key=int) if number != "0" or "-1" not in numbers]
+            meaning = dict(zip(ends, letters, strict=False))
+            return {label: meaning.get(text, "tie") for text, label in texts.items()}
+    return None
+
+
+def choice_columns(samples: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
+    """Three or more columns of texts that differ in nothing but a running number or letter: `ans0`, `ans1`, `ans2`."""
+    groups: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for name, values in samples.items():
+        seen = given_labels(values)
+        match = re.fullmatch(r"(.*?)[ _-]?(\d+|[A-Ha-h])", name)
+        if match and seen and all(isinstance(value, str) for value in seen):
+            mark = match[2]
+            number = int(mark) if mark.isdigit() else ord(mark.lower()) - ord("a")
+            groups.setdefault((match[1], "number" if mark.isdigit() else "letter"), []).append((number, name))
+    for columns in groups.values():
+        columns.sort()
+        numbers = [number for number, _ in columns]
+        if len(columns) > 2 and numbers == list(range(numbers[0], numbers[0] + len(numbers))) and numbers[0] <= 1:
+            return tuple(name for _, name in columns)
+    return ()
+
+
+def option_labels(options: Sequence[str], values: Sequence[Any]) -> dict[Any, str] | None:
+    """Label -> the letter of the option that it names by its number, letter, or column; None for other labels."""
+    letters = [chr(ord("A") + place) for place in range(len(options))]
+    labels = [label for label in dict.fromkeys(given_labels(values)) if not isinstance(label, bool)]
+    texts = [str(label).removesuffix(".0").strip() for label in labels]
+    count = len(options)
+    for names in (
+        [str(place) for place in range(count)],
+        [str(place) for place in range(1, count + 1)],
+        letters,
+        [letter.lower() for letter in letters],
+        list(options),
+    ):
+        if texts and set(texts) <= set(names):
+            return {label: letters[names.index(text)] for label, text in zip(labels, texts, strict=True)}
+    return None
 
 
 _ENTRY_TEXTS = ("criterion", "criteria", "text", "description", "question", "requirement", "item", "rubric", "name")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from verdict_cli.features.wizard.scaffold_columns import ColumnPath, column_slot, pair_labels
+from verdict_cli.features.wizard.scaffold_columns import ColumnPath, column_slot, option_labels, pair_labels
 from verdict_cli.features.wizard.scaffold_labels import LabelScale, given_labels, label_words, numeric, partner, truth
 
 
@@ -43,6 +43,8 @@ class Scaffold:
     compared: Sequence[tuple[str, list[str]]] = ()
     pair: tuple[str, str] | None = None
     rubric: Rubric | None = None
+    options: tuple[str, ...] = ()
+    """The columns with the options of a multiple choice, of which the judge chooses one."""
 
     def slot(self, column: str) -> str:
         """The placeholder of a column."""
@@ -79,6 +81,8 @@ def _others(start: Scaffold) -> list[str]:
         }
         first = ["  prefers_chosen:", "    value: 1.0 if output.choice == 'A' else 0.0"] if chosen else []
         return [*first, "  preference:", "    prediction: output.choice", *_choice(start)]
+    if start.options:
+        return ["  choice:", "    prediction: output.choice"]
     if start.rubric is not None:
         met = start.rubric.met and [
             "  criteria:   # each criterion against its human label",
@@ -113,6 +117,13 @@ def _agreement(start: Scaffold) -> list[str]:
         if any(label != choice for label, choice in meant.items()):
             words = ", ".join(f"{expression_literal(label)}: '{choice}'" for label, choice in meant.items())
             target = f"{{{words}}}.get({path})"
+    elif start.options:
+        letters = option_labels(start.options, start.labels)
+        if letters is None:
+            return []
+        prediction = "output.choice"
+        words = ", ".join(f"{expression_literal(label)}: '{letter}'" for label, letter in letters.items())
+        target = f"{{{words}}}.get({path})"
     elif start.scale.kind == "boolean":
         prediction, target = _truths(start, path)
         more = ["    positive: true"] if prediction == "output.score" and not start.rubric else []
@@ -126,6 +137,11 @@ def _agreement(start: Scaffold) -> list[str]:
         more = ["    kind: numeric", "    metrics: [spearman]"] if start.rubric is not None else []
     elif start.rubric is not None:
         return []
+    elif len(start.scale.values) == 2:
+        # Of two words one is the class that matters: the worse, which a judge is there to find.
+        more = [
+            f"    positive: {yaml_scalar(start.scale.values[0])}   # the class that precision, recall and F1 are of"
+        ]
     return [
         "  agreement:   # with the labels: each metric with its 95% interval",
         f"    prediction: {yaml_scalar(prediction)}",
@@ -168,7 +184,12 @@ def _compared(start: Scaffold) -> list[str]:
 def written_number(start: Scaffold) -> str | None:
     """`int` or `float` where the file has the target's numbers as texts."""
     seen = given_labels(start.labels)
-    if start.scale.kind not in ("range", "continuous") or start.pair or not any(isinstance(one, str) for one in seen):
+    if (
+        start.scale.kind not in ("range", "continuous")
+        or start.pair
+        or start.options
+        or not any(isinstance(one, str) for one in seen)
+    ):
         return None
     return "float" if any("." in str(value) for value in seen) else "int"
 

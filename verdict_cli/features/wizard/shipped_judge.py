@@ -13,7 +13,7 @@ from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.errors import UsageError
 from verdict_cli.features.wizard import questions
 from verdict_cli.features.wizard.sampled_columns import SampledColumns, sampled_columns
-from verdict_cli.features.wizard.scaffold import SCHEMA, with_schema_line
+from verdict_cli.features.wizard.scaffold import without_schema_line
 from verdict_cli.features.wizard.scaffold_columns import identifier, label_likeness
 from verdict_cli.features.wizard.scaffold_evaluation import yaml_scalar
 from verdict_cli.language.document.document import read_document
@@ -57,10 +57,7 @@ def shipped_judge(
         raise UsageError(
             "--column maps the columns of DATA, which is missing", hint=f"verdict init --from {template} DATA"
         )
-    files = {
-        target: with_schema_line(text),
-        target.parent / SCHEMA: (folder("schemas") / SCHEMA).read_text(encoding="utf-8"),
-    }
+    files = {target: without_schema_line(text)}
     for evaluation in (document.get("evaluate") or {}).values():
         if "published" in evaluation:
             table = source.parent / evaluation["published"]

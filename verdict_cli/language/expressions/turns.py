@@ -9,13 +9,14 @@ from typing import Any
 import orjson
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.conversation import ConversationError
+from verdict_cli.language.conversation import CHAT_ROLES, ConversationError, role_name
 from verdict_cli.language.fields.types import INTEGER, TEXT, ListType, RecordType, TranscriptType, UnknownType
-from verdict_cli.language.transcript import NumberedMessages, content_text, numbered
+from verdict_cli.language.transcript import NumberedMessages, calls_text, content_text, numbered
 
-TURNS = ListType(
-    RecordType({"index": INTEGER, "role": TEXT, "content": TEXT, "before": TranscriptType(), "message": UnknownType()})
+TURN = RecordType(
+    {"index": INTEGER, "role": TEXT, "content": TEXT, "before": TranscriptType(), "message": UnknownType()}
 )
+TURNS = ListType(TURN)
 """The type of what `turns` gives."""
 
 
@@ -33,7 +34,7 @@ class Turn(Mapping[str, Any]):
         self._own = {
             "index": conversation.numbers[place] - 1,
             "role": message["role"],
-            "content": content_text(message.get("content")),
+            "content": content_text(message.get("content")) or calls_text(message),
             "before": None,
             "message": message,
         }
@@ -61,11 +62,21 @@ class Turns(list[Turn]):
 
 def turns(messages: Any, role: str | None = None) -> Turns:
     """An entry for each message, or for each of one role: its index, role and text, the messages before it, and
-    itself. RowError for anything but a list of messages."""
+    itself. The text of a message that only calls tools says which. RowError for anything but a list of messages, and where
+    nobody has the role, but somebody has one that no chat API knows."""
     try:
         read = numbered(messages)
     except ConversationError as error:
         raise RowError(f"`turns`: {error}", kind="input") from None
+    role = None if role is None else role_name(role)
+    roles = dict.fromkeys(message["role"] for message in read)
+    if role is not None and role not in roles and not CHAT_ROLES.issuperset(roles):
+        hint = f"write one of them: `turns(…, {next(iter(roles))!r})`"
+        raise RowError(
+            f"`turns`: nobody has the role {role!r}: the roles are {', '.join(map(repr, roles))}",
+            hint=hint,
+            kind="input",
+        )
     found = Turns()
     digest = blake2b(digest_size=16)
     for place, (number, message) in enumerate(zip(read.numbers, read, strict=True)):

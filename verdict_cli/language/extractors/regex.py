@@ -141,7 +141,7 @@ def _pattern_error(pattern: str) -> tuple[str, str] | None:
 
 
 class _Match(NamedTuple):
-    """What a pattern captured, and where. ``doubt``: why it is not a value of its own, "" where it is one."""
+    """What a pattern captured, and where. ``doubt``: the text around it where it is not a value of its own, else ""."""
 
     text: str
     end: int
@@ -186,7 +186,7 @@ def _number_matches(ends: Ends) -> Callable[[str], list[_Match]]:
                 continue
             start, end = number.start, number.end
             written = plain[start:end]
-            doubt = _within_word(plain, start, end) or ("" if number.value is not None else _shown(plain, start, end))
+            doubt = _within_word(plain, start, end) or ("" if number.value is not None else _around(plain, start, end))
             if number.value is not None and not _PLAIN.fullmatch(written):
                 written = written_decimal(number.value)
             found.append(_Match(written, len(text) if end == len(plain) else end, doubt, number.whole))
@@ -221,7 +221,7 @@ def _pattern_matches(pattern: str, kind: FieldType, ends: Ends) -> Callable[[str
                     if around.mention:
                         continue
                     if around.value is None or around.value != read_number(captured, ends):
-                        doubt = _shown(text, around.start, around.end)
+                        doubt = _around(text, around.start, around.end)
             found.append(_Match(captured, end, doubt))
         return found
 
@@ -232,7 +232,7 @@ _HYPHENS = "-‐‑"
 
 
 def _within_word(text: str, start: int, end: int) -> str:
-    """Why the captured text is only a part of a longer word or number, "" where it is not."""
+    """The text around a captured text that is only a part of a longer word or number, "" for another one."""
     captured = text[start:end]
     inside = (
         (start > 0 and _is_word(text[start - 1 : start + 1]))
@@ -242,15 +242,11 @@ def _within_word(text: str, start: int, end: int) -> str:
         or (captured[0].isalpha() and start > 1 and text[start - 1] in _HYPHENS and text[start - 2].isalpha())
         or (captured[-1].isalpha() and text[end : end + 1] in _HYPHENS and text[end + 1 : end + 2].isalpha())
     )
-    return f"{captured!r} is only a part of a longer word or number: {_around(text, start, end)}" if inside else ""
+    return _around(text, start, end) if inside else ""
 
 
 def _is_word(pair: str) -> bool:
     return all(letter.isalnum() or letter == "_" for letter in pair)
-
-
-def _shown(text: str, start: int, end: int) -> str:
-    return f"it is not clear which number {text[start:end]!r:.40} is: {_around(text, start, end)}"
 
 
 def _around(text: str, start: int, end: int) -> str:
@@ -262,7 +258,10 @@ def _value(kind: FieldType, *, whole_number: bool) -> Callable[[_Match], Any]:
         if kind == TEXT:
             return match.text
         if match.doubt:
-            raise ReplyError(match.doubt, kind="off-scale")
+            raise ReplyError(
+                f"{match.text!r:.80} is a part of a longer word, or not clearly one number: {match.doubt}",
+                kind="off-scale",
+            )
         if whole_number and not match.whole_number:
             raise ReplyError(f"{match.text!r} is not a whole number", kind="off-scale")
         if isinstance(kind, ScaleType):

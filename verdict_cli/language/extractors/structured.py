@@ -25,6 +25,20 @@ _FLAT = frozenset({str, int, float, bool, type(None)})
 _OPENING = re.compile(r"```[\w-]*\s*")
 _END = re.compile(r"\s*```")
 _TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
+_LABELS = r"(?:score|rating|grade|verdict|choice|decision)"
+_VALUE = r"(?P<value>\d+(?:[.,/]\d+)*|(?:pass|fail)(?:ed)?\b|yes\b|no\b|true\b|false\b|(?-i:[A-Z])\b)"
+_STATED = re.compile(
+    r"(?:\b(?:i|we)\b(?:['’]d)?(?:[ \t]+\w+){0,3}?[ \t]+(?:rate|score|grade|give|assign|choose|pick|judge)\b"
+    r"(?:[ \t]+(?:it|this|that|the[ \t]+\w+|as|at|an?|with))*"
+    rf"|\b(?:my|our|the|actual|correct(?:ed)?|revised|updated|final|overall)[ \t]+(?:\w+[ \t]+)?(?:{_LABELS}|answer)[ \t]*"
+    r"(?:is|:|=|-|–|should[ \t]+be)"
+    rf"|^\W*{_LABELS}[ \t]*(?:=|-|–|is))[^\w\n]*{_VALUE}"
+    rf"|^\W*(?:(?:my|final|overall|actual)[ \t]+)?{_LABELS}\W*:[^\w\n]*(?P<word>\w[\w.,/]*)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A value that prose states beside the object."""
+_ESCAPE = re.compile(r"\\(?:([\"\\/bfnrt]|u[0-9a-fA-F]{4})|(.))", re.DOTALL)
+_UNKNOWN_ESCAPES = {"'": "'"}
 _BEGUN = re.compile(r"\{\s*(?:[\"']|\w+\s*:)")
 _BRACES = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
 
@@ -105,7 +119,14 @@ def _decoded(text: str) -> Any:
             return _scalars(value, text)
     except ValueError:
         pass
-    return _scalars(_LENIENT.decode(_TRAILING.sub(lambda match: match[1] or "", text)), text)
+    return _scalars(_LENIENT.decode(_TRAILING.sub(_valid_escapes, text)), text)
+
+
+def _valid_escapes(match: re.Match[str]) -> str:
+    """A JSON string in which a backslash that JSON does not know, as in TeX's `\\(`, stands for itself; "" for a last comma."""
+    return _ESCAPE.sub(
+        lambda found: found[0] if found[1] else _UNKNOWN_ESCAPES.get(found[2], rf"\\{found[2]}"), match[1] or ""
+    )
 
 
 def _scalars(value: Any, text: str) -> Any:
@@ -123,7 +144,7 @@ def _only_object(text: str) -> dict[str, Any]:
     """The one object of a text, if it is where an answer is."""
     only: dict[str, Any] | None = None
     canonical = ""
-    is_answer = False
+    is_answer, behind = False, ""
     for start, end, value in _objects(text):
         if value is None:
             raise ReplyError(f"the reply holds a broken JSON object: {text[start : start + 200]!r}")
@@ -132,6 +153,7 @@ def _only_object(text: str) -> dict[str, Any]:
             raise ReplyError("the reply holds several JSON objects that differ; reply with one, and nothing else")
         only, canonical = value, text_of_value
         is_answer = is_answer or _is_answer(text, start, end)
+        behind = text[end:]
     if only is None:
         raise ReplyError(f"the reply holds no readable JSON object: {text[:200]!r}")
     if not is_answer:
@@ -139,7 +161,30 @@ def _only_object(text: str) -> dict[str, Any]:
             "the reply's JSON object is within other text, where it may be a quotation; "
             "reply with the object, and nothing else"
         )
+    own = set(map(_folded_value, _scalars_in(only)))
+    for stated in _STATED.finditer(behind):
+        if _folded_value(stated["value"] or stated["word"]) not in own:
+            raise ReplyError(
+                f"the text behind the reply's JSON object states another value: {stated[0].strip()!r:.100}"
+            )
     return only
+
+
+def _scalars_in(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _scalars_in(item)
+    else:
+        yield value
+
+
+def _folded_value(value: Any) -> str:
+    """A value in one spelling: 4 and 4.0, true and yes and pass."""
+    text = str(value).casefold().partition("/")[0].strip(".,")
+    word = {"yes": "true", "pass": "true", "passed": "true", "no": "false", "fail": "false", "failed": "false"}.get(
+        text, text
+    )
+    return word.removesuffix(".0")
 
 
 def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any] | None]]:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.conversation import ConversationError
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.scales.parse_value import quoted
+from verdict_cli.language.scales.parse_value import bare, quoted
 from verdict_cli.language.transcript import numbered
 
 
@@ -90,7 +90,7 @@ class TextListType(_NotNumeric):
             raise ReplyError(f"{quoted(value)} is not a list of strings")
         if not self.ranks:
             return value
-        order = [item.strip().upper() for item in value]
+        order = [bare(item).upper() for item in value]
         if sorted(order) != sorted(self.ranks):
             raise ReplyError(f"{quoted(value)} does not rank each of {', '.join(self.ranks)} exactly once")
         return order

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,13 +28,15 @@ from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.extractors.answer_text import requested_tags
 from verdict_cli.language.fields.image import ImageType
 from verdict_cli.language.fields.types import without_null
+from verdict_cli.language.prompts.brace_texts import BraceText, error_of, find_brace_texts, unescaped
 from verdict_cli.language.prompts.delimit import Delimited, append_data_notice, boundary, row_content, wrap_in_tags
 from verdict_cli.language.prompts.prompt import Rendered, Tell
 from verdict_cli.language.prompts.sections import MARKER, ROLES, dedented, trimmed
 
 _BEGINS, _ENDS = "89"
 _DELIMITED = "delimited text"
-"""The name of a filter that no template can use, because of the space."""
+_NAMED = "named value"
+"""Names of filters that no template can use, because of the space."""
 _ELSEWHERE = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
 
@@ -48,12 +51,8 @@ class JinjaTemplate:
     delimited: bool = False
     tested: tuple[ExpressionPath, ...] = ()
     tags: frozenset[str] = frozenset()
+    braces: tuple[BraceText, ...] = ()
     columns: tuple[str, ...] | None = ()
-
-    @property
-    def bare(self) -> tuple[tuple[str, str], ...]:
-        """Empty: a name alone is a variable, and an unknown one is an error."""
-        return ()
 
     @property
     def shows_images(self) -> bool:
@@ -72,7 +71,7 @@ class JinjaTemplate:
             resource_limits.begin()
             text = self.template.render(dict(values))
         except RowError as error:
-            raise RowError(f"the jinja prompt: {error.message}", kind=error.failure) from None
+            raise RowError(f"the jinja prompt: {error.message}", hint=error.hint, kind=error.failure) from None
         except FAULTS as fault:
             raise RowError(f"the jinja prompt: {fault}") from None
         first, *others = re.split(f"{self.sign}([0-{len(ROLES) - 1}])", text)
@@ -140,6 +139,10 @@ def compile_jinja(
         if delimit:
             sandbox.filters[_DELIMITED] = partial(_signed, sign)
             _delimit(tree)
+        sandbox.filters["tojson"] = resource_limits.bounded("tojson", _json)
+        sandbox.filters[_NAMED] = _not_null
+        _name_values(tree)
+        braces = _brace_texts(tree, roots, problem)
         tested = tested_paths(tree)
         rewrite(tree, _text_only(resolve), roots, found, assigned_names(tree))
         template = sandbox.from_string(tree)
@@ -155,7 +158,55 @@ def compile_jinja(
     except (SyntaxError, ValueError) as error:
         problem(f"the jinja prompt: {error}", "it is a Jinja2 template")
         return None
-    return JinjaTemplate(template, sign, tuple(found), delimit, tested, requested_tags(text))
+    return JinjaTemplate(template, sign, tuple(found), delimit, tested, requested_tags(text), braces)
+
+
+def _brace_texts(tree: nodes.Template, roots: tuple[str, ...], problem: Tell) -> tuple[BraceText, ...]:
+    """The braces in the literal text that may name a column; those that name a root are told."""
+    braces: list[BraceText] = []
+    for literal in tree.find_all(nodes.TemplateData):
+        for found in find_brace_texts(literal.data, roots):
+            if found.kind == "root":
+                problem(*error_of(found, jinja=True))
+            else:
+                braces.append(found)
+        literal.data = unescaped(literal.data, roots)
+    return tuple(braces)
+
+
+def _name_values(tree: nodes.Template) -> None:
+    """Has every printed path, also behind filters, checked for null, with its name for the message."""
+    for output in tree.find_all(nodes.Output):
+        output.nodes = [
+            nodes.Filter(node, _NAMED, [nodes.Const(format_expression_path(path))], [], None, None, lineno=node.lineno)
+            if (path := _first_path(node)) is not None
+            else node
+            for node in output.nodes
+        ]
+
+
+def _first_path(node: nodes.Expr) -> ExpressionPath | None:
+    """The path of a value, before any filters."""
+    while isinstance(node, nodes.Filter) and node.node is not None:
+        node = node.node
+    return literal_path(node)
+
+
+def _not_null(value: Any, name: str) -> Any:
+    if value is None:
+        hint = f"`{name} | default('none', true)` writes a text in its place"
+        raise RowError(f"`{name}` is null; a prompt needs a value", hint=hint, kind="missing-value")
+    return value
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    """JSON as a judge reads it: Jinja2's own filter escapes it for HTML pages and sorts the keys."""
+    if isinstance(value, Undefined):
+        return str(value)  # raises what is missing
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent, default=dict)
+    except (TypeError, ValueError, RecursionError) as fault:
+        raise RowError(f"`tojson`: {fault}") from None
 
 
 def _delimit(tree: nodes.Template) -> None:

@@ -1,7 +1,6 @@
 """Placeholders: `{source.question}`, `{previous.judge[1].score:.2f}`. Any other brace is literal text.
 
-A brace around a bare name is literal too, but `bare_names` finds it: where the data has a column of that name, the
-author meant `{source.NAME}`. `\\{NAME}` prints it.
+Brace texts that name a value in another spelling are found too: they are mistakes.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -25,6 +23,7 @@ from verdict_cli.language.expressions.paths import (
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.fields.image import ImageType
 from verdict_cli.language.fields.types import without_null
+from verdict_cli.language.prompts.brace_texts import BraceText, find_brace_texts, unescaped
 from verdict_cli.language.prompts.delimit import Delimited, closed
 from verdict_cli.language.transcript import MESSAGE_FILTERS, filtered
 
@@ -47,10 +46,6 @@ _FILTER = re.compile(
 )
 _NUMBERED = re.compile(r"[ \t]*\|[ \t]*numbered[ \t]*")
 _FILTER_TAKES = {int: "a number of messages", str: "a role"}
-_NAME = r"[^\W\d]\w*(?:[ .-]\w+)*"
-_BARE = re.compile(rf"(?<![\\{{])(?:\{{\{{[ \t]*({_NAME})[ \t]*\}}\}}|\{{[ \t]*({_NAME})[ \t]*\}})")
-_ESCAPED = re.compile(rf"\\(\{{\{{[ \t]*{_NAME}[ \t]*\}}\}}|\{{[ \t]*{_NAME}[ \t]*\}})")
-_SIMILAR = re.compile(r"(?<![{\\])\{(\w+)[.\[][\w.\[\]'-]*\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +117,25 @@ def parse_placeholders(
     problem: Callable[[str, str], None],
     delimit: bool = False,
     roots: tuple[str, ...] = PLACEHOLDER_ROOTS,
+    brace: Callable[[BraceText], None] = lambda _: None,
 ) -> tuple[str | Slot, ...]:
-    """The text's literal pieces and slots in order. `problem(message, hint)` is called for what can never be filled.
+    """The text's literal pieces and slots in order. `problem(message, hint)` is called for what can never be filled, and
+    `brace(found)` for each brace text between the placeholders.
 
     With ``delimit``, slots for texts by others are delimited: all but the unit's own settings, what a pinned unit gave, and
     closed types.
     """
     parts: list[str | Slot] = []
     end = 0
+
+    def literal(piece: str) -> None:
+        parts.append(unescaped(piece, roots))
+        for found in find_brace_texts(piece, roots):
+            brace(found)
+
     for match in _opening(roots).finditer(text):
         written = match["root"] + match["rest"]
-        parts.append(_ESCAPED.sub(r"\1", text[end : match.start()]))
+        literal(text[end : match.start()])
         end = match.end()
         if match["escape"]:
             parts.append((match["doubled"] or "") + "{" + written + "}")
@@ -155,24 +158,8 @@ def parse_placeholders(
         image = isinstance(without_null(meant.type), ImageType)
         delimited = delimit and path[0] != "unit" and not (image or meant.trusted or closed(meant.type))
         parts.append(Slot(path, meant.paths, meant.many, spec, image, delimited, filters, in_list))
-    parts.append(_ESCAPED.sub(r"\1", text[end:]))
+    literal(text[end:])
     return tuple(part for part in parts if part != "")
-
-
-def lookalikes(text: str) -> list[tuple[str, str]]:
-    """(text, nearest root) of each `{word.path}` whose word is nearly a root: literal text, but probably a mistake."""
-    pairs = []
-    for match in _SIMILAR.finditer(text):
-        close = get_close_matches(match[1].lower(), PLACEHOLDER_ROOTS, n=1, cutoff=0.75)
-        if close and match[1] not in PLACEHOLDER_ROOTS:
-            pairs.append((match[0], close[0]))
-    return pairs
-
-
-def bare_names(text: str, roots: tuple[str, ...] = PLACEHOLDER_ROOTS) -> tuple[tuple[str, str], ...]:
-    """(as written, name) of each brace that holds a name alone and no root, such as `{{ reply }}`; each once."""
-    names = ((match[0], match[1] or match[2]) for match in _BARE.finditer(text))
-    return tuple(dict.fromkeys((written, name) for written, name in names if name not in roots))
 
 
 def _path(root: str, rest: str) -> tuple[ExpressionPath, str, tuple[tuple[str, int | str], ...]]:

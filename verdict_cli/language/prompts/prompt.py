@@ -14,14 +14,9 @@ from typing_extensions import TypeAliasType
 from verdict_cli.config_model import ConfigModel, Expected, displayed
 from verdict_cli.language.expressions.paths import ExpressionPath, Resolve
 from verdict_cli.language.extractors.answer_text import requested_tags
+from verdict_cli.language.prompts.brace_texts import BraceText, error_of, warning_of
 from verdict_cli.language.prompts.delimit import append_data_notice, boundary, row_content, wrap_in_tags
-from verdict_cli.language.prompts.placeholders import (
-    PLACEHOLDER_ROOTS,
-    Slot,
-    bare_names,
-    lookalikes,
-    parse_placeholders,
-)
+from verdict_cli.language.prompts.placeholders import PLACEHOLDER_ROOTS, Slot, parse_placeholders
 from verdict_cli.language.prompts.sections import dedented, split_sections
 
 if TYPE_CHECKING:
@@ -85,8 +80,8 @@ class Rendered(NamedTuple):
 
 
 class CompiledPrompt(Protocol):
-    """A compiled prompt; `paths` are the paths in it, as written; `delimited` whether texts in it are; `bare` are
-    (as written, name) of the literal braces around a bare name."""
+    """A compiled prompt; `paths` are the paths in it, as written; `delimited` whether texts in it are; `braces` are the
+    literal braces that may name a column of the data."""
 
     @property
     def paths(self) -> tuple[ExpressionPath, ...]: ...
@@ -95,7 +90,7 @@ class CompiledPrompt(Protocol):
     def delimited(self) -> bool: ...
 
     @property
-    def bare(self) -> tuple[tuple[str, str], ...]: ...
+    def braces(self) -> tuple[BraceText, ...]: ...
 
     @property
     def tags(self) -> frozenset[str]:
@@ -125,7 +120,7 @@ class PlaceholderPrompt:
     sections: tuple[tuple[str, tuple[str | Slot, ...]], ...]
     slots: tuple[Slot, ...]
     delimited: bool = False
-    bare: tuple[tuple[str, str], ...] = ()
+    braces: tuple[BraceText, ...] = ()
     tags: frozenset[str] = frozenset()
     columns: tuple[str, ...] | None = ()
     cuts: tuple[Cut, ...] = ()
@@ -258,11 +253,19 @@ def compile_prompt(
     ``entries`` are roots beside those that every prompt has.
     """
     text = dedented(text)
-    for seen, root in lookalikes(text) if not entries else ():
-        warning(f"{seen} is literal text", f"did you mean {{{root}…}}?")
     roots = (*PLACEHOLDER_ROOTS, *entries)
+    braces: list[BraceText] = []
+
+    def brace(found: BraceText) -> None:
+        if found.kind == "root":
+            problem(*error_of(found))
+            return
+        if found.kind == "path":
+            warning(*warning_of(found, roots))
+        braces.append(found)
+
     sections = tuple(
-        (role, parse_placeholders(body, resolve, problem, delimit, roots)) for role, body in split_sections(text)
+        (role, parse_placeholders(body, resolve, problem, delimit, roots, brace)) for role, body in split_sections(text)
     )
     slots = tuple(part for _, parts in sections for part in parts if isinstance(part, Slot))
-    return PlaceholderPrompt(sections, slots, delimit, bare_names(text, roots), requested_tags(text))
+    return PlaceholderPrompt(sections, slots, delimit, tuple(dict.fromkeys(braces)), requested_tags(text))

@@ -71,6 +71,10 @@ class Pool(UnitBase):
         """As `pool`; ``seed`` depends on row and unit. Raises AbstainedError where the unit abstains."""
         return self.pool(values, weights)
 
+    def of_the_rest(self, pooled: Any, values: Sequence[Any]) -> Any:
+        """The pooled value where other units were skipped, so that only these values are left."""
+        return pooled
+
     def to_output(self, pooled: dict[str, Any]) -> dict[str, Any]:
         """The output, from each field's pooled value."""
         return pooled
@@ -237,6 +241,10 @@ class MeanVariancePoolUnit(Pool):
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> dict[str, float]:
         """Mean and sample variance (0 for one value)."""
         return {"mean": summary_statistics.mean(values), "variance": summary_statistics.variance(values)}
+
+    def of_the_rest(self, pooled: Any, values: Sequence[Any]) -> Any:
+        """One value that is left of several has no variance: 0 would say that the judges agree."""
+        return {**pooled, "variance": None} if len(values) == 1 else pooled
 
     def to_output(self, pooled: dict[str, Any]) -> dict[str, Any]:
         """As `output_fields` says."""

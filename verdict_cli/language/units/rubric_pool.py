@@ -52,8 +52,13 @@ class RubricPoolUnit(Pool):
 
     def grade(self, points: Sequence[float], met: Sequence[float]) -> dict[str, Any]:
         """The output, from the points of each criterion and how far it is met. RowError without positive points."""
-        earned = math.fsum(worth * share for worth, share in zip(points, met, strict=True))
-        possible = math.fsum(worth for worth in points if worth > 0)
+        try:
+            earned = math.fsum(worth * share for worth, share in zip(points, met, strict=True))
+            possible = math.fsum(worth for worth in points if worth > 0)
+        except (OverflowError, ValueError):
+            earned = possible = math.inf
+        if not math.isfinite(earned) or not math.isfinite(possible):
+            raise RowError("the sum of these points is too large")
         if possible <= 0 or not math.isfinite(earned / possible):
             hint = "a rubric needs a criterion with positive points; `when` leaves out rows without one"
             raise RowError(f"none of its {len(points)} criteria has positive points", hint=hint, kind="no-points")

@@ -56,7 +56,7 @@ def read_result(result: ResultLine, key: RequestKey, model: Model, api: BatchApi
             envelope = api.protocol.to_chat(envelope)
         if isinstance(envelope, dict):
             envelope = {**envelope, "service_tier": TIER}
-            ordinary = cost_usd(model, read_usage(envelope.get("usage")))
+            ordinary = cost_usd(model, read_usage(envelope.get("usage")), served=str(envelope.get("model") or ""))
         reply = read_envelope(envelope, request, 0.0, key.sent, Source(f"{api.provider}'s batch"))
         if key.top_logprobs and not reply.logprobs:
             raise missing_logprobs(request, reply)

@@ -2,8 +2,7 @@
 
 `budget.count_recalled_cost`       what an interrupted run paid counts against the budget of the resumed one
 `journal_replay.replay_journal`    calls in the journal are not made again; new ones are appended
-`dead_endpoint.dead_endpoint`      a model whose endpoint accepts no connection stops the run
-`circuit_breaker.circuit_breaker`  a model that rejects every request stops the run
+`circuit_breaker.circuit_breaker`  a model whose endpoint accepts no connection, or rejects every request, stops the run
 `cache.cached`                     equal requests share a reply
 `prefix_leader.PrefixLeaders`      the first of the calls that begin alike is answered before the others are made
 `require_logprobs`                 a model without log-probabilities stops the run at its first call

@@ -13,7 +13,6 @@ from verdict_cli.llm.middleware.budget import HaltedError, Spending, check_budge
 from verdict_cli.llm.middleware.cache import cached
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.circuit_breaker import circuit_breaker
-from verdict_cli.llm.middleware.dead_endpoint import dead_endpoint
 from verdict_cli.llm.middleware.journal_replay import CallJournal, replay_journal
 from verdict_cli.llm.middleware.prefix_leader import PrefixLeaders
 from verdict_cli.llm.middleware.require_logprobs import require_logprobs
@@ -92,7 +91,7 @@ def build_chain(
     if journal is None or recorded:
         ask = ask_models
     else:
-        ask = dead_endpoint(circuit_breaker(ask, journal.is_spared), journal.is_spared)
+        ask = circuit_breaker(ask, journal.is_spared)
         ask = replay_journal(
             ask,
             journal.journal,

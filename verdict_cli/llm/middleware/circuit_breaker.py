@@ -1,62 +1,135 @@
-"""Circuit breaker: stop the run when a model rejects every request with the same message."""
+"""Circuit breaker: stop the run when a model's endpoint accepts no connection, or fails every request for one reason."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from time import monotonic
 
-from verdict_cli.errors import Refused, Rejected, ReplyError
-from verdict_cli.llm.middleware.model_state import with_model_state
+from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
+from verdict_cli.llm.model_families import is_local
 from verdict_cli.messages import Ask, Reply, Request
+from verdict_cli.model import EndpointKey
 
 MAX_REJECTIONS = 20
-"""Consecutive rejections with the same message, from a model that has never replied, that stop a run."""
+"""Consecutive failures for the same reason, of a model that has never replied, that stop a run."""
+FIRST_FAILURES = 3
+"""Failed connections, with none that succeeded, after which a call without attempts left stops the run."""
+LATER_FAILURES = 50
+"""Consecutive failed connections that stop a run whose endpoint has answered before…"""
+LATER_S = 30.0
+"""…if they lasted this many seconds: an endpoint that restarts is not given up."""
 
 
 @dataclass(slots=True)
-class _Rejections:
-    """Consecutive rejections with the same message."""
+class _Health:
+    """What is known of a model's endpoint. Any response is an answer, an error by status too; only a reply is a reply."""
 
-    message: str = ""
-    count: int = 0
-    answered: bool = False
+    has_answered: bool = False
+    has_replied: bool = False
+    failures: int = 0
+    """Consecutive failed connections."""
+    failing_since: float = 0.0
+    rejections: int = 0
+    """Consecutive failures for the same ``reason``, other than failed connections."""
+    reason: str = ""
 
 
-def circuit_breaker(ask: Ask, is_spared: Callable[[Request], bool], limit: int = MAX_REJECTIONS) -> Ask:
-    """``ask``, which raises Refused instead of a model's ``limit``-th consecutive rejection with the same message.
+def circuit_breaker(ask: Ask, is_spared: Callable[[Request], bool], clock: Callable[[], float] = monotonic) -> Ask:
+    """``ask``, which raises Refused where every row would fail.
 
-    A model that has replied once is never given up. Until then its rejections are ``passing``: a resumed run retries them.
-    Rejections because of a row's content (a filter, a prompt that is too long) do not count, nor those of built-in models
-    and recordings, nor those of requests that ``is_spared`` selects, whose rejection costs no row.
+    An endpoint that has never answered is given up when a call has used up its attempts without a connection; one that has
+    answered, after ``LATER_FAILURES`` consecutive failed connections over ``LATER_S`` seconds. A model that has never replied
+    is given up at its ``MAX_REJECTIONS``-th consecutive failure for the same reason: a rejection with the same message, a reply
+    without any text, a body that is not a reply. Until then its rejections are ``passing``: a resumed run retries them.
+
+    Rejections because of a row's content (a filter, a prompt that is too long) do not count, nor do cached replies, built-in
+    models, recordings, and requests that ``is_spared`` selects, whose failure costs no row.
     """
+    known: dict[EndpointKey, _Health] = {}
 
-    def ask_unless_rejected(request: Request, run: _Rejections) -> Awaitable[Reply]:
-        return ask(request) if run.answered else ask_counted(request, run)
+    def ask_either(request: Request) -> Awaitable[Reply]:
+        if is_local(request.model.name):
+            return ask(request)
+        health = known.get(key := request.model.endpoint_key)
+        if health is None:
+            health = known[key] = _Health()
+        return ask_counted(request, health)
 
-    async def ask_counted(request: Request, run: _Rejections) -> Reply:
+    async def ask_counted(request: Request, health: _Health) -> Reply:
         try:
             reply = await ask(request)
-        except Rejected as error:
-            if error.failure == "rejected" and not run.answered and not is_spared(request):
-                error.passing = True
-                _count(run, error, limit, request.model.name)
+        except Retryable as error:
+            if error.unreachable:
+                if not is_spared(request):
+                    _count_failure(health, request, error, clock())
+                raise
+            health.failures, health.has_answered = 0, health.has_answered or error.status > 0
+            _count_rejection(health, request, error, counts=not is_spared(request))
             raise
-        except ReplyError:
-            run.answered = True
+        except (Rejected, ReplyError) as error:
+            health.failures, health.has_answered = 0, True
+            _count_rejection(health, request, error, counts=not is_spared(request))
             raise
-        run.answered = True
+        health.has_replied = True
+        if not reply.cached:
+            health.failures, health.has_answered = 0, True
         return reply
 
-    return with_model_state(ask, ask_unless_rejected, _Rejections)
+    return ask_either
 
 
-def _count(run: _Rejections, error: Rejected, limit: int, name: str) -> None:
-    run.count = run.count + 1 if run.message == error.message else 1
-    run.message = error.message
-    if run.count >= limit:
+def _count_failure(health: _Health, request: Request, error: Retryable, now: float) -> None:
+    if not health.failures:
+        health.failing_since = now
+    health.failures += 1
+    if health.has_answered:
+        if health.failures < LATER_FAILURES or now - health.failing_since < LATER_S:
+            return
+        what = f"its endpoint stopped answering: the last {health.failures} attempts did not connect"
+    elif health.failures < FIRST_FAILURES or request.attempt < request.model.retries:
+        return
+    else:
+        what = f"its endpoint does not answer: none of {health.failures} attempts connected"
+    raise Refused(
+        f"model {request.model.name}: {what}: {error.message.removeprefix(f'model {request.model.name}: ')}",
+        hint="check that the server is running, its address (`api_base`, or a variable such as OPENAI_BASE_URL), and the"
+        " network or proxy",
+        kind="unreachable",
+    ) from None
+
+
+def _reason(error: Rejected | Retryable | ReplyError) -> str:
+    """What equal failures have in common; "" for one that does not count."""
+    match error:
+        case Rejected(failure="rejected"):
+            return error.message
+        case ReplyError(failure="empty"):
+            return error.failure  # the messages differ by the length of the reasoning
+        case Retryable(failure="unavailable", status=status) if 200 <= status < 300:
+            return error.message
+    return ""
+
+
+def _count_rejection(
+    health: _Health, request: Request, error: Rejected | Retryable | ReplyError, *, counts: bool
+) -> None:
+    reason = _reason(error)
+    health.has_replied |= not reason and isinstance(error, ReplyError)
+    if not reason or health.has_replied or not counts:
+        return
+    if isinstance(error, Rejected):
+        error.passing = True
+    health.rejections = health.rejections + 1 if health.reason == reason else 1
+    health.reason = reason
+    if health.rejections >= MAX_REJECTIONS:
+        what = "rejected" if isinstance(error, Rejected) else "did not answer"
+        words = "with the same message" if reason == error.message else "for the same reason"
         raise Refused(
-            f"model {name} rejected {limit} consecutive requests with the same message and answered none: {error.message}",
+            f"model {request.model.name} {what} {MAX_REJECTIONS} consecutive requests {words} and answered none: "
+            f"{error.message}",
             hint=error.hint or "fix the cause; the resumed run retries these rows",
             kind="rejected",
-            status=error.status,
+            status=0 if isinstance(error, ReplyError) else error.status,
+            reply=error.reply,
         ) from None

@@ -1,20 +1,19 @@
-"""Rate limiting: caps concurrency, paces calls, and waits where a provider refuses one because of its rate limit."""
+"""Rate limiting: caps concurrency, paces calls, and waits where a provider refuses one because of its rate limit.
+
+`pacing` says when the next call may be sent; here calls wait for that, in the order in which they came.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 from time import monotonic
 from typing import TypeVar
 
 from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable, VerdictError
-from verdict_cli.llm.middleware.concurrency import FifoSemaphore
-from verdict_cli.llm.middleware.pacer import Pacer
-from verdict_cli.llm.middleware.quota import ProviderQuota, SentCounters
-from verdict_cli.llm.middleware.wait_for_rate_limit import PatientSend, wait_for_rate_limit
+from verdict_cli.llm.middleware.pacing import Pacer, SentCall
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.messages import Ask, Reply, Request
@@ -24,8 +23,11 @@ REPLY_TOKENS = 256
 """The estimate of a reply's tokens where ``max_tokens`` is not set."""
 CHARACTERS_A_TOKEN = 4
 RECHECK_S = 1.0
+"""A waiting call checks again after at most this time, because a reply may have raised the quota or stated fewer tokens."""
 
 T = TypeVar("T")
+PatientSend = Callable[[Request, bool], Awaitable[Reply]]
+"""One attempt at a call. True: it was refused before, and goes ahead of the calls that wait for their first attempt."""
 
 
 @dataclass(slots=True)
@@ -93,25 +95,95 @@ class RateLimiters:
 
 
 class ModelLimiter:
-    """One model's limits: its concurrency, its configured or learned rate, and its provider's quota."""
+    """One model's limits: ``pacer`` says when a call may be sent, ``slots`` how many at once, ``turn`` keeps the order."""
 
     def __init__(self, limit: RateLimit | None) -> None:
-        limit = limit or RateLimit()
-        self.semaphore = None if limit.concurrent is None else FifoSemaphore(limit.concurrent)
-        self.pacer = Pacer(limit.requests_per_minute, limit.tokens_per_minute)
-        self.quota = ProviderQuota()
+        self.pacer = Pacer(limit)
+        self.slots = FifoSemaphore(self.pacer.most_at_once)
         self.turn = FifoSemaphore(1)
 
-    def is_limited(self) -> bool:
-        """Whether a call may have to wait for a rate or a quota."""
-        return self.quota.is_known or not self.pacer.is_open or self.pacer.concurrency.is_known
+    def is_open(self) -> bool:
+        """Whether no call has to wait for the model's limits."""
+        return self.pacer.is_open
 
-    def wait_s(self, tokens: int, now: float) -> float:
-        """Seconds until a call of so many tokens should check again; 0 if it may be sent now.
+    def accept(self, call: SentCall, estimated: int, reply: Reply, now: float) -> None:
+        """Learn from an answer: its usage corrects the estimate."""
+        self.pacer.accept(call)
+        self._learn(call, estimated, reply, now)
 
-        It is checked again every second, because a later reply may raise the quota or state fewer tokens.
-        """
-        return min(RECHECK_S, max(self.pacer.wait_s(tokens, now), self.quota.wait_s(tokens, now)))
+    def fail(self, call: SentCall, estimated: int, error: VerdictError, now: float, max_wait: float) -> None:
+        """Learn from a call that failed."""
+        if not isinstance(error, ProviderError | ReplyError):
+            return
+        if error.reply is not None:
+            self._learn(call, estimated, error.reply, now)
+        if isinstance(error, ProviderError) and error.allowance is not None:
+            self.pacer.update(error.allowance, call, now)
+        if isinstance(error, Retryable) and error.failure == "rate-limit":
+            self.pacer.settle(estimated, 0)
+            # With a delay beyond max_wait this call fails at once; the others find out for themselves.
+            delay_s = error.retry_after_s if (error.retry_after_s or 0.0) <= max_wait else None
+            self.pacer.refuse(call, now, delay_s or None)
+            self.slots.resize(self.pacer.most_at_once)
+
+    def _learn(self, call: SentCall, estimated: int, reply: Reply, now: float) -> None:
+        if used := reply.usage.prompt_tokens + reply.usage.completion_tokens:
+            self.pacer.settle(estimated, used)
+        if reply.allowance is not None:
+            self.pacer.update(reply.allowance, call, now)
+        if self.slots.capacity != self.pacer.most_at_once:
+            self.slots.resize(self.pacer.most_at_once)
+
+
+class FifoSemaphore:
+    """A semaphore that is acquired in the order of the calls to `acquire`. ``acquired`` counts the holders."""
+
+    def __init__(self, capacity: float) -> None:
+        self.capacity = capacity
+        self.acquired = 0
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    def try_acquire(self) -> bool:
+        """Acquire without waiting. False where the semaphore is full or others wait for it."""
+        if self._waiters or self.acquired >= self.capacity:
+            return False
+        self.acquired += 1
+        return True
+
+    async def acquire(self, *, first: bool = False) -> None:
+        """Wait for a slot; ``first``: ahead of those that wait already."""
+        if self.try_acquire():
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        if first:
+            self._waiters.appendleft(waiter)
+        else:
+            self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self.release()  # acquired and cancelled in the same step of the loop
+            elif waiter in self._waiters:  # `release` may have dropped the cancelled future already
+                self._waiters.remove(waiter)
+            raise
+
+    def release(self) -> None:
+        self.acquired -= 1
+        if self._waiters:
+            self._wake()
+
+    def resize(self, capacity: float) -> None:
+        """Change the capacity. Holders beyond a smaller one keep their slots."""
+        self.capacity = capacity
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._waiters and self.acquired < self.capacity:
+            waiter = self._waiters.popleft()
+            if not waiter.cancelled():
+                self.acquired += 1
+                waiter.set_result(None)
 
 
 def estimate_tokens(request: Request) -> int:
@@ -131,6 +203,49 @@ def rate_limited(ask: Ask, limiters: RateLimiters, estimate: Callable[[Request],
     return wait_for_rate_limit(limited(ask, limiters, estimate), limiters.clock)
 
 
+def wait_for_rate_limit(send: PatientSend, clock: Callable[[], float] = monotonic) -> Ask:
+    """Attempts of ``send`` until the provider does not refuse the call because of its rate limit. ``send`` does the waiting.
+
+    A rate limit is a wait, not an attempt, so it uses up no ``retries``. Raises Retryable, marked ``waited``, where the wait
+    took ``max_wait`` seconds, or the provider states a longer delay.
+    """
+
+    def ask(request: Request) -> Awaitable[Reply]:
+        return send(request, False) if is_local(request.model.name) else ask_until_accepted(request)
+
+    async def ask_until_accepted(request: Request) -> Reply:
+        deadline = None
+        while True:
+            try:
+                return await send(request, deadline is not None)
+            except Retryable as error:
+                if error.failure != "rate-limit":
+                    raise
+                now = clock()
+                deadline = now + request.model.max_wait if deadline is None else deadline
+                if now + (error.retry_after_s or 0.0) >= deadline:
+                    raise _gave_up(error, request.model) from None
+
+    return ask
+
+
+def _gave_up(error: Retryable, model: Model) -> Retryable:
+    delay_s = error.retry_after_s
+    if delay_s:
+        why = f"the provider accepts the next call in {delay_s:g} s, later than max_wait ({model.max_wait:g} s) allows"
+    else:
+        why = f"the rate limit did not accept the call within max_wait ({model.max_wait:g} s)"
+    final = Retryable(
+        f"{error.message}: {why}",
+        hint="run the same command with --retry-failed later, or raise the max_wait of the model",
+        kind=error.failure,
+        status=error.status,
+        retry_after_s=delay_s,
+    )
+    final.reply, final.allowance, final.waited = error.reply, error.allowance, True
+    return final
+
+
 def limited(ask: Ask, limiters: RateLimiters, estimate: Callable[[Request], int] = estimate_tokens) -> PatientSend:
     """One attempt of ``ask``, made when the limits allow it."""
 
@@ -138,17 +253,12 @@ def limited(ask: Ask, limiters: RateLimiters, estimate: Callable[[Request], int]
         limiter = limiters.get(request.model)
         flow = limiters.flows[request.node]
         if limiter is None:
-            if limiters.semaphore is None:
-                return _send_counted(ask, request, flow)
-            return _send_holding(limiters.semaphore, flow, partial(_send_counted, ask, request, flow))
+            return _send_unlimited(ask, request, limiters.semaphore, flow)
         tokens = estimate(request)
         most = limiter.pacer.tokens_per_minute
         if most is not None and tokens > most:
             return _reject_too_large(request.model.name, tokens, most)
-        if limiter.semaphore is None:
-            return _send_limited(ask, request, limiters, limiter, flow, tokens, again)
-        attempt = partial(_send_limited, ask, request, limiters, limiter, flow, tokens, again)
-        return _send_holding(limiter.semaphore, flow, attempt)
+        return _send_limited(ask, request, limiters, limiter, flow, tokens, again)
 
     return send
 
@@ -160,110 +270,79 @@ async def _reject_too_large(name: str, tokens: int, limit: int) -> Reply:
     )
 
 
-async def _send_holding(semaphore: FifoSemaphore, flow: Flow, send: Callable[[], Awaitable[Reply]]) -> Reply:
-    await _count_waiting(semaphore.acquire(), flow)
+async def _send_unlimited(ask: Ask, request: Request, semaphore: FifoSemaphore | None, flow: Flow) -> Reply:
+    """Send a call of a built-in model or a recording."""
+    if semaphore is not None:
+        await _count_waiting(semaphore.acquire(), flow)
+    flow.running += 1
     try:
-        return await send()
+        reply = await ask(request)
+    except VerdictError:
+        flow.failed += 1
+        raise
     finally:
-        semaphore.release()
+        flow.running -= 1
+        if semaphore is not None:
+            semaphore.release()
+    flow.answered += 1
+    return reply
 
 
 async def _send_limited(
     ask: Ask, request: Request, limiters: RateLimiters, limiter: ModelLimiter, flow: Flow, tokens: int, again: bool
 ) -> Reply:
-    """Send the call when the model's rate has room. A call that waits for it keeps its turn, but holds no slot of the
+    """Send the call when the model's limits have room. A call that waits for them keeps its turn, but holds no slot of the
     run."""
-    if limiter.is_limited() or not (limiters.semaphore is None or limiters.semaphore.try_acquire()):
-        await _count_waiting(_acquire(limiters, limiter, tokens, again), flow)
+    slots, run = limiter.slots, limiters.semaphore
+    if limiter.is_open() and (run is None or run.try_acquire()):
+        slots.acquired += 1
     else:
-        limiter.pacer.concurrency.slots.acquired += 1
-    sent_at = limiters.clock()
-    limiter.pacer.send(tokens, sent_at)
-    slots = limiter.pacer.concurrency.slots
-    others = slots.acquired - 1
-    counters = limiter.quota.spend(tokens, sent_at)
+        await _count_waiting(_acquire(limiters, limiter, tokens, again), flow)
+    call = limiter.pacer.send(tokens, limiters.clock(), slots.acquired - 1)
     flow.running += 1
     try:
         reply = await ask(request)
     except VerdictError as error:
-        _learn_from_error(limiters, limiter, request, tokens, counters, error, others)
+        limiter.fail(call, tokens, error, limiters.clock(), request.model.max_wait)
         if not (isinstance(error, Retryable) and error.failure == "rate-limit"):
             flow.failed += 1
         raise
     finally:
         flow.running -= 1
         slots.release()
-        if limiters.semaphore is not None:
-            limiters.semaphore.release()
+        if run is not None:
+            run.release()
     flow.answered += 1
-    limiter.pacer.accept(sent_at)
-    _learn(limiters, limiter, tokens, counters, reply)
+    limiter.accept(call, tokens, reply, limiters.clock())
     return reply
 
 
-def _learn_from_error(
-    limiters: RateLimiters,
-    limiter: ModelLimiter,
-    request: Request,
-    tokens: int,
-    counters: SentCounters,
-    error: VerdictError,
-    others: int,
-) -> None:
-    if isinstance(error, ProviderError | ReplyError):
-        _learn(limiters, limiter, tokens, counters, error.reply)
-    if isinstance(error, ProviderError) and error.allowance is not None:
-        limiter.quota.update(error.allowance, counters, limiters.clock())
-    if isinstance(error, Retryable) and error.failure == "rate-limit":
-        delay_s = error.retry_after_s or None
-        if delay_s is not None and delay_s > request.model.max_wait:
-            delay_s = None  # this call fails at once; the others find out for themselves
-        limiter.pacer.settle(tokens, 0)
-        learns = not limiter.quota.is_rate
-        if limiter.pacer.refuse(counters.sent_at, limiters.clock(), delay_s, others=others, learns=learns):
-            limiter.quota.refuse(counters.sent_at)
-
-
-def _learn(
-    limiters: RateLimiters, limiter: ModelLimiter, tokens: int, counters: SentCounters, reply: Reply | None
-) -> None:
-    """Correct the estimate by the reply's usage, and take over its rate-limit headers."""
-    if reply is None:
-        return
-    if limiter.pacer.tokens is not None:
-        used = reply.usage.prompt_tokens + reply.usage.completion_tokens
-        if used:
-            limiter.pacer.settle(tokens, used)
-    if reply.allowance is not None:
-        limiter.quota.update(reply.allowance, counters, limiters.clock())
-
-
 async def _acquire(limiters: RateLimiters, limiter: ModelLimiter, tokens: int, again: bool) -> None:
-    """Acquire a slot of the run, at a time at which the model's limits have room."""
-    slots = limiter.pacer.concurrency.slots
-    if not limiter.is_limited() and limiters.semaphore is not None:
-        await limiters.semaphore.acquire()
-        if not limiter.is_limited():
+    """Acquire a slot of the model and one of the run, at a time at which the model's rate has room."""
+    slots, run = limiter.slots, limiters.semaphore
+    if limiter.is_open() and run is not None:
+        await run.acquire()
+        if limiter.is_open():
             slots.acquired += 1
             return
-        limiters.semaphore.release()  # a limit was found while this call waited for its slot
+        run.release()  # a limit was found while this call waited for its slot
     await limiter.turn.acquire(first=again)
     try:
         while True:
             await slots.acquire()
             try:
-                if limiters.semaphore is not None:
-                    await limiters.semaphore.acquire()
+                if run is not None:
+                    await run.acquire()
             except asyncio.CancelledError:
                 slots.release()
                 raise
-            wait_s = limiter.wait_s(tokens, limiters.clock())
+            wait_s = limiter.pacer.wait_s(tokens, limiters.clock())
             if wait_s <= 0:
                 return
             slots.release()
-            if limiters.semaphore is not None:
-                limiters.semaphore.release()
-            await limiters.sleep(wait_s)
+            if run is not None:
+                run.release()
+            await limiters.sleep(min(RECHECK_S, wait_s))
     finally:
         limiter.turn.release()
 
@@ -274,16 +353,3 @@ async def _count_waiting(acquiring: Awaitable[T], flow: Flow) -> T:
         return await acquiring
     finally:
         flow.waiting -= 1
-
-
-async def _send_counted(ask: Ask, request: Request, flow: Flow) -> Reply:
-    flow.running += 1
-    try:
-        reply = await ask(request)
-    except VerdictError:
-        flow.failed += 1
-        raise
-    finally:
-        flow.running -= 1
-    flow.answered += 1
-    return reply

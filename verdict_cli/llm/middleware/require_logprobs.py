@@ -7,8 +7,9 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
 from verdict_cli.errors import Refused
-from verdict_cli.llm.middleware.model_state import with_model_state
+from verdict_cli.llm.model_families import is_local
 from verdict_cli.messages import Ask, Reply, Request
+from verdict_cli.model import EndpointKey
 
 
 def require_logprobs(ask: Ask) -> Ask:
@@ -18,8 +19,13 @@ def require_logprobs(ask: Ask) -> Ask:
     missing log-probabilities are a failure of that row.
     """
 
-    def ask_checked(request: Request, proof: _Proof) -> Awaitable[Reply]:
-        return ask_in_turn(request, proof) if request.top_logprobs and not proof.found else ask(request)
+    proofs: dict[EndpointKey, _Proof] = {}
+
+    def ask_checked(request: Request) -> Awaitable[Reply]:
+        if not request.top_logprobs or is_local(request.model.name):
+            return ask(request)
+        proof = proofs.setdefault(request.model.endpoint_key, _Proof())
+        return ask(request) if proof.found else ask_in_turn(request, proof)
 
     async def ask_in_turn(request: Request, proof: _Proof) -> Reply:
         async with proof.turn:
@@ -34,7 +40,7 @@ def require_logprobs(ask: Ask) -> Ask:
                 return reply
         return await ask(request)
 
-    return with_model_state(ask, ask_checked, _Proof)
+    return ask_checked
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.providers.json_mode import TopLogprobsLimit
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
@@ -80,12 +81,11 @@ class Providers:
             self._replay = ReplayProvider(recording=recording)
         self._open: dict[type[Provider], Provider] = {}
         self._top_logprobs = TopLogprobsLimit()
-        self._by_model: dict[tuple[str | None, ...], Provider] = {}
-        self._last: tuple[Model | None, Provider | None] = None, None
+        self._by_model: IdentityCache[Provider] = IdentityCache()
 
     def ask(self, request: Request) -> Coroutine[Any, Any, Reply]:
         """The reply of the request's model. Raises ProviderError or ReplyError."""
-        provider = self._replay or self._provider(request.model)
+        provider = self._replay or self._by_model.get((request.model,), None, self._provider, request.model)
         if request.top_logprobs and self._replay is None:
             return self._top_logprobs.ask(request.model.endpoint_key, request, provider.ask)
         return provider.ask(request)
@@ -93,22 +93,12 @@ class Providers:
     async def close(self) -> None:
         providers = [*self._open.values(), *([self._replay] if self._replay else [])]
         self._open.clear()
-        self._by_model.clear()
-        self._last = None, None
+        self._by_model = IdentityCache()
         for provider in providers:
             await provider.close()
 
     def _provider(self, model: Model) -> Provider:
-        last, provider = self._last
-        if model is last and provider is not None:
-            return provider
-        key = (model.name, model.api_base, *model.params)
-        provider = self._by_model.get(key)
-        if provider is None:
-            kind = provider_class(model)
-            provider = self._open.get(kind)
-            if provider is None:
-                provider = self._open[kind] = kind(self._on_token)
-            self._by_model[key] = provider
-        self._last = model, provider
-        return provider
+        kind = provider_class(model)
+        if kind not in self._open:
+            self._open[kind] = kind(self._on_token)
+        return self._open[kind]

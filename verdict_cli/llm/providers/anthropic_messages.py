@@ -9,12 +9,12 @@ from typing import Any
 import orjson
 
 from verdict_cli.errors import Refused
+from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.providers.cache_marks import SYSTEM, cache_marks, marked_parts
 from verdict_cli.llm.providers.chat_completions import INSTRUCTION, TOOL
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import (
     Envelope,
-    IdentityCache,
     WireProtocol,
     chat_completion,
     count,
@@ -163,6 +163,7 @@ def _usage(usage: Any) -> dict[str, Any] | None:
         "prompt_tokens": count(usage.get("input_tokens")) + read + written,
         "completion_tokens": count(usage.get("output_tokens")),
         "prompt_tokens_details": {"cached_tokens": read, "cache_creation_tokens": written},
+        "cache_creation": object_at(usage, "cache_creation"),
     }
 
 

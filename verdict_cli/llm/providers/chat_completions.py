@@ -12,17 +12,18 @@ import orjson
 from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable
-from verdict_cli.llm.providers.http_errors import UNKNOWN_SOURCE, Source, clean, stated_error
+from verdict_cli.llm.identity_cache import IdentityCache
+from verdict_cli.llm.providers.http_errors import UNKNOWN_SOURCE, Source, clean, first_words, stated_error
 from verdict_cli.llm.providers.json_mode import JsonMode
-from verdict_cli.llm.providers.secrets import redact
-from verdict_cli.llm.providers.sse import assemble
+from verdict_cli.llm.providers.secrets import redact, redact_text
+from verdict_cli.llm.providers.sse import assemble, has_events
 from verdict_cli.llm.providers.usage import charged_cost, paid_reply, read_usage, usage_in_text
-from verdict_cli.llm.providers.wire_protocol import IdentityCache, WireProtocol, events
+from verdict_cli.llm.providers.wire_protocol import WireProtocol, events
 from verdict_cli.llm.providers.wire_values import is_strict, loads, message_content, read_logprobs
 from verdict_cli.messages import Reply, Request, Usage
 
-_TAKES_COMPLETION_TOKENS = re.compile(r"o\d|gpt-[5-9]")
-"""OpenAI's models that take ``max_completion_tokens`` and reject ``max_tokens``."""
+_TAKES_COMPLETION_TOKENS = re.compile(r"(?:^|[/.])(?:o\d(?![a-z0-9])|gpt-[5-9])")
+"""OpenAI's models that take ``max_completion_tokens`` and reject ``max_tokens``, behind any provider's prefixes."""
 _MAX_NAME = 500
 _CALLS = frozenset({"tool_calls", "function_call"})
 TOOL = "reply"
@@ -106,7 +107,7 @@ def _share(request: Request, name: str, mode: JsonMode) -> _SharedBody:
     settings |= settings.pop("extra_body", None) or {}
     if "seed" in settings and request.model.name.startswith("mistral/"):
         settings["random_seed"] = settings.pop("seed")
-    if "max_tokens" in settings and _TAKES_COMPLETION_TOKENS.match(request.model.base_model or name):
+    if "max_tokens" in settings and _TAKES_COMPLETION_TOKENS.search(request.model.base_model or name):
         settings["max_completion_tokens"] = settings.pop("max_tokens")
     if request.stream:
         settings |= STREAMED
@@ -144,7 +145,7 @@ def read_body(
     The errors carry the reply that was paid for, if the body states its usage.
     """
     name = request.model.name
-    streamed = request.stream and not content.lstrip().startswith(b"{")
+    streamed = has_events(content)  # some servers stream whatever is asked for, and some never do
     try:
         if protocol is None:
             envelope = redact(assemble(content, hidden) if streamed else loads(content), hidden)
@@ -152,7 +153,7 @@ def read_body(
             whole = redact(protocol.assemble(events(content)) if streamed else loads(content), hidden)
             envelope = protocol.to_chat(whole) if isinstance(whole, dict) else whole
     except (ValueError, RecursionError) as fault:
-        error = _broken(name, f"the body {'is not a reply' if streamed else 'is not JSON'}: {fault}")
+        error = _broken(name, *_fault(content, streamed, fault, hidden, source), source)
         error.reply = paid_reply(usage_in_text(content), request, latency_s, sent)
         raise error from None
     return read_envelope(envelope, request, latency_s, sent, source)
@@ -166,7 +167,7 @@ def read_envelope(
     try:
         return _reply(envelope, request, latency_s, sent, source)
     except RecursionError:
-        error = _broken(request.model.name, "it is nested too deeply")
+        error = _broken(request.model.name, "it is nested too deeply", "", source)
     except ProviderError as fault:
         error = fault
     if error.reply is None and isinstance(envelope, dict):
@@ -179,21 +180,21 @@ def _reply(envelope: Any, request: Request, latency_s: float, sent: str, source:
     error = stated_error(envelope, name, source)
     if error is not None:
         raise error
-    choice, message = _choice(envelope, name)
-    text = _text(message, name)
+    choice, message = _choice(envelope, name, source)
+    text = _text(message, name, source)
     try:
         logprobs = read_logprobs(choice.get("logprobs"))
     except ValueError as fault:
-        raise _broken(name, str(fault)) from None
+        raise _broken(name, str(fault), "", source) from None
     usage = read_usage(envelope.get("usage"))
-    tier = _short(envelope.get("service_tier"))
+    tier, served = _short(envelope.get("service_tier")), _short(envelope.get("model"))
     reply = Reply(
         text,
         finish_reason=_short(choice.get("finish_reason")) or "stop",
         logprobs=logprobs,
         usage=usage or Usage(),
-        cost_usd=charged_cost(request.model, envelope.get("usage"), usage, tier),
-        model=_short(envelope.get("model")) or name,
+        cost_usd=charged_cost(request.model, envelope.get("usage"), usage, tier, served),
+        model=served or name,
         latency_s=latency_s,
         sent=sent,
         system_fingerprint=_short(envelope.get("system_fingerprint")),
@@ -215,20 +216,20 @@ def _short(value: Any) -> str:
     return value if isinstance(value, str) and len(value) <= _MAX_NAME else ""
 
 
-def _choice(envelope: Any, name: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _choice(envelope: Any, name: str, source: Source) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     if not isinstance(envelope, dict):
-        raise _broken(name, "the body is not a JSON object")
+        raise _broken(name, "the body is not a JSON object", _OTHER_API, source)
     choices = envelope.get("choices")
     if not isinstance(choices, list) or not choices:
-        raise _broken(name, "no choices")
+        raise _broken(name, f"no choices in {first_words(orjson.dumps(envelope, default=str))}", _OTHER_API, source)
     choice = choices[0]
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(message, dict):
-        raise _broken(name, "the choice has no message")
+        raise _broken(name, "the choice has no message", _OTHER_API, source)
     return choice, message
 
 
-def _text(message: Mapping[str, Any], name: str) -> str:
+def _text(message: Mapping[str, Any], name: str, source: Source) -> str:
     """The arguments of a call of our own tool, else the content, its parts joined, else the first call's arguments."""
     content = message.get("content")
     if isinstance(content, str) and content and not content.isspace() and _CALLS.isdisjoint(message):
@@ -243,7 +244,7 @@ def _text(message: Mapping[str, Any], name: str) -> str:
         parts = (part.get("text") if isinstance(part, dict) else part for part in content)
         content = "".join(part for part in parts if isinstance(part, str))
     if content is not None and not isinstance(content, str):
-        raise _broken(name, f"the content is {type(content).__name__}, not text")
+        raise _broken(name, f"the content is {type(content).__name__}, not text", "", source)
     if content and not content.isspace():
         return content
     return _arguments_text(called[0]) if called else content or ""
@@ -263,14 +264,41 @@ def _accept(reply: Reply, name: str, refusal: Any) -> None:
     if reply.finish_reason == "content_filter":
         message = f"model {name}: the provider's content filter withheld the reply"
         raise Rejected(message, kind="content-filter", reply=reply)
+    if reply.finish_reason == "error":
+        broken_off = Retryable(f"model {name}: the provider broke its reply off with an error", kind="unavailable")
+        broken_off.reply = reply
+        raise broken_off
     if reply.text and not reply.text.isspace():
         return
     if reply.finish_reason == "length":
         hint = "raise max_tokens; reasoning models spend them before the first word"
         message = f"model {name} reached its token limit before its first word"
         raise ReplyError(message, hint=hint, kind="cut-off", reply=reply)
+    if reply.reasoning:
+        message = f"model {name} replied with nothing: all of its {len(reply.reasoning):,} characters are in `reasoning_content`"
+        hint = "set the server's reasoning parser to the model's, turn thinking off, or raise max_tokens"
+        raise ReplyError(message, hint=hint, kind="empty", reply=reply)
     raise ReplyError(f"model {name} replied with nothing", kind="empty", reply=reply)
 
 
-def _broken(name: str, what: str) -> Retryable:
-    return Retryable(f"model {name}: the server's reply cannot be used: {what}", kind="unavailable")
+def _broken(name: str, what: str, hint: str, source: Source) -> Retryable:
+    message = f"model {name}: the reply of {source.address} cannot be used: {what}"
+    return Retryable(message, hint=hint, kind="unavailable", status=200)
+
+
+def _fault(
+    content: bytes, streamed: bool, fault: Exception, hidden: tuple[str, ...], source: Source
+) -> tuple[str, str]:
+    """Why a body is not a reply, with its first words, and what to do."""
+    if not content.strip():
+        return "the body is empty", _OTHER_API
+    words = redact_text(first_words(content), hidden)
+    if streamed:
+        return f"the stream is not a reply: {fault}", ""
+    kind = (source.headers.get("content-type") or "").partition(";")[0].strip() or "text"
+    if content.lstrip()[:1] in (b"{", b"["):
+        return f"the body is not JSON: {fault}: {words}", ""
+    return f"it is {kind}, not JSON: {words}", _OTHER_API
+
+
+_OTHER_API = "check api_base: another page or API than chat completions answers there (theirs mostly ends in /v1)"

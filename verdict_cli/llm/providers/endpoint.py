@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from verdict_cli.errors import Refused
@@ -55,9 +55,8 @@ class Endpoint:
 
     @property
     def display(self) -> str:
-        """The address for messages: without its query, which may hold a secret."""
-        address = parse_address(self.url)
-        return f"{address.scheme}://{address.netloc}{address.path}"
+        """The address for messages."""
+        return parse_address(self.url).display
 
 
 def endpoint(model: Model, of: Family, environ: Mapping[str, str]) -> Endpoint:
@@ -80,9 +79,7 @@ def endpoint(model: Model, of: Family, environ: Mapping[str, str]) -> Endpoint:
     name = model.name.partition("/")[2] or model.name
     if model.name.startswith("fireworks_ai/") and not name.startswith("accounts/"):
         name = f"accounts/fireworks/models/{name}"
-    if of is OLLAMA and not address.path.rstrip("/"):
-        base += "/v1"
-    url, stream_url = _urls(model, of, base, address, name, environ)
+    url, stream_url = _urls(model, of, address, name, environ)
     variable = model.api_key_env or of.key_variable
     required = bool(model.api_key_env) or _is_of_provider(of, base, address)
     key = key_in(variable, environ) if required else environ.get(variable, "").strip()
@@ -120,46 +117,61 @@ def _is_of_provider(of: Family, base: str, address: Address) -> bool:
     return is_provider_host(base) and host_of(of.default_base) == address.host
 
 
-def _urls(
-    model: Model, of: Family, base: str, address: Address, name: str, environ: Mapping[str, str]
-) -> tuple[str, str]:
-    """The URL of plain and of streamed calls."""
+def _urls(model: Model, of: Family, base: Address, name: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """The URL of plain and of streamed calls: the base's path, completed, and its query."""
+    path = base.path.rstrip("/")
     if of is AZURE:
-        return (_azure_url(model, base, address, name, environ),) * 2
+        return (_azure_url(model, base, path, name, environ),) * 2
     protocol = protocol_of(of)
     if protocol is None:
-        return (base if base.endswith("/chat/completions") else f"{base}/chat/completions",) * 2
-    paths = protocol.path(name, False), protocol.path(name, True)
-    if base.endswith(paths[0]):
-        base = base.removesuffix(paths[0])
-    elif protocol.version and not _VERSION.search(address.path.rstrip("/")):
-        base += protocol.version
-    return base + paths[0], base + paths[1]
+        path = "/v1" if of is OLLAMA and not path else path
+        return (replace(base, path=path.removesuffix(_CHAT) + _CHAT).url,) * 2
+    plain, streamed = protocol.path(name, False), protocol.path(name, True)
+    if path.endswith(plain):
+        path = path.removesuffix(plain)
+    elif protocol.version and not _VERSION.search(path):
+        path += protocol.version
+    # A path may bring a query of its own, such as Gemini's for streams.
+    paths = [(path + own).partition("?") for own in (plain, streamed)]
+    plain, streamed = (replace(base, path=whole, query=_joined(base.query, own)).url for whole, _, own in paths)
+    return plain, streamed
 
 
+_CHAT = "/chat/completions"
 _VERSION = re.compile(r"/v\d+[a-z0-9]*$")
 _AZURE_V1 = ("", "v1", "latest", "preview")
 """The values of the API version with which Azure is called at its versionless address."""
 
 
-def _azure_url(model: Model, base: str, address: Address, name: str, environ: Mapping[str, str]) -> str:
-    """The address of a deployment: of the dated API where a version is set, else of the v1 API."""
-    if base.endswith("/chat/completions"):
-        return base
-    version = str(model.params.get("api_version") or environ.get("AZURE_API_VERSION", "")).strip()
-    if address.path.rstrip("/"):
-        return f"{base}/chat/completions"
-    if version in _AZURE_V1:
-        return f"{base}/openai/v1/chat/completions"
-    return f"{base}/openai/deployments/{quote(name, safe='')}/chat/completions?api-version={quote(version, safe='')}"
+def _azure_url(model: Model, base: Address, path: str, name: str, environ: Mapping[str, str]) -> str:
+    """The address of a deployment: of the dated API where a version is set, else of the v1 API. A path of the user's own, of a
+    gateway, is kept; only `/openai` is completed."""
+    stated = re.search(r"(?:^|&)api-version=([^&]*)", base.query)
+    asked = model.params.get("api_version") or environ.get("AZURE_API_VERSION", "")
+    version = stated[1] if stated else quote(str(asked).strip(), safe="")
+    is_v1 = version in _AZURE_V1
+    if path in ("", "/openai"):
+        path = f"/openai/v1{_CHAT}" if is_v1 else f"/openai/deployments/{quote(name, safe='')}{_CHAT}"
+    else:
+        is_v1 |= path.removesuffix(_CHAT).endswith("/openai/v1")
+        path = path.removesuffix(_CHAT) + _CHAT
+    query = base.query if stated or is_v1 else _joined(base.query, f"api-version={version}")
+    return replace(base, path=path, query=query).url
+
+
+def _joined(*queries: str) -> str:
+    return "&".join(filter(None, queries))
 
 
 def _address(model: Model, base: str) -> Address:
     """The base URL's address. Raises Refused for anything but a plain http address."""
     try:
-        return parse_address(base)
+        address = parse_address(base)
     except AddressError as error:
         raise Refused(f"model {model.name}: the base URL {error}", hint=FORM) from None
+    if "#" in base:
+        raise Refused(f"model {model.name}: the base URL has a fragment (#…), which no server receives", hint=FORM)
+    return address
 
 
 def endpoint_address(model: Model) -> tuple[str, str]:

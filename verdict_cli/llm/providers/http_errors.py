@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import unescape
 from typing import Any
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
@@ -68,7 +69,7 @@ def stated_error(value: Any, model: str, source: Source = UNKNOWN_SOURCE) -> Pro
     status = _status_in(error) or status_of_words(f"{code} {detail}")
     if not status:
         message = f"model {model}: {source.address} answered with an error: {clean(detail)}"
-        return Retryable(message, kind="unavailable")
+        return Retryable(message, kind="unavailable", status=200)
     wait = retry_hint(source.headers, value if isinstance(value, Mapping) and value.get("error") else {"error": error})
     return error_of(
         status, detail, code, model=model, url=source.address, retry_after_s=wait, body=str(error)[:_MAX_BODY]
@@ -89,7 +90,7 @@ def error_in(value: Any) -> Any:
     choices = value.get("choices")
     if isinstance(choices, list) and choices:
         return (choices[0].get("error") or None) if isinstance(choices[0], Mapping) else None
-    return value if any(value.get(key) for key in _MESSAGE_KEYS) else None
+    return value if any(isinstance(value.get(key), str | list) and value[key] for key in _MESSAGE_KEYS) else None
 
 
 _MESSAGE_KEYS = ("message", "detail", "errors", "error_message", "error_msg", "msg")
@@ -121,7 +122,7 @@ def error_of(
     if status in {401, 403} and not is_about_content:
         return Refused(
             f"{url} refused the request for model {model}{reason}",
-            hint="check the key in the environment, and that it may use this model",
+            hint="check the key in the environment (without quotes around it), and that it may use this model",
             status=status,
         )
     if status == 404:
@@ -160,7 +161,7 @@ def error_detail(body: bytes, hidden: tuple[str, ...] = ()) -> tuple[str, str]:
     try:
         return _message_and_code(redact(loads(body), hidden))
     except (ValueError, RecursionError):  # not JSON, or nested too deeply
-        return redact_text(body.decode("utf-8", "replace"), hidden)[: 4 * _MAX_LENGTH].strip(), ""
+        return redact_text(first_words(body, 4 * _MAX_LENGTH), hidden), ""
 
 
 def _message_and_code(value: Any) -> tuple[str, str]:
@@ -179,6 +180,18 @@ def _message_and_code(value: Any) -> tuple[str, str]:
         code = " ".join(str(said) for key in ("code", "type", "status") if (said := error.get(key)))
         return message[: 4 * _MAX_LENGTH], code[:_MAX_LENGTH]
     return str(error)[: 4 * _MAX_LENGTH], ""
+
+
+def first_words(body: bytes, most: int = 200) -> str:
+    """The beginning of a body as text; of a web page, what it shows."""
+    text = body[:_MAX_BODY].decode("utf-8", "replace")
+    if _PAGE.match(text):
+        text = " ".join(unescape(_TAGS.sub(" ", text)).split()) or "an empty page"
+    return clean(text.strip())[:most]
+
+
+_PAGE = re.compile(r"\s*<(!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
+_TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.IGNORECASE | re.DOTALL)
 
 
 def error_body(body: bytes) -> Any:

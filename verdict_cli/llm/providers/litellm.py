@@ -23,11 +23,12 @@ from verdict_cli.llm.providers.endpoint import check_litellm_host
 from verdict_cli.llm.providers.http_errors import Source, allowance_of, clean
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
 from verdict_cli.llm.providers.litellm_errors import nearest_model, translate, unknown_model
-from verdict_cli.llm.providers.price_book import entry_of
+from verdict_cli.llm.providers.price_book import entry_of, litellm_folder
 from verdict_cli.llm.providers.secrets import address_secrets, key_in, model_secrets, redact
 from verdict_cli.messages import Allowance, Reply, Request, Usage
 from verdict_cli.model import Model
 
+_INSTALL = "pip install litellm, or call the model's server by openai/NAME with api_base"
 _OWN_WARNINGS = ("Item .* on TypedDict class", "Pydantic serializer warnings")
 """Warnings about litellm's own types, which users cannot act on."""
 
@@ -52,6 +53,8 @@ class LitellmProvider:
 
     @staticmethod
     def check(model: Model) -> str | None:
+        if litellm_folder() is None:
+            return f"model {model.name} is called through the package litellm, which is not installed; {_INSTALL}"
         try:
             check_litellm_host(model, os.environ)
         except Refused as error:
@@ -131,7 +134,11 @@ class LitellmProvider:
         if self._litellm is None:
             async with self._opening:
                 if self._litellm is None:
-                    litellm, self._exceptions = await asyncio.to_thread(_import)
+                    try:
+                        litellm, self._exceptions = await asyncio.to_thread(_import)
+                    except ImportError as error:
+                        message = f"the package litellm cannot be imported: {error}"
+                        raise Refused(message, hint=_INSTALL) from None
                     self._litellm = litellm
 
     def _hidden(self, model: Model) -> tuple[str, ...]:

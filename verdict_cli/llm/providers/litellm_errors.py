@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,7 +14,6 @@ from verdict_cli.llm.providers.retry_hints import retry_hint
 from verdict_cli.llm.providers.secrets import redact_text
 
 Ours = ProviderError | ReplyError
-_Translate = Callable[[str, Any], Ours]
 
 
 def _by_status(name: str, exception: Any) -> Ours:
@@ -34,48 +33,6 @@ def _by_status(name: str, exception: Any) -> Ours:
     error = error_of(status, text, code, model=name, url=address, retry_after_s=hint, body=str(body)[:16_384])
     error.allowance = allowance_of(headers)
     return error
-
-
-def _timeout(name: str, exception: Any) -> Ours:
-    if int(getattr(exception, "status_code", 0) or 0) == 504 or "timed out" not in str(exception):
-        return _retryable("timeout")(name, exception)
-    return Retryable(f"model {name}: no reply within its timeout", kind="timeout")
-
-
-def _unsupported(name: str, exception: Any) -> Ours:
-    found = _PARAMETERS.search(str(exception))
-    arguments = ", ".join(_QUOTED.findall(found[1])) if found else ""
-    if not arguments:
-        return _rejected("rejected", _REMOVE_ARGUMENT)(name, exception)
-    return Rejected(f"model {name} does not take {arguments}", kind="rejected", hint=_REMOVE_ARGUMENT, status=400)
-
-
-_PARAMETERS = re.compile(r"does not support parameters: ([\[{][^\]}]*)")
-_QUOTED = re.compile(r"['\"](\w+)['\"]")
-
-
-def _retryable(kind: str) -> _Translate:
-    return lambda name, exception: Retryable(
-        f"model {name}: {error_text(exception)}", kind=kind, status=int(getattr(exception, "status_code", 0) or 0)
-    )
-
-
-def _rejected(kind: str, hint: str = "") -> _Translate:
-    return lambda name, exception: Rejected(
-        f"model {name} rejected the request: {error_text(exception)}", kind=kind, hint=hint, status=400
-    )
-
-
-def _refused(hint: str) -> _Translate:
-    return lambda name, exception: Refused(f"model {name}: {error_text(exception)}", hint=hint)
-
-
-def _bad_request(name: str, exception: Any) -> Ours:
-    return _unknown(name, exception) if "LLM Provider NOT provided" in str(exception) else _by_status(name, exception)
-
-
-def _unknown(name: str, exception: Any) -> Ours:
-    return unknown_model(name)
 
 
 def unknown_model(name: str) -> Refused:
@@ -105,55 +62,65 @@ _OLLAMA_NAME = re.compile(
 """Names of open models as Ollama writes them, such as `llama3.2` and `qwen2.5:7b`."""
 
 
-def _unreadable(name: str, exception: Any) -> Ours:
-    return ReplyError(f"model {name}: {error_text(exception)}", kind="unreadable")
-
-
-_SHORTEN = "shorten the prompt or the row, or use a model with a larger context window"
-_REMOVE_ARGUMENT = "remove that argument from the model, or use a model that takes it"
-
-TABLE: Mapping[str, _Translate] = {
-    "APIConnectionError": _retryable("unavailable"),
-    "APIError": _by_status,
-    "APIResponseValidationError": _retryable("unavailable"),
-    "AuthenticationError": _by_status,
-    "BadGatewayError": _by_status,
-    "BadRequestError": _bad_request,
-    "BlockedPiiEntityError": _rejected("content-filter"),
-    "BudgetExceededError": _refused("litellm's own budget is spent: raise it or remove it"),
-    "ContentPolicyViolationError": _rejected("content-filter"),
-    "ContextWindowExceededError": _rejected("context-too-long", _SHORTEN),
-    "GuardrailRaisedException": _rejected("content-filter"),
-    "ImageFetchError": _rejected("rejected"),
-    "InternalServerError": _by_status,
-    "InvalidRequestError": _by_status,
-    "JSONSchemaValidationError": _unreadable,
-    "LiteLLMUnknownProvider": _unknown,
-    "MidStreamFallbackError": _retryable("unavailable"),
-    "MockException": _by_status,
-    "ModelNotMappedError": _refused("check the model's name"),
-    "ModifyResponseException": _rejected("content-filter"),
-    "NotFoundError": _by_status,
-    "OpenAIError": _retryable("unavailable"),
-    "PaymentRequiredError": _refused("add credit, or use another key"),
-    "PermissionDeniedError": _by_status,
-    "RateLimitError": _by_status,
-    "RejectedRequestError": _rejected("rejected"),
-    "SensitiveDataRouteException": _rejected("content-filter"),
-    "ServiceUnavailableError": _by_status,
-    "Timeout": _timeout,
-    "UnprocessableEntityError": _by_status,
-    "UnsupportedParamsError": _unsupported,
-    "VectorStoreSearchError": _rejected("rejected"),
+TABLE = {
+    "APIConnectionError": "unavailable",
+    "APIResponseValidationError": "unavailable",
+    "BlockedPiiEntityError": "content-filter",
+    "BudgetExceededError": "refused",
+    "ContentPolicyViolationError": "content-filter",
+    "ContextWindowExceededError": "context-too-long",
+    "GuardrailRaisedException": "content-filter",
+    "ImageFetchError": "rejected",
+    "JSONSchemaValidationError": "unreadable",
+    "MidStreamFallbackError": "unavailable",
+    "ModelNotMappedError": "refused",
+    "ModifyResponseException": "content-filter",
+    "PaymentRequiredError": "refused",
+    "RejectedRequestError": "rejected",
+    "SensitiveDataRouteException": "content-filter",
+    "Timeout": "timeout",
+    "UnsupportedParamsError": "rejected",
+    "VectorStoreSearchError": "rejected",
 }
-"""Class name in ``litellm.exceptions`` -> translation. A class of a later litellm takes that of its nearest parent."""
+"""Class name in ``litellm.exceptions`` -> kind of failure. A class that is not listed, such as one of a later litellm, takes that
+of its nearest listed parent, else that of its status."""
+_HINTS = {
+    "BudgetExceededError": "litellm's own budget is spent: raise it or remove it",
+    "ContextWindowExceededError": "shorten the prompt or the row, or use a model with a larger context window",
+    "ModelNotMappedError": "check the model's name",
+    "PaymentRequiredError": "add credit, or use another key",
+    "UnsupportedParamsError": "remove that argument from the model, or use a model that takes it",
+}
+
+
+def _of_class(name: str, exception: Any, class_name: str) -> Ours:
+    """The error for a class of the table."""
+    kind, hint = TABLE[class_name], _HINTS.get(class_name, "")
+    text, status = error_text(exception), int(getattr(exception, "status_code", 0) or 0)
+    if kind == "refused":
+        return Refused(f"model {name}: {text}", hint=hint)
+    if kind == "unreadable":
+        return ReplyError(f"model {name}: {text}", kind=kind)
+    if kind in Rejected.kinds:
+        named = _PARAMETERS.search(str(exception))
+        arguments = ", ".join(_QUOTED.findall(named[1])) if named and class_name == "UnsupportedParamsError" else ""
+        says = f"does not take {arguments}" if arguments else f"rejected the request: {text}"
+        return Rejected(f"model {name} {says}", kind=kind, hint=hint, status=400)
+    if kind == "timeout" and status != 504 and "timed out" in str(exception):
+        return Retryable(f"model {name}: no reply within its timeout", kind=kind)
+    return Retryable(f"model {name}: {text}", kind=kind, status=status)
+
+
+_PARAMETERS = re.compile(r"does not support parameters: ([\[{][^\]}]*)")
+_QUOTED = re.compile(r"['\"](\w+)['\"]")
 
 
 def translate(name: str, exception: BaseException, hidden: tuple[str, ...] = ()) -> Ours:
     """Our error for what litellm raised when it called the model of this name, in words without what is ``hidden``."""
     if isinstance(words := getattr(exception, "message", None), str):
         exception.message = redact_text(words, hidden)  # type: ignore[attr-defined]  # before it is cut to a length
-    error = _without_package(name, exception) or _without_credentials(name, exception) or _translated(name, exception)
+    missing = (_without_package, _without_credentials, _without_settings)
+    error = next(filter(None, (find(name, exception) for find in missing)), None) or _translated(name, exception)
     if isinstance(error, Retryable) and _failed_to_connect(exception):
         # litellm gives it status 500 although no server answered.
         error = Retryable(f"model {name}: no connection to its provider: {error_text(exception)}", kind="unavailable")
@@ -191,10 +158,34 @@ def _without_credentials(name: str, exception: BaseException) -> Refused | None:
 _NO_CREDENTIALS = re.compile(r"default credentials were not found|Unable to locate credentials", re.IGNORECASE)
 
 
+def _without_settings(name: str, exception: BaseException) -> Refused | None:
+    """The error for a setting that litellm misses before it calls anyone, which it reports as an outage."""
+    words = str(exception)
+    if _NO_SETTING.search(words):
+        hint = "set it in the environment; `api_base` and `api_key_env` are keys of the model"
+        return Refused(f"model {name} lacks a setting: {error_text(exception)}", hint=hint)
+    if "values to unpack" in words:
+        message = f"the model's name {name!r} does not have the form that its provider's models have"
+        return Refused(message, hint="write all of its parts, such as huggingface/PROVIDER/ORGANISATION/MODEL")
+    return None
+
+
+_NO_SETTING = re.compile(
+    r"missing [\w ]*(credentials|api[_ ]?key|api[_ ]?base)|\b(api_base|api_key|\w*project\w*|\w*region\w*) (is|are) (required|not set)|"
+    r"(url|base|key|token|credentials?)\b[^.]{0,40} (is|are) not set|set (the |in )?[^.]{0,60}environment variable|"
+    r"[A-Z]+(_[A-Z]+)+ (is |are |must be |not )+(set|required|provided|found)",
+    re.IGNORECASE,
+)
+
+
 def _translated(name: str, exception: BaseException) -> Ours:
+    if "LLM Provider NOT provided" in str(exception) or type(exception).__name__ == "LiteLLMUnknownProvider":
+        return unknown_model(name)
     for parent in type(exception).__mro__:
         if parent.__name__ in TABLE:
-            return TABLE[parent.__name__](name, exception)
+            return _of_class(name, exception, parent.__name__)
+    if hasattr(exception, "status_code") or any(kind.__name__ == "OpenAIError" for kind in type(exception).__mro__):
+        return _by_status(name, exception)
     if isinstance(exception, ImportError):
         return Refused(f"model {name}: {error_text(exception)}", hint="install the package that it names")
     if isinstance(exception, TimeoutError):

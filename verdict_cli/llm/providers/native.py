@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,6 +20,7 @@ from pyreqwest.response import Response
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
+from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.model_families import AZURE, family
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.chat_completions import RequestBodies, read_body
@@ -73,7 +75,7 @@ class NativeProvider:
         self._on_token = on_token
         self._clients = HttpClients()
         self._targets: dict[tuple[Any, ...], _Target] = {}
-        self._last: tuple[Model, _Route] | None = None  # most calls in succession are of one model
+        self._routes: IdentityCache[_Route] = IdentityCache()
         self._json_modes = JsonModeFallback()
         self._bodies = RequestBodies()
         self._protocol_bodies = ProtocolBodies()
@@ -88,13 +90,7 @@ class NativeProvider:
 
     def ask(self, request: Request) -> Coroutine[Any, Any, Reply]:
         """The model's reply. ``model.timeout`` limits the call from connecting to the last byte."""
-        model = request.model
-        last = self._last
-        if last is not None and last[0] is model:
-            route = last[1]
-        else:
-            route = self._route(model)
-            self._last = model, route
+        route = self._routes.get((request.model,), None, self._route, request.model)
         if request.json_schema is None:
             return self._send(request, route, "schema")
         if route.mode is not None:
@@ -159,7 +155,7 @@ class NativeProvider:
 
     async def close(self) -> None:
         self._targets.clear()
-        self._last = None
+        self._routes = IdentityCache()
         await self._clients.close()
 
     def _token_listener(self, request: Request, status: int, target: _Target) -> Callable[[bytes], None] | None:
@@ -215,8 +211,13 @@ class NativeProvider:
 def _headers(values: Mapping[str, object], source: str) -> dict[str, str]:
     """The headers as text. Raises Refused, without quoting them, for characters that no header may have."""
     headers = {str(name): str(value) for name, value in values.items()}
-    if not all(text.isascii() and text.isprintable() for pair in headers.items() for text in pair):
-        raise Refused(f"{source} holds characters that cannot be sent in a header", hint="look for a line break")
+    wrong = next((letter for pair in headers.items() for letter in "".join(pair) if not " " <= letter <= "~"), None)
+    if wrong is not None:
+        name = unicodedata.name(wrong, "a line break" if wrong in "\r\n" else "a control character").lower()
+        raise Refused(
+            f"{source} has a character that cannot be sent in a header: {name} (U+{ord(wrong):04X})",
+            hint="copy the value again, without what an editor or a web page added",
+        )
     return headers
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 
 from verdict_cli.errors import Refused
+from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.providers.chat_completions import INSTRUCTION, TOOL
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import (
     Envelope,
-    IdentityCache,
     WireProtocol,
     chat_completion,
     count,

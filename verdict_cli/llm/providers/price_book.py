@@ -1,7 +1,8 @@
-"""Prices, context windows and retirement dates of models, from litellm's data file, read without importing litellm.
+"""Prices, context windows and retirement dates of models, from litellm's data.
 
-Names are looked up as people spell them: with or without a provider's prefix, a region, a date or a version. What the
-file does not say is None, never 0.
+The data ships with verdict (`docs/tools/renew_prices.py` renews it); that of an installed litellm counts where it is newer,
+and is read without importing litellm. Names are looked up as people spell them: with or without a provider's prefix, a
+region, a date or a version. What the data does not say is None, never 0.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache, lru_cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,15 @@ from verdict_cli.llm.model_families import is_free
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model
 
-_FILE = "model_prices_and_context_window_backup.json"
+_SHIPPED = Path(__file__).with_name("model_prices.json")
+_INSTALLED = "model_prices_and_context_window_backup.json"
 _SAMPLE = "sample_spec"
-"""The entry that explains the others."""
+"""The entry that explains the others; in the shipped file, of which litellm and when it is."""
 _LONG = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 _ENTRY = re.compile(r'^ {4}"([^"]+)": \{', re.MULTILINE)
-_DATE = re.compile(r"[-@](20\d{6}|20\d\d-\d\d-\d\d|\d{4}|latest)$")
-_VERSION = re.compile(r"-v\d+(:\d+)?$")
-_REGION = re.compile(r"^(us|eu|apac|au|jp|ca|sa|global|us-gov)\.")
+_DATE = r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|\d{4}|latest)$"
+_ADDITIONS = re.compile(rf"^(?:us|eu|apac|au|jp|ca|sa|global|us-gov)\.|{_DATE}|-v\d+(?::\d+)?$")
+"""What a name may have beside the model's: a region, a date, a version."""
 _OPEN_PREFIXES = frozenset({"openai", "litellm_proxy", "responses", "text-completion-openai"})
 """Prefixes that say a protocol, not whose model it is."""
 TIERS = {"flex": "_flex", "priority": "_priority", "batch": "_batches"}
@@ -45,32 +46,47 @@ class Rates:
     write: float
     cached: float
     cache_write: float
+    hour_write: float
+    """Written to be kept for an hour."""
 
     def cost(self, usage: Usage) -> float:
         """Dollars for one call."""
-        cached, written = usage.cached_tokens, usage.cache_write_tokens
+        cached, written, hours = usage.cached_tokens, usage.cache_write_tokens, usage.hour_cache_tokens
         fresh = usage.prompt_tokens - cached - written
-        prompt = fresh * self.read + cached * self.cached + written * self.cache_write
-        return prompt + usage.completion_tokens * self.write
+        prompt = fresh * self.read + cached * self.cached + (written - hours) * self.cache_write
+        return prompt + hours * self.hour_write + usage.completion_tokens * self.write
+
+    def times(self, share: float) -> Rates:
+        """A share of each rate."""
+        return Rates(
+            *(share * rate for rate in (self.read, self.write, self.cached, self.cache_write, self.hour_write))
+        )
 
 
-def cost_usd(model: Model, usage: Usage | None, tier: str | None = None) -> float | None:
-    """Dollars for one call by the pipeline's own prices, else by the file's; None if the price or the usage is unknown.
+def cost_usd(model: Model, usage: Usage | None, tier: str | None = None, served: str = "") -> float | None:
+    """Dollars for one call; None if the price or the usage is unknown.
 
-    ``tier`` is the service tier that the reply states; without it, the one that the request asked for counts.
+    The pipeline's own `cost` counts, then the price of its `base_model`, of the model that the reply names as ``served`` where
+    that is known, and of the name asked for. ``tier`` is the service tier that the reply states; without it, the one that the
+    request asked for counts.
     """
     if usage is None:
         return None
     if model.cost is not None:
         read, write = model.cost.input_per_million / 1e6, model.cost.output_per_million / 1e6
         per_cached = model.cost.cached_per_million
-        own = Rates(read, write, read if per_cached is None else per_cached / 1e6, read)
+        own = Rates(read, write, read if per_cached is None else per_cached / 1e6, read, read)
         share = BATCH_SHARE if tier == "batch" else 1.0
         return share * own.cost(usage)
     if is_free(model.name):
         return 0.0
     if not tier:
         tier = str(model.params.get("service_tier") or "")
+    if served and not model.base_model and served != model.name:
+        provider, slash, _ = model.name.partition("/")
+        cost = list_price_usd(f"{provider}/{served}" if slash else served, usage, tier)
+        if cost is not None:
+            return cost
     return list_price_usd(model.known_name, usage, tier)
 
 
@@ -105,12 +121,13 @@ def most_output_tokens(name: str) -> int | None:
 
 
 def price_source() -> str:
-    """Where prices and capabilities come from, and of when they are. The data states no date of its own."""
-    path = _path()
-    if path is None:
-        return "litellm is not installed, so no price is known"
-    installed = datetime.fromtimestamp(path.stat().st_mtime, UTC).date()
-    return f"prices and capabilities are those of litellm {version('litellm')}, installed on {installed}"
+    """Where prices and capabilities come from, and of when they are."""
+    if _path() != _SHIPPED:
+        return f"prices and capabilities are those of the installed litellm {_installed_version()}"
+    about = _about_shipped()
+    return (
+        f"prices and capabilities are those of litellm {about['litellm']}, of {about['date']}, which ship with verdict"
+    )
 
 
 def model_names() -> list[str]:
@@ -147,15 +164,11 @@ def _spellings(name: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _variants(name: str) -> Iterator[str]:
+    """The name, and with one addition less each time."""
     yield name
-    plain = _REGION.sub("", name)
-    if plain != name:
-        yield plain
-    for form in (_DATE, _VERSION):
-        shorter = form.sub("", plain)
-        if shorter != plain:
-            yield shorter
-            plain = shorter
+    while (shorter := _ADDITIONS.sub("", name, count=1)) != name:
+        name = shorter
+        yield name
 
 
 def _is_of(entry: Mapping[str, Any], owner: str) -> bool:
@@ -165,7 +178,7 @@ def _is_of(entry: Mapping[str, Any], owner: str) -> bool:
 
 def _latest_dated(name: str) -> str | None:
     """The newest dated name of a model that the file has only with a date."""
-    dated = [each for each in _names() if each.startswith(name) and _DATE.fullmatch(each[len(name) :])]
+    dated = [each for each in _names() if each.startswith(name) and re.fullmatch(_DATE, each[len(name) :])]
     return max(dated, default=None)
 
 
@@ -187,16 +200,45 @@ def _entry(name: str) -> Mapping[str, Any] | None:
 
 @lru_cache(maxsize=1)
 def _text() -> str:
-    path = _path()
-    return "" if path is None else path.read_text(encoding="utf-8")
+    return _path().read_text(encoding="utf-8")
 
 
-def _path() -> Path | None:
-    spec = find_spec("litellm")
-    if spec is None or spec.origin is None:
+@lru_cache(maxsize=1)
+def _path() -> Path:
+    """The newer of the shipped file and that of the installed litellm."""
+    folder = litellm_folder()
+    installed = None if folder is None else folder / _INSTALLED
+    if installed is None or not installed.is_file():
+        return _SHIPPED
+    return installed if _numbers(_installed_version()) > _numbers(_about_shipped()["litellm"]) else _SHIPPED
+
+
+def litellm_folder() -> Path | None:
+    """The folder of the package litellm, without importing it; None where it is not installed."""
+    try:
+        spec = find_spec("litellm")
+    except (ImportError, ValueError):
         return None
-    path = Path(spec.origin).with_name(_FILE)
-    return path if path.is_file() else None
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+
+
+def _installed_version() -> str:
+    try:
+        return version("litellm")
+    except PackageNotFoundError:  # copied, not installed
+        return "0"
+
+
+def _about_shipped() -> Mapping[str, str]:
+    with _SHIPPED.open(encoding="utf-8") as file:
+        file.readline()
+        about: Mapping[str, str] = json.loads(file.readline().partition(":")[2].rstrip().rstrip(","))
+    return about
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """The numbers of a version, for comparison."""
+    return tuple(map(int, re.findall(r"\d+", text)[:3]))
 
 
 @lru_cache(maxsize=256)
@@ -219,7 +261,7 @@ def _rates(entry: Mapping[str, Any], length: str, tier: str) -> Rates | None:
     if special is not None:
         return special
     share = BATCH_SHARE if tier == "batch" else 1.0
-    return Rates(*(share * rate for rate in (ordinary.read, ordinary.write, ordinary.cached, ordinary.cache_write)))
+    return ordinary.times(share)
 
 
 def _rates_at(entry: Mapping[str, Any], ending: str, ordinary: Rates | None = None) -> Rates | None:
@@ -230,12 +272,14 @@ def _rates_at(entry: Mapping[str, Any], ending: str, ordinary: Rates | None = No
     share = read / ordinary.read if ordinary is not None and ordinary.read else 1.0
     cached = _number(entry, f"cache_read_input_token_cost{ending}")
     cache_write = _number(entry, f"cache_creation_input_token_cost{ending}")
-    return Rates(
-        read,
-        write,
-        (ordinary.cached * share if ordinary else read) if cached is None else cached,
-        (ordinary.cache_write * share if ordinary else read) if cache_write is None else cache_write,
-    )
+    hour_write = _number(entry, f"cache_creation_input_token_cost_above_1hr{ending}")
+    if cached is None:
+        cached = ordinary.cached * share if ordinary else read
+    if cache_write is None:
+        cache_write = ordinary.cache_write * share if ordinary else read
+    if hour_write is None:
+        hour_write = ordinary.hour_write * share if ordinary else cache_write
+    return Rates(read, write, cached, cache_write, hour_write)
 
 
 def _number(entry: Mapping[str, Any], key: str) -> float | None:

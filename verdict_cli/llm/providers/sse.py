@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -125,6 +126,14 @@ def _delta_text(delta: dict[str, Any]) -> str:
     parts = [delta.get("content")]
     parts += [(part.get("function") or {}).get("arguments") for part in delta.get("tool_calls") or ()]
     return "".join(part for part in parts if isinstance(part, str))
+
+
+_EVENT = re.compile(rb"\s*(?:data|event|id|retry)?:")
+
+
+def has_events(content: bytes) -> bool:
+    """Whether a body is a stream of events."""
+    return _EVENT.match(content) is not None
 
 
 def read_event(line: bytes) -> dict[str, Any] | None:

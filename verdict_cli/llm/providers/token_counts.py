@@ -7,11 +7,9 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-from verdict_cli.llm.providers.price_book import entry_of
+from verdict_cli.llm.providers.price_book import entry_of, litellm_folder
 from verdict_cli.messages import Request
 from verdict_cli.model import Model
 
@@ -99,11 +97,9 @@ def _compact(value: Any) -> str:
 @lru_cache(maxsize=4)
 def _tokenizer(encoding: str) -> Callable[[str], int] | None:
     """tiktoken's, with the vocabulary in litellm's wheel: without one it would be downloaded."""
-    spec = find_spec("litellm")
-    if spec is None or spec.origin is None or find_spec("tiktoken") is None:
-        return None
-    folder = Path(spec.origin).parent / "litellm_core_utils" / "tokenizers"
-    if not (folder / _FILES[encoding]).is_file():
+    package = litellm_folder()
+    folder = None if package is None else package / "litellm_core_utils" / "tokenizers"
+    if folder is None or not (folder / _FILES[encoding]).is_file():
         return None
     before = os.environ.get("TIKTOKEN_CACHE_DIR")
     os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
@@ -111,6 +107,8 @@ def _tokenizer(encoding: str) -> Callable[[str], int] | None:
         import tiktoken
 
         encode = tiktoken.get_encoding(encoding).encode_ordinary
+    except ImportError:
+        return None
     finally:
         if before is None:
             del os.environ["TIKTOKEN_CACHE_DIR"]

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
+from msgspec.structs import replace
+
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.retry_hints import HeaderLookup
 from verdict_cli.messages import Reply, Request, Usage
@@ -30,10 +32,10 @@ def paid_reply(raw_usage: Any, request: Request, latency_s: float, sent: str) ->
     return Reply("", "error", usage=usage, cost_usd=cost, model=name, latency_s=latency_s, sent=sent)
 
 
-def charged_cost(model: Model, raw_usage: Any, usage: Usage | None, tier: str = "") -> float | None:
+def charged_cost(model: Model, raw_usage: Any, usage: Usage | None, tier: str = "", served: str = "") -> float | None:
     """Dollars for one call: by the pipeline's own prices, else as its usage states them, else by the price data."""
     stated = None if model.cost is not None else _stated_cost(raw_usage)
-    return cost_usd(model, usage, tier) if stated is None else stated
+    return cost_usd(model, usage, tier, served) if stated is None else stated
 
 
 def header_cost(headers: HeaderLookup) -> float | None:
@@ -108,7 +110,9 @@ def read_usage(stated: Any) -> Usage | None:
     thought = _known(of_output, "reasoning_tokens") or _known(stated, "reasoning_tokens") or 0
     if not (read or written or thought) and total == prompt + completion:
         return Usage(prompt, completion)
-    return _charged(prompt, completion, total, read, written, thought)
+    charged = _charged(prompt, completion, total, read, written, thought)
+    hours = _known(_details(stated, "cache_creation"), "ephemeral_1h_input_tokens") or 0
+    return replace(charged, hour_cache_tokens=min(hours, written)) if hours else charged
 
 
 _OUTPUT_KEYS = ("completion_tokens", "output_tokens")
@@ -136,7 +140,7 @@ def _charged(prompt: int, completion: int, total: int | None, read: int, written
         completion = total - prompt
     elif total and total < prompt + completion and not notes:
         notes.append(f"total_tokens is {total}, less than its parts: the parts count")
-    return Usage(prompt, completion, read, written, thought, "; ".join(notes))
+    return Usage(prompt, completion, read, written, thought, note="; ".join(notes))
 
 
 def _known(values: Mapping[str, Any], *keys: str) -> int | None:

@@ -6,18 +6,18 @@ Every protocol is pure functions. The client, the retries and what makes a reply
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import orjson
 
+from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.sse import read_event
 from verdict_cli.llm.providers.wire_values import message_content
 from verdict_cli.messages import Message, Request
 
-T = TypeVar("T")
 Envelope = Mapping[str, Any]
 """A decoded reply body."""
 
@@ -41,29 +41,6 @@ class WireProtocol:
     to_chat: Callable[[Envelope], dict[str, Any]]
     assemble: Callable[[Iterable[Envelope]], dict[str, Any]]
     text_of: Callable[[Envelope], str]
-
-
-class IdentityCache(Generic[T]):
-    """Values by the identity of the objects that they are made from, such as the schema that all requests of a unit share.
-
-    The objects are kept with their value: no other object may get their ids.
-    """
-
-    def __init__(self) -> None:
-        self._entries: dict[Hashable, tuple[T, tuple[object, ...]]] = {}
-
-    def get(self, objects: tuple[object, ...], rest: Hashable, make: Callable[..., T], *given: Any) -> T:
-        """The value of the objects and ``rest``, which is compared as usual; ``make(*given)`` gives it at the first call."""
-        key = (*map(id, objects), rest)
-        found = self._entries.get(key)
-        if found is None:
-            if len(self._entries) >= _MAX_ENTRIES:
-                self._entries.clear()
-            found = self._entries[key] = make(*given), objects
-        return found[0]
-
-
-_MAX_ENTRIES = 1000
 
 
 class ProtocolBodies:

@@ -22,7 +22,14 @@ from verdict_cli.report.document import (
     Table,
     parts_for,
 )
-from verdict_cli.report.formatting import UNAVAILABLE_HINT, format_number, gate_note, metric_text, visible_text
+from verdict_cli.report.formatting import (
+    UNAVAILABLE_HINT,
+    format_number,
+    gate_note,
+    message_lines,
+    metric_text,
+    visible_text,
+)
 from verdict_cli.report.isolation import isolated_drawing
 
 MOST_TERMINAL_COLUMNS = 9
@@ -129,9 +136,10 @@ def _failures(part: Failures, elsewhere: str) -> Iterator[RenderableType]:
         grid.add_row(Text(kind), Text(str(count)))
     yield grid
     for kind, reason in part.reasons.items():
-        yield Text(visible_text(f"{kind}: {reason}", 300))
-    if "unavailable" in part.reasons:
-        yield Padding(Text(UNAVAILABLE_HINT), (0, 0, 0, 2), expand=False)
+        message, *hints = message_lines(reason) or [""]
+        yield Text(f"{visible_text(kind)}: {message}")
+        for hint in hints or ([UNAVAILABLE_HINT] if kind == "unavailable" else []):
+            yield Padding(Text(hint), (0, 0, 0, 2), expand=False)
 
 
 def _links(part: Links, elsewhere: str) -> Iterator[RenderableType]:

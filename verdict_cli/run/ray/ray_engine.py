@@ -114,7 +114,7 @@ class RayRun:
         job = self.job
         folders = [RunDirectory(self.parts / name) for name in self.started]
         partitions = [Partition((), 0, folder) for folder in folders if folder.results.exists()]
-        join_partitions(partitions, job.directory, job.plan, job.data.columns)
+        join_partitions(partitions, job)
         if self.complete:
             self.error = changed_dataset(job)
         facts = finish_run(job, self.stats, complete=self.complete)

@@ -11,8 +11,7 @@ from typing import Any, Protocol
 
 from verdict_cli.errors import ProviderError, ReplyError
 from verdict_cli.llm.middleware.budget import Spending
-from verdict_cli.llm.middleware.rate_limit import estimate_tokens, limited
-from verdict_cli.llm.middleware.wait_for_rate_limit import wait_for_rate_limit
+from verdict_cli.llm.middleware.rate_limit import estimate_tokens, limited, wait_for_rate_limit
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.worst_case import worst_case_usd
 from verdict_cli.messages import Ask, Reply, Request

@@ -17,8 +17,9 @@ from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.stats.columns.column import INCLUSION, Column, ColumnBuilder, Factorized, Ints, KeyBuilder
 from verdict_cli.stats.columns.entries import entry_type, observations, row_paths
 from verdict_cli.stats.columns.saved_rows import SAVED_ROW_ROOTS, SKIPPED, SavedRowPath, saved_rows
+from verdict_cli.storage.datasets.dataset import missing_column
 from verdict_cli.storage.tables.column_types import DeclaredType
-from verdict_cli.storage.tables.reader import declared_types
+from verdict_cli.storage.tables.reader import declared_types, table_columns
 
 OUTPUT_KEYS = ("prediction", "probability", "value", "consistent")
 """The expressions whose value may be missing, since they depend on the pipeline's output."""
@@ -76,6 +77,19 @@ def collect(
     return {name: reader.collected() for name, reader in readers.items()}
 
 
+def require_columns(text: str, results: Path) -> None:
+    """DataError where the expression names a column of the dataset that the results have not."""
+    names = table_columns(results)
+    try:
+        paths = compile_expression(text).paths
+    except ExpressionError:
+        return  # told where it is compiled for the rows
+    columns = [name.removeprefix("source.") for name in names if name.startswith("source.")]
+    for path in paths:
+        if path[0] == "source" and len(path) > 1 and path[1] not in columns:
+            raise DataError(missing_column(str(path[1]), columns, f", which `{text}` names").at(str(results), 0, 0, ""))
+
+
 def _length(expression: Expression, values: Mapping[str, Any]) -> float:
     value = expression(values)
     if isinstance(value, str | list | tuple):
@@ -108,6 +122,7 @@ class _Reader:
         declared: Mapping[str, DeclaredType],
     ) -> None:
         self.name, self.results, self.items = name, results, evaluation.items
+        self.table = frozenset(table_columns(results))
         words: dict[Any, int] = {}
         given = {key: getattr(evaluation, key) for key in ("target", *OUTPUT_KEYS)}
         given |= {f"panel[{index}]": text for index, text in enumerate(evaluation.panel or ())}
@@ -131,8 +146,10 @@ class _Reader:
         self.only = [(self._compiled(f"where.{path}", path), value) for path, value in only.items()]
         keyed = {f"by[{index}]": text for index, text in enumerate(evaluation.by)}
         keyed |= {key: getattr(evaluation, key) for key in ("cluster", "group") if getattr(evaluation, key)}
-        self.keyed = {key: self._compiled(key, text) for key, text in keyed.items()}
-        self.keys = {key: KeyBuilder() for key in self.keyed}
+        compiled = {key: self._compiled(key, text) for key, text in keyed.items()}
+        self.keys = {key: KeyBuilder() for key in compiled}
+        self.keyed = {key: expression for key, expression in compiled.items() if not self._is_absent(key, expression)}
+        self.absent = compiled.keys() - self.keyed.keys()
         if self.items is not None and evaluation.cluster is None:
             self.keys["cluster"] = KeyBuilder()  # entries of one row have correlated errors
         self.ids = KeyBuilder() if ids else None
@@ -182,9 +199,16 @@ class _Reader:
                 self.keys[key].add(value)
             else:
                 self.keys[key].skip()
+        for key in self.absent:
+            self.keys[key].skip()
         if self.ids is not None:
             self.ids.add(row_id)
         return True
+
+    def _is_absent(self, key: str, expression: Expression) -> bool:
+        """Whether the rows are to be split by a column that the dataset has not, which the run has warned of."""
+        named = [path for path in expression.paths if path[0] == "source"]
+        return key.startswith("by[") and any(f"source.{path[1]}" not in self.table for path in named if len(path) > 1)
 
     def _is_skipped(self, values: Mapping[str, Any]) -> bool:
         """Whether `when` skipped, at a row that `where` selects, a unit without which something cannot be computed."""

@@ -28,6 +28,7 @@ class Dataset:
     says whether the row passes ``where``, and may raise a VerdictError. ``hints`` has hints for missing required
     columns. ``rules`` is the text of ``cast`` and ``keep``
     as the user wrote them, which stands for both in the fingerprint. ``delimiter`` is that of CSV files, None: that of the header.
+    ``is_id_optional``: without the column ``id``, rows are identified as if none were named. ``origins`` are the URLs and so on of files that are copies, for messages.
     """
 
     files: tuple[Path, ...]
@@ -40,19 +41,32 @@ class Dataset:
     rules: str = ""
     skip_bad_rows: bool = False
     delimiter: str | None = None
+    is_id_optional: bool = False
+    origins: Mapping[Path, str] = field(default_factory=dict)
+
+    def name_of(self, path: Path) -> str:
+        """The file as the user knows it."""
+        return self.origins.get(path, str(path))
+
+
+USUAL_IDS = ("id", "_id", "uid", "uuid", "question_id", "prompt_id", "example_id", "row_id", "pair_id")
+"""Columns that identify rows where no column is named and their values are unique, the first such one."""
+UNDECIDED = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Which of the rows that pass ``where`` are taken: ``sample`` of the first ``limit``; None: all of them.
 
-    ``kept`` is the number of rows that are sampled from; `scan` finds it.
+    ``kept`` is the number of rows that are sampled from, ``id`` the column that identifies rows (None: their numbers do);
+    `scan` finds both.
     """
 
     limit: int | None = None
     sample: int | None = None
     seed: int = 0
     kept: int = 0
+    id: str | None = UNDECIDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +77,8 @@ class DatasetFacts:
     ``skipped``: bad rows among them, which were skipped. ``columns``: names in the pipeline, from the first
     good row. ``fingerprint``: 32 hex digits over the files' bytes and everything that selects or changes rows.
     ``selection`` makes `stream_rows` return the same rows. ``stamps`` are the `file_stamps` before the scan. ``drawn`` are
-    random rows among those that could be selected, in their order, if the scan was to draw some.
+    random rows among those that could be selected, in their order, if the scan was to draw some. ``notes`` are what the
+    user is told: rows and sheets that are left out, the column that identifies rows.
     """
 
     rows: int
@@ -75,6 +90,7 @@ class DatasetFacts:
     files_fingerprint: str = ""
     stamps: tuple[tuple[int, ...], ...] = ()
     drawn: tuple[Row, ...] = ()
+    notes: tuple[Problem, ...] = ()
 
     @property
     def of_files(self) -> str:
@@ -94,25 +110,32 @@ def required_columns(dataset: Dataset) -> dict[str, str]:
     return {name: dataset.columns.get(name, name) for name in names}
 
 
-def missing_required(dataset: Dataset, columns: Collection[str]) -> Problem | None:
-    """The problem of the first required column that is not among ``columns`` (the file's names), None if all are."""
-    for name, column in required_columns(dataset).items():
-        if column not in columns:
-            also = "" if column == name else f" ({name!r} in the pipeline)"
-            return missing_column(column, columns, also, dataset.hints.get(name, ""))
-    return None
+def missing_required(dataset: Dataset, columns: Collection[str]) -> tuple[Problem, ...]:
+    """The problem of each required column that is not among ``columns`` (the file's names)."""
+    absent = {name: column for name, column in required_columns(dataset).items() if column not in columns}
+    problems = [
+        missing_column(
+            column,
+            columns,
+            "" if column == name else f" ({name!r} in the pipeline)",
+            dataset.hints.get(name, ""),
+            listed=at == len(absent),
+        )
+        for at, (name, column) in enumerate(absent.items(), 1)
+    ]
+    return tuple(problems)
 
 
-def missing_column(column: str, columns: Collection[str], also: str = "", hint: str = "") -> Problem:
-    """The problem of a missing column; ``also`` adds its other name, ``hint`` what else could be done."""
+def missing_column(
+    column: str, columns: Collection[str], also: str = "", hint: str = "", *, listed: bool = True
+) -> Problem:
+    """The problem of a missing column; ``also`` adds its other name, ``hint`` what else could be done. ``listed``: the hint
+    lists the columns that there are."""
     near = difflib.get_close_matches(column, columns, n=1)
-    meant = _separator_hint(columns) or (f"did you mean {near[0]!r}? " if near else "")
-    listed = ", ".join(columns) or "none"
-    return Problem(
-        "missing-column",
-        f"there is no column {column!r}{also}",
-        f"{meant}{hint and hint + '; '}the columns are: {listed}",
-    )
+    hints = [_separator_hint(columns) or (f"did you mean {near[0]!r}?" if near else ""), hint and f"{hint};"]
+    if listed:
+        hints.append(f"the columns are: {', '.join(columns) or 'none'}")
+    return Problem("missing-column", f"there is no column {column!r}{also}", " ".join(filter(None, hints)).rstrip(";"))
 
 
 def _separator_hint(columns: Collection[str]) -> str:
@@ -120,7 +143,7 @@ def _separator_hint(columns: Collection[str]) -> str:
     (name,) = columns if len(columns) == 1 else ("",)
     for mark, name_of_mark in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         if mark in name:
-            return f"its cells are separated by {name_of_mark}: save it with commas, or with tabs as .tsv. "
+            return f"its cells are separated by {name_of_mark}: save it with commas, or with tabs as .tsv."
     return ""
 
 

@@ -10,20 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.storage.datasets.files import unreadable
-from verdict_cli.storage.datasets.json_files import HeaderCheck, JsonRecord
+from verdict_cli.storage.datasets.files import SPREADSHEET, Reading, unreadable
+from verdict_cli.storage.datasets.json_files import JsonRecord
 from verdict_cli.storage.datasets.separated import header_problem
 
 
-def excel_records(path: Path, check: HeaderCheck) -> Iterator[JsonRecord]:
+def excel_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
     """The rows that are not empty, each with its number in the sheet. Dates become ISO text, empty cells null; formulas have
     the value that was last computed."""
-    with _rows(path) as rows:
+    with _rows(path, reading) as rows:
         names = _header(path, rows)
         if names:
-            check(names)
+            reading.check_header(names)
+        blank = 0
         for number, cells in rows:
             values = [_value(cell) for cell in cells]
+            if all(value is None or (isinstance(value, str) and not value.strip()) for value in values):
+                blank += 1  # those below the last row do not count: they are what a format was given to
+                continue
+            reading.blank, blank = reading.blank + blank, 0
             if any(value is not None for value in values[len(names) :]):
                 more = f"the row has more than the {len(names)} cells of the header"
                 yield number, Problem("cell-count", more, "give every column a name in the first row")
@@ -33,8 +38,8 @@ def excel_records(path: Path, check: HeaderCheck) -> Iterator[JsonRecord]:
 
 
 def _header(path: Path, rows: Iterator[tuple[int, tuple[Any, ...]]]) -> tuple[str, ...]:
-    """The names in the first of the rows, which is taken."""
-    names = next((_names(cells) for _, cells in rows), [])
+    """The names in the first of the rows that has any, which is taken."""
+    names = next(filter(None, (_names(cells) for _, cells in rows)), [])
     problem = header_problem(names) if names else None
     if problem:
         raise DataError(problem.at(str(path), 1, 0, ""))
@@ -42,7 +47,7 @@ def _header(path: Path, rows: Iterator[tuple[int, tuple[Any, ...]]]) -> tuple[st
 
 
 @contextmanager
-def _rows(path: Path) -> Iterator[Iterator[tuple[int, tuple[Any, ...]]]]:
+def _rows(path: Path, reading: Reading) -> Iterator[Iterator[tuple[int, tuple[Any, ...]]]]:
     try:
         import openpyxl
         from openpyxl.utils.exceptions import InvalidFileException
@@ -57,8 +62,14 @@ def _rows(path: Path) -> Iterator[Iterator[tuple[int, tuple[Any, ...]]]]:
     except OSError as error:
         raise DataError(unreadable(path, error)) from error
     try:
-        cells = enumerate(book.worksheets[0].iter_rows(values_only=True), 1)
-        yield ((number, row) for number, row in cells if any(cell is not None for cell in row))
+        if not book.worksheets:
+            raise DataError(Problem("empty-dataset", "the workbook has no sheet with cells", SPREADSHEET, str(path)))
+        first, *others = book.worksheets
+        if others:
+            names = ", ".join(repr(sheet.title) for sheet in others)
+            message = f"only the first sheet {first.title!r} is read, not {names}"
+            reading.note(path, "several-sheets", message, "save another sheet as a file of its own to judge it")
+        yield enumerate(first.iter_rows(values_only=True), 1)
     finally:
         book.close()
 

@@ -7,9 +7,11 @@ import difflib
 import glob
 import gzip
 import io
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,6 +31,30 @@ ENDINGS = {
 SPREADSHEET = "save the sheet as CSV (UTF-8) from the spreadsheet program"
 
 COMPRESSIONS = (".gz", ".zst")
+
+
+@dataclass
+class Reading:
+    """One reading of a file of a dataset: what of it is needed, and what its reader tells."""
+
+    check_header: Callable[[tuple[str, ...]], None] = lambda _: None
+    """Receives the names of the columns before the rows are read, and may raise."""
+    used: frozenset[str] = frozenset()
+    """The columns whose every value must be readable."""
+    delimiter: str = ""
+    """That of CSV; "" for that of the header."""
+    unread: int = 0
+    """Rows at the start that an earlier reading checked and that are not needed. A reader that leaves them out counts down."""
+    blank: int = 0
+    """Rows that were left out because all of their cells are empty."""
+    notes: list[Problem] = field(default_factory=list)
+    """What the user is told of a file that can be read."""
+
+    def note(self, path: Path, code: str, message: str, hint: str = "") -> None:
+        """Tell something of the file once."""
+        problem = Problem(code, message, hint, str(path))
+        if problem not in self.notes:
+            self.notes.append(problem)
 
 
 def format_of(path: Path) -> str | None:
@@ -106,6 +132,8 @@ def _missing(data: str) -> Problem:
         for entry in folder.iterdir()
         if not entry.name.startswith(".") and (entry.is_dir() or format_of(entry))
     ]
+    if path.is_symlink():
+        return Problem("file-not-found", f"this is a link to a file that is not there: {path.readlink()}", "", data)
     near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.4)
     hint = f"did you mean {folder / near[0]}?" if near else _endings()
     return Problem("file-not-found", what, hint, data)
@@ -127,6 +155,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
             if start[:2] in _UTF16:
                 yield io.BufferedReader(_Utf16(stream), _CHUNK)
             else:
+                _refuse_other_format(path, stream)
                 yield stream
     except UnicodeDecodeError as error:
         problem = Problem("bad-encoding", f"not valid UTF-16: {error.reason}", "save the file as UTF-8", str(path))
@@ -137,6 +166,73 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         ) from error
     except OSError as error:
         raise DataError(unreadable(path, error)) from error
+
+
+_MAGIC = {
+    b"PK\x03\x04": ("a spreadsheet or another zip archive", SPREADSHEET),
+    b"\xd0\xcf\x11\xe0": ("a spreadsheet or another file of an old office program", SPREADSHEET),
+    b"\x1f\x8b": ("compressed by gzip", "let its name end in {name}.gz"),
+    b"\x28\xb5\x2f\xfd": ("compressed by Zstandard", "let its name end in {name}.zst"),
+    b"PAR1": ("a Parquet file", "let its name end in .parquet"),
+    b"%PDF": ("a PDF document", "give a dataset"),
+    b"SQLite format 3": ("an SQLite database", "export the table as CSV or JSON lines"),
+    b"\x93NUMPY": ("a NumPy array", "save it as CSV or JSON lines"),
+    b"ARROW1": ("an Arrow file", "write it as Parquet"),
+    b"version https://git-lfs": ("a pointer of Git LFS", "fetch the file itself: git lfs pull"),
+}
+"""How files that are no text begin -> what they are, and what to do."""
+
+
+def _refuse_other_format(path: Path, stream: io.BufferedReader[Any]) -> None:
+    """DataError for a file that is not the text that its name promises."""
+    start = stream.peek(512)[:512]
+    if not start.strip(b"\0") and start:
+        raise DataError(Problem("bad-encoding", "the file holds zero bytes, no text", _COPY_AGAIN, str(path)))
+    for magic, (what, hint) in _MAGIC.items():
+        if start.startswith(magic):
+            text = f"this is {what}, named {path.suffix}"
+            raise DataError(Problem("unknown-format", text, hint.format(name=path.suffix), str(path)))
+    if start.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html", b"<?xml")):
+        hint = "look at it: a site answers so where the address is wrong or needs a login"
+        raise DataError(
+            Problem("unknown-format", f"this is a page of HTML or XML, named {path.suffix}", hint, str(path))
+        )
+
+
+OUTSIDE_QUOTES = re.compile(rb'(?:[^"\r]++|"[^"]*+")*+\r')
+AFTER_OBJECT = re.compile(rb"[\s\S]*?\}[ \t]*+\r")
+"""A line that ends with a carriage return: of CSV, and of JSON, where one may also stand between a key and its value."""
+
+
+def with_line_feeds(stream: IO[bytes], line: re.Pattern[bytes] = OUTSIDE_QUOTES) -> IO[bytes]:
+    """The stream; with line feeds where its first ``line`` ends with a carriage return alone, as spreadsheet programs for the
+    Mac write it."""
+    start = stream.peek(1)  # type: ignore[attr-defined]
+    first = start[: start.find(b"\n") + 1] or start
+    end = line.match(first)
+    is_alone = end is not None and first[end.end() : end.end() + 1] != b"\n"
+    return io.BufferedReader(_LineFeeds(stream), _CHUNK) if is_alone else stream
+
+
+class _LineFeeds(io.RawIOBase):
+    """The bytes of a stream with one line feed for each line end of any kind."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._after_return = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while content := self._stream.read(len(buffer)):
+            first = 1 if self._after_return and content.startswith(b"\n") else 0
+            self._after_return = content.endswith(b"\r")
+            lines = content[first:].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            if lines:
+                buffer[: len(lines)] = lines
+                return len(lines)
+        return 0
 
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -188,7 +284,11 @@ def bounded_lines(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
 def unreadable(path: Path, error: OSError) -> Problem:
     """The problem for an error of the operating system."""
     if isinstance(error, FileNotFoundError):
-        return Problem("file-not-found", "there is no such file", "", str(path))
+        is_link = path.is_symlink()
+        message = (
+            f"this is a link to a file that is not there: {path.readlink()}" if is_link else "there is no such file"
+        )
+        return Problem("file-not-found", message, "", str(path))
     return Problem("not-readable", f"cannot be read: {error.strerror or error}", "check the permissions", str(path))
 
 

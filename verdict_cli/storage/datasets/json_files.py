@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -14,38 +13,37 @@ from typing import IO, Any
 import orjson
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.storage.datasets.files import LONGEST_LINE, bounded_lines, open_bytes
+from verdict_cli.storage.datasets.files import (
+    AFTER_OBJECT,
+    BOM,
+    LONGEST_LINE,
+    Reading,
+    bounded_lines,
+    open_bytes,
+    with_line_feeds,
+)
 
 JsonRecord = tuple[int, dict[str, Any] | Problem]
 """A record's position in its file (line, or for a JSON array the 0-based item), and its values or its problem."""
 
-HeaderCheck = Callable[[tuple[str, ...]], None]
-"""Receives the column names of a file before its rows are read, and may raise."""
 
-
-@dataclass
-class UnreadRows:
-    """Rows at the start of a dataset that need not be read: ``left`` of them are still ahead."""
-
-    left: int = 0
-
-
-def jsonl_records(path: Path, unread: UnreadRows | None = None) -> Iterator[JsonRecord]:
+def jsonl_records(path: Path, reading: Reading | None = None) -> Iterator[JsonRecord]:
     """The file's objects with their lines, from 1, without those that need not be read."""
-    with open_bytes(path) as stream:
-        passed = _read_past(stream, unread) if unread else 0
+    with open_bytes(path) as raw:
+        stream = with_line_feeds(raw, AFTER_OBJECT)
+        passed = _read_past(stream, reading) if reading else 0
         for line, text in enumerate(bounded_lines(path, stream), passed + 1):
             if not text.isspace():
                 yield line, parse_json_line(text)
 
 
-def _read_past(stream: IO[bytes], unread: UnreadRows) -> int:
+def _read_past(stream: IO[bytes], reading: Reading) -> int:
     """Read past rows, and return the number of lines. Each was checked when the dataset was read first."""
-    passed, left = 0, unread.left
+    passed, left = 0, reading.unread
     while left and (line := stream.readline()):
         passed += 1
         left -= not line.isspace()
-    unread.left = left
+    reading.unread = left
     return passed
 
 
@@ -54,6 +52,8 @@ def parse_json_line(text: bytes) -> dict[str, Any] | Problem:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
+        if text.startswith(BOM):  # of a file that was appended to another one
+            return parse_json_line(text.removeprefix(BOM))
         return broken_json(text, error)
     if not isinstance(value, dict):
         return not_an_object(value)
@@ -108,27 +108,46 @@ def _exact(text: bytes) -> dict[str, Any] | Problem:
     return value
 
 
-def not_an_object(value: Any) -> Problem:
-    """The problem of a row that is not an object."""
+def not_an_object(value: Any, *, in_array: bool = False) -> Problem:
+    """The problem of a row that is not an object; ``in_array``: it is an item of a JSON file's list."""
     name = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}.get(type(value), "a number")
-    return Problem(
-        "not-an-object",
-        f"a row must be an object, this is {name}",
-        "a file that is one JSON list of rows has the ending .json"
-        if name == "a list"
-        else 'write it as {"column": value}',
-    )
+    hint = 'write it as {"column": value}'
+    if name == "a list":
+        hint = (
+            'write each row as {"column": value, …}; a table of a header and its rows can be saved as CSV'
+            if in_array
+            else "a file that is one JSON list of rows has the ending .json"
+        )
+    return Problem("not-an-object", f"a row must be an object, this is {name}", hint)
 
 
 def broken_json(text: bytes, error: orjson.JSONDecodeError) -> Problem:
     """Why ``text`` is not JSON; ``column`` is set, ``line`` is not."""
     try:
-        text.decode()
+        line = text.decode()
     except UnicodeDecodeError as undecoded:
         return not_utf8(undecoded)
-    near = text.decode()[max(0, error.pos - 2) : error.pos + 9]
-    hint = "JSON has no NaN and no Infinity: write null" if "NaN" in near or "Infinity" in near else ""
-    return Problem("broken-json", f"not valid JSON: {error.msg}", hint, column=error.colno)
+    return Problem("broken-json", f"not valid JSON: {error.msg}", _broken_hint(line, error.pos), column=error.colno)
+
+
+_ONE_A_LINE = "a .jsonl file has one object a line"
+
+
+def _broken_hint(line: str, at: int) -> str:
+    """How to write a line of JSON lines that is broken at this position."""
+    near = line[max(0, at - 2) : at + 9]
+    if "NaN" in near or "Infinity" in near:
+        return "JSON has no NaN and no Infinity: write null"
+    rest, start = line[at:].strip(), line.strip()
+    if start.startswith("{'") or near.lstrip("{[, :").startswith(("'", "None", "True", "False")):
+        return "this is a Python value, no JSON: write it by json.dumps"
+    if not rest and start.startswith("["):
+        return "a file that is one JSON list of rows has the ending .json"
+    if not rest and start.startswith("{"):
+        return f"{_ONE_A_LINE}: this one goes over several lines, or is cut off; `jq -c . FILE` writes it on one"
+    if rest.startswith("{"):
+        return f"{_ONE_A_LINE}: begin each on a line of its own"
+    return ""
 
 
 def not_utf8(error: UnicodeDecodeError) -> Problem:
@@ -140,12 +159,14 @@ def not_utf8(error: UnicodeDecodeError) -> Problem:
     )
 
 
-def json_array_records(path: Path) -> Iterator[JsonRecord]:
+def json_array_records(path: Path, _: Reading | None = None) -> Iterator[JsonRecord]:
     """The array's objects with their 0-based positions (`line_of` finds the line). One object at a time is in memory."""
     for position, (line, column, text) in enumerate(_array_items(path)):
         item = parse_json_line(text)
         if isinstance(item, Problem) and item.code in ("broken-json", "bad-encoding"):
             raise DataError(item.at(str(path), line, column + max(0, item.column - 1), ""))
+        if isinstance(item, Problem) and text.startswith(b"["):
+            item = not_an_object([], in_array=True)
         yield position, item
 
 
@@ -240,9 +261,19 @@ class _ArrayReader:
         if len(first) == 2 and isinstance(parse_json_line(first[0]), dict):
             return _json_lines_problem(self.path)
         if first[0].startswith(b"{"):
-            hint = "put the object in [ ], or name the file .jsonl if it is on one line"
-            return Problem("not-an-array", "expected an array of objects, found one object", hint, str(self.path))
+            message = "expected an array of objects, found one object"
+            return Problem("not-an-array", message, self._hint_of_object(), str(self.path))
         return Problem("not-an-array", "expected an array of objects", "", str(self.path))
+
+    def _hint_of_object(self) -> str:
+        """Where the rows of a file are whose value is one object."""
+        while len(self.text) < LONGEST_LINE and self._read_more():
+            pass
+        try:
+            value = orjson.loads(self.text.encode("latin-1"))
+        except orjson.JSONDecodeError:
+            return "put the objects in [ ], with commas between them; or one on each line of a .jsonl file"
+        return _hint_of_rows(value)
 
     def _read_more(self) -> bool:
         """Read as much as is in the window, at least; False at the end of the file."""
@@ -270,3 +301,21 @@ def _json_lines_problem(path: Path) -> Problem:
     return Problem(
         "json-lines", "the file holds JSON lines, not one JSON array", "let its name end in .jsonl", str(path)
     )
+
+
+def _hint_of_rows(value: Mapping[str, Any]) -> str:
+    """Where the rows are in one object: as other tools write tables."""
+    lists = [name for name, item in value.items() if isinstance(item, list) and item and isinstance(item[0], dict)]
+    if lists:
+        return f"the rows are under {lists[0]!r}: `jq .{lists[0]} FILE` writes them as an array"
+    inner = list(value.values())
+    if value.keys() >= {"columns", "data"} or (inner and all(isinstance(item, list) for item in inner)):
+        return _PANDAS
+    if len(inner) > 1 and all(isinstance(item, dict) for item in inner):
+        if all(item.keys() == inner[0].keys() for item in inner) and all(key.isdigit() for key in inner[0]):
+            return _PANDAS
+        return "the rows are the values of the object: `jq '[.[]]' FILE` writes them as an array"
+    return "put the object in [ ], or name the file .jsonl if it is on one line"
+
+
+_PANDAS = "the object holds columns, not rows: pandas writes rows by to_json(orient='records')"

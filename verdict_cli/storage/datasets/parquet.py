@@ -8,13 +8,15 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.storage.datasets.files import unreadable
-from verdict_cli.storage.datasets.json_files import HeaderCheck, JsonRecord
+from verdict_cli.storage.datasets.files import Reading, unreadable
+from verdict_cli.storage.datasets.json_files import JsonRecord
 from verdict_cli.storage.tables.column_types import (
     ColumnKind,
     DeclaredType,
@@ -54,20 +56,91 @@ def _kind_of(column: Any) -> ColumnKind | None:
     }
     if is_json(column):
         return "json"
+    declared = declared_type(column)
+    if declared and declared.shape and field("", "native", declared).type == column.type:
+        return "native"
     return next((kind for kind, fits in tests.items() if fits(column.type)), None)
 
 
-def parquet_records(path: Path, check: HeaderCheck) -> Iterator[JsonRecord]:
-    """The rows with their numbers, from 1. Dates and times become ISO text, decimals floats, bytes UTF-8 text."""
+def list_types(path: Path) -> dict[str, dict[str, Any]]:
+    """Column -> the JSON Schema of its values, for the columns whose values are lists or mappings of a known form."""
+    with open_parquet(path) as file:
+        schemas = {column.name: _json_schema(column.type) for column in file.schema_arrow if not is_json(column)}
+    return {name: schema for name, schema in schemas.items() if schema.get("type") in ("array", "object")}
+
+
+def _json_schema(kind: Any) -> dict[str, Any]:
+    """The JSON Schema of the plain values of an Arrow type, {} where it has no one form."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return {"type": "array", "items": _json_schema(kind.value_type)}
+    if types.is_struct(kind):
+        fields = [kind.field(at) for at in range(kind.num_fields)]
+        return {"type": "object", "properties": {field.name: _json_schema(field.type) for field in fields}}
+    if types.is_boolean(kind):
+        return {"type": "boolean"}
+    if types.is_integer(kind):
+        return {"type": "integer"}
+    if types.is_floating(kind) or types.is_duration(kind):
+        return {"type": "number"}
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_temporal(kind):
+        return {"type": "string"}
+    return {}
+
+
+def parquet_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
+    """The rows with their numbers, from 1. Dates and times become ISO text, durations seconds, decimals numbers, bytes text.
+
+    A value that has no such form is null where nothing uses its column, which is told, else its row's problem.
+    """
     if columns := header(path):
-        check(columns)
+        reading.check_header(columns)
     number = 0
+    with open_parquet(path) as file:
+        opaque = {column.name for column in file.schema_arrow if _may_be_opaque(column.type)}
     for batch in batches(path, None, _BATCH):
         names = tuple(batch)
-        for values in zip(*batch.values(), strict=True):
+        problems: dict[int, Problem] = {}
+        for name in opaque.intersection(names):
+            for at, value in enumerate(batch[name]):
+                problem = _problem_in(value)
+                if problem is None:
+                    continue
+                if name in reading.used:
+                    problems[at] = replace(problem, message=f"the column {name!r} holds {problem.message}")
+                else:
+                    batch[name][at] = None
+                    message = f"the column {name!r} is left out where it holds {problem.message}; nothing uses it"
+                    reading.note(path, "unused-bytes", message)
+        for at, values in enumerate(zip(*batch.values(), strict=True)):
             number += 1
-            wrong = next((value for value in values if isinstance(value, Problem)), None)
-            yield number, wrong or dict(zip(names, values, strict=True))
+            yield number, problems.get(at) or dict(zip(names, values, strict=True))
+
+
+def _may_be_opaque(kind: Any) -> bool:
+    """Whether values of the type may have no form in JSON."""
+    import pyarrow as pa
+
+    if isinstance(kind, pa.BaseExtensionType):
+        return _may_be_opaque(kind.storage_type)
+    if pa.types.is_map(kind):
+        return _may_be_opaque(kind.key_type) or _may_be_opaque(kind.item_type)
+    if pa.types.is_struct(kind):
+        return any(_may_be_opaque(kind.field(at).type) for at in range(kind.num_fields))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _may_be_opaque(kind.value_type)
+    is_known = pa.types.is_primitive(kind) or pa.types.is_null(kind) or pa.types.is_decimal(kind)
+    return not (is_known or pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _problem_in(value: Any) -> Problem | None:
+    """The first problem within the value."""
+    if isinstance(value, Problem):
+        return value
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next((problem for item in inner if (problem := _problem_in(item)) is not None), None)
 
 
 def batches(path: Path, columns: Sequence[str] | None, size: int) -> Iterator[dict[str, list[Any]]]:
@@ -75,9 +148,8 @@ def batches(path: Path, columns: Sequence[str] | None, size: int) -> Iterator[di
     with open_parquet(path) as file:
         schema = file.schema_arrow
         names = list(schema.names if columns is None else columns)
-        plain = {name: _converter(schema.field(name)) for name in names}
         for batch in file.iter_batches(batch_size=size, columns=names):
-            yield {name: plain[name](batch.column(name).to_pylist()) for name in names}
+            yield {name: column_values(batch.column(name), schema.field(name)) for name in names}
 
 
 def arrow_batches(path: Path, columns: Sequence[str], size: int) -> Iterator[Any]:
@@ -98,7 +170,6 @@ def read_rows_at(
         with open_parquet(part) as file:
             schema = file.schema_arrow
             known = [name for name in columns if name in schema.names]
-            plain = {name: _converter(schema.field(name)) for name in known}
             for group in range(file.num_row_groups):
                 end = start + file.metadata.row_group(group).num_rows
                 first, last = np.searchsorted(sorted_positions, [start, end])
@@ -111,7 +182,7 @@ def read_rows_at(
                     first, last = np.searchsorted(here, [done, done + batch.num_rows])
                     if last > first:
                         chosen = batch.take(array((here[first:last] - done).tolist(), "int"))
-                        values = {name: plain[name](chosen.column(name).to_pylist()) for name in known}
+                        values = {name: column_values(chosen.column(name), schema.field(name)) for name in known}
                         yield {name: values.get(name) or [None] * chosen.num_rows for name in columns}
                     done += batch.num_rows
 
@@ -165,8 +236,10 @@ class ParquetFolder:
             own, column = batch.schema.field(to.name), batch.column(to.name)
             if own.type == to.type and is_json(own) == is_json(to):
                 arrays.append(column)
+            elif column.null_count == len(column):
+                arrays.append(pa.nulls(len(column), to.type))
             else:
-                arrays.append(array(_converter(own)(column.to_pylist()), _kind_of(to) or "json"))
+                arrays.append(array(column_values(column, own), _kind_of(to) or "json"))
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(wanted))
 
 
@@ -228,27 +301,113 @@ def _has_magic_number(path: Path) -> bool:
         return False
 
 
-def _converter(field: Any) -> Callable[[list[Any]], list[Any]]:
+def column_values(column: Any, field: Any) -> list[Any]:
+    """The plain values of an Arrow array, whose field says whether its text is JSON."""
+    if is_json(field):
+        return [None if text is None else decode_json_text(text) for text in column.to_pylist()]
+    return _plain_values(column)
+
+
+def _plain_values(column: Any) -> list[Any]:
+    """The values as JSON has them. `to_pylist` alone fails for times that Python's types do not hold."""
     import pyarrow as pa
 
-    kind = field.type
-    if is_json(field):
-        return lambda values: [None if value is None else decode_json_text(value) for value in values]
-    if any(
-        test(kind)
-        for test in (
-            pa.types.is_boolean,
-            pa.types.is_integer,
-            pa.types.is_floating,
-            pa.types.is_string,
-            pa.types.is_large_string,
-            pa.types.is_null,
-        )
-    ):
-        return lambda values: values
-    if pa.types.is_map(kind):
-        return lambda values: [None if value is None else _plain(dict(value)) for value in values]
-    return lambda values: [_plain(value) for value in values]
+    kind, types = column.type, pa.types
+    if types.is_primitive(kind) and not types.is_temporal(kind):
+        values: list[Any] = column.to_pylist()
+        return list(map(float, values)) if types.is_float16(kind) and not column.null_count else values
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    if types.is_decimal(kind):
+        number = float if kind.scale > 0 else int
+        return [None if value is None else number(value) for value in column.to_pylist()]
+    if types.is_temporal(kind) and not types.is_interval(kind):
+        return _times(column)
+    if types.is_dictionary(kind):
+        return _plain_values(column.dictionary_decode())
+    if types.is_struct(kind):
+        fields = [_plain_values(inner) for inner in column.flatten()]
+        names = [kind.field(at).name for at in range(kind.num_fields)]
+        rows = zip(*fields, strict=True) if fields else iter([()] * len(column))
+        present = column.is_valid().to_pylist()
+        return [dict(zip(names, row, strict=True)) if there else None for row, there in zip(rows, present, strict=True)]
+    if types.is_map(kind):
+        keys, items = map(str, _plain_values(column.keys)), _plain_values(column.items)
+        return _slices(column, list(zip(keys, items, strict=True)), dict)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _slices(column, _plain_values(column.values), list)
+    if types.is_fixed_size_list(kind):
+        flat, size = iter(_plain_values(column.flatten())), kind.list_size
+        return [[*islice(flat, size)] if there else None for there in column.is_valid().to_pylist()]
+    try:
+        return [_plain(value) for value in column.to_pylist()]
+    except (pa.ArrowException, ValueError, OverflowError, TypeError, ImportError):
+        unknown = Problem("unknown-type", f"values of the type {kind}, which cannot be read", "leave that column out")
+        return [unknown if there else None for there in column.is_valid().to_pylist()]
+
+
+def _slices(column: Any, flat: list[Any], made: Callable[[list[Any]], Any]) -> list[Any]:
+    """The slice of the values of each of its rows, from a column of lists or maps."""
+    offsets, present = column.offsets.to_pylist(), column.is_valid().to_pylist()
+    bounds = zip(offsets, offsets[1:], present, strict=False)
+    return [made(flat[start:end]) if there else None for start, end, there in bounds]
+
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def _times(column: Any) -> list[Any]:
+    """Dates and times as ISO text, durations as seconds."""
+    import pyarrow as pa
+
+    kind, types = column.type, pa.types
+    is_short = types.is_date32(kind) or types.is_time32(kind)
+    counts = column.cast(pa.int32() if is_short else pa.int64()).to_pylist()
+    if types.is_date(kind):
+        unit = "D" if types.is_date32(kind) else "ms"
+        return [None if count is None else _date(count, unit) for count in counts]
+    if types.is_duration(kind):
+        return [None if count is None else count / _PER_SECOND[kind.unit] for count in counts]
+    zone = _zone(kind.tz) if types.is_timestamp(kind) and kind.tz else None
+    texts = [None if count is None else _time(count, kind.unit, zone) for count in counts]
+    return [text and text.partition("T")[2] for text in texts] if types.is_time(kind) else texts
+
+
+def _date(count: int, unit: Any) -> str:
+    import numpy as np
+
+    return str(np.datetime64(count, unit).astype("datetime64[D]"))
+
+
+def _time(count: int, unit: Any, zone: datetime.tzinfo | None) -> str:
+    """The ISO text of a time since 1970, as `isoformat` writes it; with nine digits of a second where six do not do."""
+    import numpy as np
+
+    seconds, rest = divmod(count, _PER_SECOND[unit])
+    nanoseconds = rest * (10**9 // _PER_SECOND[unit])
+    try:
+        moment = _EPOCH + datetime.timedelta(seconds=seconds, microseconds=nanoseconds // 1000)
+        moment = moment.astimezone(zone) if zone else moment.replace(tzinfo=None)
+    except OverflowError:  # years that Python's times do not have
+        text = str(np.datetime64(count, unit))
+        return (text.rstrip("0").rstrip(".") if "." in text else text) + ("+00:00" if zone else "")
+    if nanoseconds % 1000:
+        text = moment.isoformat(timespec="microseconds")
+        return f"{text[:26]}{nanoseconds % 1000:03d}{text[26:]}"
+    return moment.isoformat()
+
+
+@lru_cache
+def _zone(name: str) -> datetime.tzinfo:
+    """The time zone; UTC where this machine does not know it, so that the moment stays the same."""
+    import pyarrow as pa
+
+    try:
+        zone: datetime.tzinfo = pa.lib.string_to_tzinfo(name)
+    except (KeyError, ValueError, OSError, ImportError):
+        return datetime.UTC
+    return zone
 
 
 def _plain(value: Any) -> Any:
@@ -269,6 +428,6 @@ def _plain(value: Any) -> Any:
             try:
                 return value.decode()
             except UnicodeDecodeError:
-                return Problem("bad-encoding", "a cell holds bytes that are not UTF-8 text", "leave that column out")
+                return Problem("bad-encoding", "bytes that are not UTF-8 text", "leave that column out")
         case _:
             return value

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from verdict_cli.errors import DataError, Problem, VerdictError
 from verdict_cli.messages import Row
 from verdict_cli.storage.datasets import excel, json_files, parquet, separated
 from verdict_cli.storage.datasets.dataset import (
+    UNDECIDED,
+    USUAL_IDS,
     Dataset,
     DatasetFacts,
     Selection,
@@ -23,24 +28,17 @@ from verdict_cli.storage.datasets.dataset import (
     rename_columns,
     required_columns,
 )
-from verdict_cli.storage.datasets.files import format_of
+from verdict_cli.storage.datasets.files import Reading, format_of
 from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
+from verdict_cli.storage.datasets.seen_ids import SeenIds
 
-
-@dataclass(frozen=True, slots=True)
-class _Format:
-    records: Callable[..., Iterator[json_files.JsonRecord]]
-    has_header: bool = False
-    line_of: Callable[[Path, int], int] | None = None
-
-
-_FORMATS: Mapping[str | None, _Format] = {
-    "jsonl": _Format(json_files.jsonl_records),
-    "json": _Format(json_files.json_array_records, line_of=json_files.line_of),
-    "csv": _Format(separated.csv_records, has_header=True),
-    "tsv": _Format(separated.tsv_records, has_header=True),
-    "parquet": _Format(parquet.parquet_records, has_header=True),
-    "xlsx": _Format(excel.excel_records, has_header=True),
+_READERS: Mapping[str | None, Callable[[Path, Reading], Iterator[json_files.JsonRecord]]] = {
+    "jsonl": json_files.jsonl_records,
+    "json": json_files.json_array_records,
+    "csv": separated.csv_records,
+    "tsv": separated.tsv_records,
+    "parquet": parquet.parquet_records,
+    "xlsx": excel.excel_records,
 }
 
 EVERYTHING = Selection()
@@ -96,27 +94,117 @@ def scan(
     """
     stamps = file_stamps(dataset)
     drawn = RowSample(draw, seed)
+    bad = _BadRows()
+    readings: list[Reading] = []
+    rows_of = _without_absent_id(dataset)
+    ids = _UniqueColumns() if rows_of.id is None else None
     total = skipped = kept = 0
     columns: tuple[str, ...] = ()
-    for record, source in _records(dataset):
+    for record, source in _records(rows_of, readings=readings):
         total += 1
-        if isinstance(source, Problem):
+        if isinstance(source, tuple):
             skipped += 1
+            if not dataset.skip_bad_rows and bad.add(source):
+                break
         elif source is not None:
             columns = columns or tuple(source)
             if kept == drawn.next:
-                drawn.add(_row(dataset, total - 1, record, source))
+                drawn.add(_row(rows_of, total - 1, record, source))
             kept += 1
+            if ids is not None:
+                ids.add(source)
             if on_row is not None:
                 on_row(total - 1, source)
             if kept == limit:
                 break
+    bad.refuse(total)
     if not kept:
         raise DataError(_empty(dataset, total, skipped))
     rows = kept if sample is None else min(sample, kept)
-    selection = Selection(limit, sample, seed, kept)
-    fingerprint = dataset_fingerprint(dataset, selection)
-    return DatasetFacts(rows, total, skipped, columns, fingerprint, selection, stamps=stamps, drawn=drawn.rows())
+    identity = rows_of.id if ids is None else ids.first()
+    selection = Selection(limit, sample, seed, kept, identity)
+    return DatasetFacts(
+        rows,
+        total,
+        skipped,
+        columns,
+        dataset_fingerprint(dataset, selection),
+        selection,
+        stamps=stamps,
+        drawn=tuple(_identified(row, identity) for row in drawn.rows()),
+        notes=_notes(dataset, readings, identity),
+    )
+
+
+_MOST_TOLD = 10
+_COLUMN = re.compile(r"column '([^']*)'")
+"""The columns that a row's problem names: one row stands for all whose problem is the same."""
+
+
+class _BadRows:
+    """The rows that cannot be read: the first of each kind, and how many there are."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, ...], Problem] = {}
+        self._untold = 0
+
+    def add(self, problems: Sequence[Problem]) -> bool:
+        """Take a row's problems; whether those of other rows would only be consequences of them."""
+        is_known = True
+        for problem in problems:
+            kind = (problem.code, *_COLUMN.findall(problem.message))
+            if kind not in self._told and len(self._told) < _MOST_TOLD:
+                self._told[kind] = problem
+                is_known = False
+        self._untold += is_known
+        return problems[0].code == "broken-json"
+
+    def refuse(self, total: int) -> None:
+        """Raise DataError where there are any."""
+        if not self._told:
+            return
+        first, *more = self._told.values()
+        if self._untold:
+            message = f"{self._untold:,} more of the {total:,} rows cannot be used"
+            more.append(Problem("more-bad-rows", message, "--skip-bad-rows leaves them out", first.file))
+        raise DataError(first, *more)
+
+
+class _UniqueColumns:
+    """The columns with a usual name whose values are all different."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, SeenIds] | None = None
+
+    def add(self, source: Mapping[str, Any]) -> None:
+        """Take a row."""
+        if self._seen is None:
+            self._seen = {name: SeenIds() for name in USUAL_IDS if name in source}
+        if not self._seen:
+            return
+        for name in [*self._seen]:
+            value = source.get(name)
+            if not isinstance(value, _IDS) or isinstance(value, bool) or value == "" or not self._seen[name].add(value):
+                del self._seen[name]
+
+    def first(self) -> str | None:
+        """The one that identifies the rows, None where none does."""
+        return next(iter(self._seen or ()), None)
+
+
+def _notes(dataset: Dataset, readings: Sequence[Reading], identity: str | None) -> tuple[Problem, ...]:
+    """What is told of a dataset that can be read."""
+    first = dataset.name_of(dataset.files[0])
+    notes = [note for reading in readings for note in reading.notes]
+    blank = sum(reading.blank for reading in readings)
+    if blank:
+        message = f"{blank:,} blank row{' is' if blank == 1 else 's are'} left out"
+        notes.append(Problem("blank-rows", message, "", first))
+    if identity != dataset.id:
+        by = "their numbers" if identity is None else f"the column {identity!r}"
+        absent = f"there is no column {dataset.id!r}, so " if dataset.id else ""
+        notes.append(Problem("row-ids", f"{absent}rows are identified by {by}", "", first))
+    return tuple(notes)
 
 
 def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING, *, skipped: Sequence[range] = ()) -> Iterator[Row]:
@@ -126,32 +214,47 @@ def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING, *, skipped:
     A sample is drawn without replacement by selection sampling (Knuth, The Art of Computer Programming,
     volume 2, 3.4.2, algorithm S), which needs no list of the rows drawn.
     """
-    taken = place = unread = _unread(dataset, selection, skipped)
+    dataset = _without_absent_id(dataset) if selection.id == UNDECIDED else replace(dataset, id=selection.id)
+    taken = position = unread = _unread(dataset, selection, skipped)
     ranges = iter(skipped)
     skip = next(ranges, None)
     remaining, left, draw = selection.sample, selection.kept, random.Random(selection.seed).random
     for index, (record, source) in enumerate(_records(dataset, unread), unread):
-        if source is None or isinstance(source, Problem):
+        if source is None:
             continue
+        if isinstance(source, tuple):
+            if dataset.skip_bad_rows:
+                continue
+            raise DataError(*source)
         if remaining is not None:
             chosen = draw() * left < remaining
             remaining -= chosen
             left -= 1
         if remaining is None or chosen:
-            while skip is not None and place >= skip.stop:
+            while skip is not None and position >= skip.stop:
                 skip = next(ranges, None)
-            if skip is None or place < skip.start:
+            if skip is None or position < skip.start:
                 yield _row(dataset, index, record, source)
-            place += 1
+            position += 1
         taken += 1
         if taken == selection.limit or remaining == 0:
             return
 
 
-def _format(dataset: Dataset, path: Path) -> _Format:
-    if dataset.delimiter is None or format_of(path) != "csv":
-        return _FORMATS[format_of(path)]
-    return _Format(partial(separated.csv_records, delimiter=dataset.delimiter), has_header=True)
+def _without_absent_id(dataset: Dataset) -> Dataset:
+    """The dataset; without the name of its id column where it may be absent, and the first file lacks it."""
+    if not dataset.is_id_optional or dataset.id is None:
+        return dataset
+    column = dataset.columns.get(dataset.id, dataset.id)
+    names: list[tuple[str, ...]] = []
+    first = dataset.files[0]
+    try:
+        records = _READERS[format_of(first)](first, Reading(names.append, delimiter=dataset.delimiter or ""))
+        record = next((record for _, record in records if isinstance(record, dict)), None)
+    except DataError:  # the reading of the rows reports it
+        return dataset
+    known = [*names[:1], *([tuple(record)] if record is not None else [])]
+    return dataset if not known or column in known[0] else replace(dataset, id=None)
 
 
 def _unread(dataset: Dataset, selection: Selection, skipped: Sequence[range]) -> int:
@@ -166,45 +269,48 @@ def _unread(dataset: Dataset, selection: Selection, skipped: Sequence[range]) ->
     return end
 
 
-def _records(dataset: Dataset, unread: int = 0) -> Iterator[tuple[Any, Mapping[str, Any] | Problem | None]]:
-    """Each row's record, and its source: None if ``where`` drops it, a Problem for a bad row to skip.
+def _records(
+    dataset: Dataset, unread: int = 0, readings: list[Reading] | None = None
+) -> Iterator[tuple[Any, Mapping[str, Any] | tuple[Problem, ...] | None]]:
+    """Each row's record, and its source: None if ``where`` drops it, its problems for a bad row.
 
-    The first ``unread`` are left out: they were checked, and are not needed.
+    The first ``unread`` are left out: they were checked, and are not needed. ``readings`` receives that of each file.
     """
-    ahead = json_files.UnreadRows(unread)
     needed = frozenset(required_columns(dataset).values())
     as_read = not (dataset.columns or dataset.cast or dataset.keep) and dataset.id is None
     for path in dataset.files:
-        source = _format(dataset, path)
-        if source.records is json_files.jsonl_records:
-            records = json_files.jsonl_records(path, ahead)
-        elif source.has_header:
-            records = source.records(path, partial(_check_header, dataset, path))
-        else:
-            records = source.records(path)
-        for position, record in records:
-            if ahead.left:
-                ahead.left -= 1
-                continue
-            if as_read and type(record) is dict and record.keys() >= needed:
-                yield record, record
-                continue
-            item = record if isinstance(record, Problem) else _source(dataset, needed, record)
-            if isinstance(item, Problem):
-                line = source.line_of(path, position) if source.line_of else position
-                item = item.at(str(path), line, item.column, item.path)
-                if not dataset.skip_bad_rows:
-                    raise DataError(item)
-            yield record, item
+        reading = Reading(partial(_check_header, dataset, path), needed, dataset.delimiter or "", unread)
+        if readings is not None:
+            readings.append(reading)
+        try:
+            for position, record in _READERS[format_of(path)](path, reading):
+                if reading.unread:
+                    reading.unread -= 1
+                    continue
+                if as_read and type(record) is dict and record.keys() >= needed:
+                    yield record, record
+                    continue
+                item = (record,) if isinstance(record, Problem) else _source(dataset, needed, record)
+                if isinstance(item, tuple):
+                    line = json_files.line_of(path, position) if format_of(path) == "json" else position
+                    item = tuple(problem.at(dataset.name_of(path), line, problem.column, "") for problem in item)
+                yield record, item
+        except DataError as error:
+            if path not in dataset.origins:
+                raise
+            raise DataError(*(replace(problem, file=dataset.origins[path]) for problem in error.problems)) from error
+        unread = reading.unread
 
 
 def _check_header(dataset: Dataset, path: Path, names: tuple[str, ...]) -> None:
     absent = missing_required(dataset, names)
     if absent:
-        raise DataError(absent.at(str(path), 1, 0, ""))
+        raise DataError(*(problem.at(str(path), 1, 0, "") for problem in absent))
 
 
-def _source(dataset: Dataset, needed: frozenset[str], values: dict[str, Any]) -> Mapping[str, Any] | Problem | None:
+def _source(
+    dataset: Dataset, needed: frozenset[str], values: dict[str, Any]
+) -> Mapping[str, Any] | tuple[Problem, ...] | None:
     if not values.keys() >= needed:
         return missing_required(dataset, values)
     source: Mapping[str, Any] = rename_columns(dataset.columns, values) if dataset.columns else values
@@ -212,20 +318,19 @@ def _source(dataset: Dataset, needed: frozenset[str], values: dict[str, Any]) ->
         if dataset.cast:
             source = dataset.cast(source)
     except ValueError as error:
-        return Problem("schema", f"the row breaks the schema: {error}")
+        return (Problem("schema", f"the row breaks the schema: {error}"),)
     try:
         if dataset.keep and not dataset.keep(source):
             return None
     except VerdictError as error:
-        return Problem("where", f"`where` fails on this row: {error.message}", error.hint)
+        return (Problem("where", f"`where` fails on this row: {error.message}", error.hint),)
     if dataset.id is not None:
         identity = row_identity(dataset.id, source)
         if identity is None and dataset.id not in source:
-            return missing_column(dataset.id, source)
+            return (missing_column(dataset.id, source),)
         if isinstance(identity, bool) or not isinstance(identity, _IDS):
-            return Problem(
-                "bad-id", f"the id column {dataset.id!r} holds {identity!r}", "an id is a string or an integer"
-            )
+            message = f"the id column {dataset.id!r} holds {identity!r}"
+            return (Problem("bad-id", message, "an id is a string or an integer"),)
     return source
 
 
@@ -234,6 +339,11 @@ def _row(dataset: Dataset, index: int, values: dict[str, Any], source: Mapping[s
     if dataset.id is None:
         return Row(index, index, source, key, placed=True)
     return Row(index, row_identity(dataset.id, source), source, key)
+
+
+def _identified(row: Row, identity: str | None) -> Row:
+    """The row by the column that turned out to identify it."""
+    return msgspec.structs.replace(row, id=row.source[identity], placed=False) if identity and row.placed else row
 
 
 def row_identity(column: str, source: Mapping[str, Any]) -> Any:
@@ -248,7 +358,7 @@ def row_identity(column: str, source: Mapping[str, Any]) -> Any:
 
 def _empty(dataset: Dataset, total: int, skipped: int) -> Problem:
     more = f" and {len(dataset.files) - 1} more" if len(dataset.files) > 1 else ""
-    file = f"{dataset.files[0]}{more}"
+    file = f"{dataset.name_of(dataset.files[0])}{more}"
     if not total:
         return Problem("empty-dataset", "the dataset holds no rows", "", file)
     if skipped == total:

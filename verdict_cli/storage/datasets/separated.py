@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
@@ -11,41 +12,79 @@ from typing import IO
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.storage.datasets import files
-from verdict_cli.storage.datasets.files import SPREADSHEET, bounded_lines, open_bytes
-from verdict_cli.storage.datasets.json_files import HeaderCheck, JsonRecord, not_utf8
+from verdict_cli.storage.datasets.files import Reading, bounded_lines, open_bytes, with_line_feeds
+from verdict_cli.storage.datasets.json_files import JsonRecord, not_utf8
 
 
-def csv_records(path: Path, check: HeaderCheck, delimiter: str = "") -> Iterator[JsonRecord]:
+def csv_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
     """The rows of a CSV file, each with the line on which it starts. Without a delimiter, it is the one of the header."""
     with open_bytes(path) as stream:
-        lines = _Lines(path, stream)
+        lines = _Lines(path, with_line_feeds(stream))
         first = next(iter(lines), "")
-        mark = delimiter or _delimiter(first)
-        rows = _cells(lines, chain([first] if first else [], lines), mark)
-        names = _header(path, rows)
-        if names:
-            check(names)
-        for line, cells in rows:
-            if isinstance(cells, Problem):
-                yield line, cells
-            elif len(cells) == len(names):
-                yield line, dict(zip(names, cells, strict=True))
-            else:
-                message = f"the row has {len(cells)} cells, the header has {len(names)}"
-                hint = f"quote cells that hold a {_MARKS.get(mark, mark)} or a line break"
-                yield line, Problem("cell-count", message, hint)
+        named = _SEPARATOR_LINE.fullmatch(first)
+        if named:
+            first = next(iter(lines), "")
+        delimiter = reading.delimiter or (named[1] if named else _delimiter(first))
+        yield from _records(path, reading, lines, first, delimiter, line=2 if named else 1)
 
 
-def tsv_records(path: Path, check: HeaderCheck) -> Iterator[JsonRecord]:
+def tsv_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
     """The rows of a TSV file, each with the line on which it starts."""
-    return csv_records(path, check, "\t")
+    quotes = _has_quoted_cells(path)
+    if not quotes:
+        message = "quotes are read as part of the cells: some cells begin with a quote that nothing closes"
+        reading.note(path, "literal-quotes", message, "save it as CSV where quotes are to enclose cells")
+    with open_bytes(path) as stream:
+        lines = _Lines(path, with_line_feeds(stream))
+        yield from _records(path, reading, lines, next(iter(lines), ""), "\t", quotes=quotes)
+
+
+_SEPARATOR_LINE = re.compile(r'"?sep=([,;|:\t^~#])"?\s*', re.IGNORECASE)
+"""The line by which Excel tells the delimiter."""
 
 
 def _delimiter(first: str) -> str:
     """A comma, unless the header has none outside quotes, and has semicolons, tabs or bars: spreadsheet programs write them
     where the comma is the decimal sign."""
-    counts = {mark: len(next(csv.reader([first], delimiter=mark), [])) for mark in ",;\t|"}
+    try:
+        counts = {mark: len(next(csv.reader([first], delimiter=mark), [])) for mark in ",;\t|"}
+    except csv.Error:  # the reading of the header says why
+        return ","
     return "," if counts[","] > 1 else max(counts, key=counts.__getitem__)
+
+
+def _has_quoted_cells(path: Path) -> bool:
+    """Whether quotes enclose cells of a TSV file. In many, such as those of GLUE, they are text.
+
+    They are text if every line has the header's number of tabs, more cells begin with a quote that is not closed than are
+    escaped as a writer of quoted cells does it, and the rows cannot be read with cells in quotes.
+    """
+    with open_bytes(path) as stream:
+        lines = bounded_lines(path, with_line_feeds(stream))
+        header = next(lines, b"")
+        tabs, unclosed, escaped = header.count(b"\t"), 0, 0
+        for line in lines:
+            if line.count(b"\t") != tabs and not line.isspace():
+                return True
+            if line.startswith(b'"') or b'\t"' in line:
+                for cell in line.rstrip(b"\r\n").split(b"\t"):
+                    if cell.startswith(b'"'):
+                        closed = len(cell) > 1 and cell.endswith(b'"')
+                        inner = cell[1:-1]
+                        is_quoted = closed and b'"' not in inner.replace(b'""', b"")
+                        unclosed += not is_quoted
+                        escaped += is_quoted and b'"' in inner
+    return header.startswith(b'"') or unclosed <= escaped or _reads_with_quotes(path, tabs + 1)
+
+
+def _reads_with_quotes(path: Path, count: int) -> bool:
+    """Whether every row of the TSV file has this many cells if quotes enclose cells."""
+    with open_bytes(path) as stream:
+        texts = (line.decode(errors="replace") for line in bounded_lines(path, with_line_feeds(stream)))
+        try:
+            return all(len(cells) in (0, count) for cells in csv.reader(texts, delimiter="\t", strict=True))
+        except csv.Error:
+            return False
 
 
 class _Lines:
@@ -70,8 +109,27 @@ class _Lines:
 
 
 _MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-_ZIPPED = "PK\x03\x04"
-"""The first letters of a zip archive, which spreadsheets are."""
+
+
+def _records(
+    path: Path, reading: Reading, lines: _Lines, first: str, delimiter: str, *, line: int = 1, quotes: bool = True
+) -> Iterator[JsonRecord]:
+    """The rows below the header ``first``, which is on this line of the file."""
+    rows = _cells(lines, chain([first] if first else [], lines), delimiter, line, quotes=quotes)
+    names = _header(path, rows)
+    if names:
+        reading.check_header(names)
+    for number, cells in rows:
+        if isinstance(cells, Problem):
+            yield number, cells
+        elif not any(cells) or not any(map(str.strip, cells)):
+            reading.blank += 1
+        elif len(cells) == len(names):
+            yield number, dict(zip(names, cells, strict=True))
+        else:
+            message = f"the row has {len(cells)} cells, the header has {len(names)}"
+            hint = f"quote cells that hold a {_MARKS.get(delimiter, delimiter)} or a line break"
+            yield number, Problem("cell-count", message, hint)
 
 
 def _header(path: Path, rows: Iterator[tuple[int, list[str] | Problem]]) -> tuple[str, ...]:
@@ -88,8 +146,6 @@ def _header(path: Path, rows: Iterator[tuple[int, list[str] | Problem]]) -> tupl
 
 def header_problem(names: list[str]) -> Problem | None:
     """What is wrong with the names of columns, None if nothing is."""
-    if names[0].startswith(_ZIPPED):
-        return Problem("bad-header", "this is a spreadsheet or another zip archive, no text", SPREADSHEET)
     if "" in names:
         where = names.index("") + 1
         return Problem("bad-header", f"column {where} of the header has no name", "give every column a name")
@@ -99,21 +155,33 @@ def header_problem(names: list[str]) -> Problem | None:
     return None
 
 
-def _cells(lines: _Lines, texts: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str] | Problem]]:
+def _cells(
+    lines: _Lines, texts: Iterator[str], delimiter: str, line: int, *, quotes: bool
+) -> Iterator[tuple[int, list[str] | Problem]]:
     """Each row that is not blank: its first line, and its cells or why they cannot be told."""
     csv.field_size_limit(files.LONGEST_LINE)
-    reader = csv.reader(texts, delimiter=delimiter, strict=True)
+    reader = csv.reader(
+        texts, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE, strict=True
+    )
     while True:
-        start = reader.line_num + 1
+        start = reader.line_num + line
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            hint = 'a cell that holds quotes is written "…""…"; every opening quote needs its closing one'
-            yield start, lines.taken() or Problem("broken-csv", f"the row cannot be read: {error}", hint)
+            yield start, lines.taken() or _broken(error)
             continue
         if problem := lines.taken():
             yield start, problem
         elif cells:
             yield start, cells
+
+
+def _broken(error: csv.Error) -> Problem:
+    if "new-line character" in str(error):
+        message = "the row cannot be read: a carriage return stands within a cell that has no quotes"
+        hint = "quote the cell; if each line of the file ends so, save it with line feeds"
+        return Problem("broken-csv", message, hint)
+    hint = 'a cell that holds quotes is written "…""…"; every opening quote needs its closing one'
+    return Problem("broken-csv", f"the row cannot be read: {error}", hint)

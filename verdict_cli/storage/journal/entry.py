@@ -181,7 +181,7 @@ def reply_fields(reply: Reply) -> dict[str, Any]:
     }
     if usage.cached_tokens or usage.cache_write_tokens or usage.reasoning_tokens or usage.note:
         fields["usage"] += [usage.cached_tokens, usage.cache_write_tokens, usage.reasoning_tokens]
-        fields["usage"] += [usage.note] if usage.note else []
+        fields["usage"] += [usage.hour_cache_tokens, usage.note] if usage.hour_cache_tokens or usage.note else []
     if reply.system_fingerprint or reply.reasoning or reply.service_tier:
         fields["served"] = [reply.system_fingerprint, reply.reasoning, reply.service_tier]
     return fields

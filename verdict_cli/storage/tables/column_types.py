@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 import orjson
 
 from verdict_cli.errors import OutputError
 
-ColumnKind = Literal["null", "bool", "int", "float", "str", "json"]
+ColumnKind = Literal["null", "bool", "int", "float", "str", "native", "json"]
+"""What a column holds: ``native`` are the Arrow lists and structs of its declared type, ``json`` is JSON text of any values."""
 
 _EXACT = 1 << 53  # floats hold every integer up to this
 _INT64 = 1 << 63
@@ -32,6 +34,12 @@ class DeclaredType:
     """What a pipeline declares of a column's values: the JSON Schema of its field type, a scale's values worst first."""
 
     schema: Mapping[str, Any]
+
+    @property
+    def shape(self) -> Shape | None:
+        """The form of the lists and mappings; None for other values, and where a part of the type is open."""
+        shape = _shape_of(self.schema)
+        return None if isinstance(shape, str) else shape
 
     @property
     def values(self) -> tuple[Any, ...]:
@@ -54,6 +62,105 @@ class DeclaredType:
         if not self.values or not all(isinstance(value, int | float) for value in self.values):
             return None
         return float(min(self.values)), float(max(self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class ListShape:
+    """Lists whose items have one form."""
+
+    item: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class StructShape:
+    """Mappings with these keys."""
+
+    fields: Mapping[str, Shape]
+
+
+Shape = Literal["bool", "int", "float", "str"] | ListShape | StructShape
+"""The form of values that Arrow has as lists, structs and scalars."""
+_SCALAR_TYPES: dict[Any, Literal["bool", "int", "float", "str"]] = {
+    "boolean": "bool",
+    "integer": "int",
+    "number": "float",
+    "string": "str",
+}
+
+
+def _shape_of(schema: Mapping[str, Any]) -> Shape | None:
+    """The form of the values of a JSON Schema, null or not; None where it leaves something open."""
+    choices = [choice for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
+    if choices:
+        return _shape_of(choices[0]) if len(choices) == 1 else None
+    kind = schema.get("type")
+    if kind == "array":
+        item = _shape_of(schema.get("items", {}))
+        return None if item is None else ListShape(item)
+    if kind == "object":
+        fields = {name: _shape_of(inner) for name, inner in schema.get("properties", {}).items()}
+        known = {name: shape for name, shape in fields.items() if shape is not None}
+        return StructShape(known) if known and len(known) == len(fields) else None
+    return _SCALAR_TYPES.get(kind)
+
+
+def _arrow_type(shape: Shape) -> Any:
+    import pyarrow as pa
+
+    if isinstance(shape, ListShape):
+        return pa.list_(_arrow_type(shape.item))
+    if isinstance(shape, StructShape):
+        return pa.struct([(name, _arrow_type(inner)) for name, inner in shape.fields.items()])
+    return field("", shape).type
+
+
+def fits_shape(values: Sequence[Any], shape: Shape) -> bool:
+    """Whether the shape holds every one of the values exactly."""
+    if isinstance(shape, ListShape):
+        lists = [value for value in values if value is not None]
+        return all(isinstance(value, list | tuple) for value in lists) and fits_shape([*chain(*lists)], shape.item)
+    if isinstance(shape, StructShape):
+        names = shape.fields.keys()
+        mappings = [_text_keyed(value, names) for value in values if value is not None]
+        return all(isinstance(value, Mapping) and value.keys() == names for value in mappings) and all(
+            fits_shape([value[name] for value in mappings], inner) for name, inner in shape.fields.items()
+        )
+    kind, exact = column_kind_of(values)
+    return wider(shape, kind, exact=exact) == shape
+
+
+def _text_keyed(value: Any, names: Collection[str]) -> Any:
+    """A mapping with its keys as JSON has them: those of a distribution are the values of its scale."""
+    is_plain = not isinstance(value, Mapping) or value.keys() == names or len(value) != len(names)
+    return value if is_plain else decode_json_text(encode_json_text(value))
+
+
+def native_array(values: Sequence[Any], shape: Shape) -> Any:
+    """The values, which fit the shape, as an Arrow array."""
+    import numpy as np
+    import pyarrow as pa
+
+    if isinstance(shape, str):
+        return array(values, shape)
+    count = len(values)
+    present = [value is not None for value in values]
+    known = None if all(present) else _bits(present)
+    if isinstance(shape, ListShape):
+        ends = np.zeros(count + 1, np.int64)
+        np.cumsum(np.fromiter((len(value or ()) for value in values), np.int64, count), out=ends[1:])
+        if ends[-1] >= 1 << 31:
+            raise _too_large()
+        inner = [native_array([*chain(*(value for value in values if value))], shape.item)]
+        buffers = [known, pa.py_buffer(ends.astype(np.int32))]
+    else:
+        rows = [_text_keyed(value, shape.fields.keys()) or {} for value in values]
+        inner = [native_array([row.get(name) for row in rows], each) for name, each in shape.fields.items()]
+        buffers = [known]
+    return pa.Array.from_buffers(_arrow_type(shape), count, buffers, children=inner)
+
+
+def _too_large() -> OutputError:
+    return OutputError("a table cannot hold a row of more than 2 GiB", hint="leave the column out of the dataset")
 
 
 class Json(str):
@@ -105,10 +212,11 @@ def field(name: str, kind: ColumnKind, declared: DeclaredType | None = None) -> 
         "str": pa.string(),
         "json": pa.string(),
     }
+    shape = declared.shape if declared is not None and kind == "native" else None
     metadata = dict(_JSON_TEXT) if kind == "json" else {}
     if declared is not None:
         metadata[_SCHEMA_KEY] = orjson.dumps(declared.schema)
-    return pa.field(name, types[kind], metadata=metadata or None)
+    return pa.field(name, types[kind] if shape is None else _arrow_type(shape), metadata=metadata or None)
 
 
 def declared_type(field: Any) -> DeclaredType | None:
@@ -144,9 +252,7 @@ def array(values: Sequence[Any], kind: ColumnKind) -> Any:
         sizes = map(len, values if text.isascii() else map(str.encode, values))
         np.cumsum(np.fromiter(sizes, np.int64, count), out=ends[1:])
         if len(text) >= 1 << 31:  # offsets of an Arrow string array are 32-bit
-            raise OutputError(
-                "a table cannot hold a row of more than 2 GiB", hint="leave the column out of the dataset"
-            )
+            raise _too_large()
         data = [pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(text)]
     return pa.Array.from_buffers(field("", kind).type, count, [known, *data])
 

@@ -21,6 +21,8 @@ from verdict_cli.storage.tables.column_types import (
     column_kind_of,
     encode_json_text,
     field,
+    fits_shape,
+    native_array,
     wider,
 )
 
@@ -36,10 +38,10 @@ class ParquetTable:
 
     Columns are in the order of their first appearance, after those of ``columns`` (name -> kind), which always exist
     and are at least that wide. A column takes the narrowest kind that holds all of its values exactly: bool, int
-    (64 bits), float, str, else JSON text in every cell (the Arrow field's metadata then says ``verdict: json``;
-    `read_table` decodes it). Where a later row group does not fit, the file is rewritten as a stream. A thread makes
-    arrays of the rows as they come, and a row group of ``row_group`` rows, or of about 32 MB of text.
-    ``declared`` are the types of columns by name, which `declared_types` reads.
+    (64 bits), float, str, the lists and structs of its declared type (``native``, only where ``columns`` says so), else
+    JSON text in every cell (the Arrow field's metadata then says ``verdict: json``; `read_table` decodes it). Where a later
+    row group does not fit, the file is rewritten as a stream. A thread makes arrays of the rows as they come, and a row group
+    of ``row_group`` rows, or of about 32 MB of text. ``declared`` are the types of columns by name, which `declared_types` reads.
     Leaving the ``with`` block by an exception removes the unfinished file.
     """
 
@@ -52,8 +54,12 @@ class ParquetTable:
     ) -> None:
         self._path, self._row_group = path, row_group
         self._declared = declared or {}
+        self._shapes = {name: shape for name, known in self._declared.items() if (shape := known.shape) is not None}
         self._piece = min(_PIECE, row_group)
-        self._kinds: dict[str, ColumnKind] = dict(columns or {})
+        self._kinds: dict[str, ColumnKind] = {
+            name: "json" if kind == "native" and name not in self._shapes else kind
+            for name, kind in (columns or {}).items()
+        }
         self._exact = dict.fromkeys(self._kinds, True)
         self._pending: list[_Run] = []
         self._names: tuple[str, ...] = ()  # of the last of these runs, which has the rows
@@ -62,6 +68,7 @@ class ParquetTable:
         self._types: list[type] = []  # of the last row; its texts and nested values have the indices below
         self._texts: itemgetter[Any] | None = None
         self._nested: list[int] = []
+        self._native: list[int] = []
         self._parts = tuple(path.with_name(f"{path.name}{ending}") for ending in (".part", ".part2"))
         self._generation = 0
         self._writer: Any = None
@@ -81,10 +88,11 @@ class ParquetTable:
 
     def add(self, names: tuple[str, ...], values: Sequence[Any]) -> None:
         """Add a row with these columns and values."""
+        types = [*map(type, values)]
         if names != self._names:
             self._begin(names)
-        types = [*map(type, values)]
-        if types != self._types:
+            self._note_types(types)
+        elif types != self._types:
             self._note_types(types)
         if self._nested:
             values = list(values)
@@ -94,6 +102,8 @@ class ParquetTable:
         self._pending_rows += 1
         if self._texts is not None:
             self._pending_bytes += sum(map(len, self._texts(values)))
+        for at in self._native:
+            self._pending_bytes += _size(values[at])
         if self._pending_rows >= self._piece or self._pending_bytes >= _GROUP_BYTES:
             self._hand_over()
 
@@ -108,7 +118,9 @@ class ParquetTable:
 
     def _note_types(self, types: list[type]) -> None:
         self._types = types
-        self._nested = [at for at, kind in enumerate(types) if issubclass(kind, dict | list | tuple)]
+        nested = [at for at, kind in enumerate(types) if issubclass(kind, dict | list | tuple)]
+        self._native = [at for at in nested if self._kinds.get(self._names[at]) == "native"]
+        self._nested = [at for at in nested if at not in self._native]
         texts = [at for at, kind in enumerate(types) if issubclass(kind, str)] + self._nested
         self._texts = itemgetter(*texts, *texts[-1:]) if texts else None  # of two or more, so that it gives a tuple
 
@@ -170,6 +182,9 @@ class ParquetTable:
     def _field(self, name: str, kind: ColumnKind) -> Any:
         return field(name, kind, self._declared.get(name))
 
+    def _array(self, name: str, values: Sequence[Any], kind: ColumnKind) -> Any:
+        return native_array(values, self._shapes[name]) if kind == "native" else array(values, kind)
+
     def _schema(self) -> Any:
         import pyarrow as pa
 
@@ -192,7 +207,7 @@ class ParquetTable:
     def _flush(self, runs: list[_Run], size: int, *, last: bool) -> None:
         if runs:
             columns = self._columns(runs)
-            arrays = [array(columns[name], kind) for name, kind in self._kinds.items()]
+            arrays = [self._array(name, columns[name], kind) for name, kind in self._kinds.items()]
             self._pieces.append((sum(len(rows) for _, rows in runs), dict(self._kinds), arrays))
             self._held_bytes += size
         held = sum(count for count, _, _ in self._pieces)
@@ -216,11 +231,11 @@ class ParquetTable:
             chunks = []
             for count, kinds, arrays in pieces:
                 if name not in kinds:
-                    chunks.append(pa.nulls(count, field(name, kind).type))
+                    chunks.append(pa.nulls(count, self._field(name, kind).type))
                 elif kinds[name] == kind:
                     chunks.append(arrays[index])
                 else:
-                    chunks.append(array(arrays[index].to_pylist(), kind))
+                    chunks.append(self._array(name, arrays[index].to_pylist(), kind))
             columns.append(pa.chunked_array(chunks))
         self._write_group(columns)
 
@@ -232,6 +247,8 @@ class ParquetTable:
             for name, column in columns.items():
                 column.extend(there.get(name) or repeat(None, len(rows)))
         for name, values in columns.items():
+            if self._kinds.get(name) == "native" and fits_shape(values, self._shapes[name]):
+                continue
             kind, exact = column_kind_of(values)
             self._exact[name] = exact = exact and self._exact.get(name, True)
             self._kinds[name] = wider(self._kinds.get(name, "null"), kind, exact=exact)
@@ -260,11 +277,11 @@ class ParquetTable:
                 arrays = []
                 for name, kind in self._kinds.items():
                     if name not in schema.names:
-                        arrays.append(pa.nulls(table.num_rows, field(name, kind).type))
+                        arrays.append(pa.nulls(table.num_rows, self._field(name, kind).type))
                     elif schema.field(name).equals(self._field(name, kind), check_metadata=True):
                         arrays.append(table.column(name))
                     else:
-                        arrays.append(array(table.column(name).to_pylist(), kind))
+                        arrays.append(self._array(name, table.column(name).to_pylist(), kind))
                 self._write_group(arrays)
         old.unlink()
 
@@ -277,6 +294,14 @@ class ParquetTable:
                 f"{self._path}: the table cannot be written: {error.strerror or error}",
                 hint="free some space, check the permissions, or choose another --out",
             ) from error
+
+
+def _size(value: Any) -> int:
+    """About how many bytes the value takes."""
+    if isinstance(value, str):
+        return len(value)
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return 8 + sum(map(_size, inner))
 
 
 def _load() -> None:

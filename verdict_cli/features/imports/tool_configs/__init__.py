@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.features.wizard.scaffold import with_schema_line
 from verdict_cli.features.wizard.scaffold_columns import column_slot
 from verdict_cli.features.wizard.scaffold_evaluation import yaml_scalar
 
@@ -146,7 +145,7 @@ def pipeline_of(
         lines += ["  theirs:   # the other tool's verdict on the same row", "    prediction: output.passed"]
         lines += [f"    target: {yaml_scalar(theirs)}", "    positive: true"]
     lines += ["", "# A threshold for CI: the share of rows that pass.", "# gates: [passed.mean >= 0.95]"]
-    return with_schema_line("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
 def _where(judge: ForeignJudge, value: str, otherwise: str) -> str:

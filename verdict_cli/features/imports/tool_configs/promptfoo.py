@@ -5,25 +5,301 @@ The configuration's form is that of promptfoo 0.121 (`promptfooconfig.yaml`). No
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from verdict_cli.errors import DataError, SpecError
 from verdict_cli.features.imports.tool_configs import ForeignPipeline, ForeignRow, Translation, pipeline_of, unit_name
-from verdict_cli.features.imports.tool_configs.promptfoo_tests import (
-    ConfigFile,
-    TestCase,
-    assertions_of,
-    grading_model,
-    rendered,
-    test_cases,
-)
 from verdict_cli.features.imports.tool_configs.promptfoo_units import TRANSLATED, AssertionUnit, judge_of, select_best
 from verdict_cli.features.imports.tool_logs import read_logs
 from verdict_cli.features.wizard.scaffold import plain_name
-from verdict_cli.language.document.document import read_document
+from verdict_cli.language.document.document import parse_document, read_document
+from verdict_cli.language.document.source_positions import Document, DocumentPath
+from verdict_cli.storage.datasets.dataset import Dataset
+from verdict_cli.storage.datasets.read import stream_rows
+
+_MOST_BYTES = 1_000_000
+_MOST_CASES = 10_000
+_VARIABLE = re.compile(r"\{\{-?\s*([A-Za-z_]\w*(?:\.\w+)*)\s*-?\}\}")
+_CELL = re.compile(r"(?P<type>(?:not-)?[\w-]+)(?:\((?P<threshold>[\d.]+)\))?:\s*(?P<value>.*)", re.DOTALL)
+
+_PROVIDERS = {
+    "openai": "", "anthropic": "anthropic/", "google": "gemini/", "vertex": "vertex_ai/", "ollama": "ollama/",
+    "azure": "azure/", "azureopenai": "azure/", "mistral": "mistral/", "groq": "groq/", "openrouter": "openrouter/",
+    "deepseek": "deepseek/", "togetherai": "together_ai/", "xai": "xai/", "cohere": "cohere/", "bedrock": "bedrock/",
+}  # fmt: skip
+"""Prefixes of promptfoo's provider ids, and of litellm's names."""
+_KINDS = ("chat", "completion", "messages", "responses", "embedding")
+_SETTINGS = ("temperature", "max_tokens", "top_p", "seed")
+
+
+@dataclass(slots=True)
+class TestCase:
+    """A test case: its variables, and the output if the configuration has it. ``path`` leads to it in the file."""
+
+    vars: dict[str, Any]
+    keys: Mapping[str, Any]
+    path: DocumentPath
+    file: str
+    output: str | None = None
+
+
+@dataclass(slots=True)
+class ConfigFile:
+    """A configuration. What is not translated is appended to ``left_out``."""
+
+    path: Path
+    document: Document
+    left_out: list[str]
+    default: Mapping[str, Any] = field(init=False)
+    prompts: list[str] = field(init=False)
+    only_echo: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        data = self.document.data
+        default = self.read(data.get("defaultTest") or {}, ("defaultTest",))
+        self.default = default if isinstance(default, Mapping) else {}
+        prompts = data.get("prompts") or []
+        listed = prompts if isinstance(prompts, list) else [prompts]
+        texts = [self.read(each.get("raw", each.get("id")) if isinstance(each, Mapping) else each, ("prompts", at)) for at, each in enumerate(listed)]  # fmt: skip
+        self.prompts = [text for text in texts if isinstance(text, str)]
+        providers = data.get("providers") or data.get("targets") or []
+        providers = providers if isinstance(providers, list) else [providers]
+        names = [each.get("id") if isinstance(each, Mapping) else each for each in providers]
+        self.only_echo = bool(names) and all(name == "echo" for name in names)
+        for key in ("scenarios", "derivedMetrics", "redteam", "extensions"):
+            if data.get(key):
+                self.left_out.append(f"{self.place((key,))}: {key}")
+
+    def place(self, path: DocumentPath) -> str:
+        """`file:line` of a value."""
+        return f"{self.path.name}:{self.document.key_at(path).line}"
+
+    def read(self, value: Any, path: DocumentPath) -> Any:
+        """The value; that of a `$ref` within the file, and the content of a text file or of YAML next to it."""
+        if isinstance(value, Mapping) and isinstance(value.get("$ref"), str) and value["$ref"].startswith("#/"):
+            found: Any = self.document.data
+            for key in value["$ref"][2:].split("/"):
+                found = found.get(key) if isinstance(found, Mapping) else None
+            return found if found is not None else self._lost(path, value["$ref"])
+        if not isinstance(value, str) or not value.startswith("file://"):
+            return value
+        file = (self.path.parent / value.removeprefix("file://")).resolve()
+        inside = file.is_relative_to(self.path.parent.resolve()) and file.is_file()
+        if (
+            not inside
+            or file.suffix not in (".txt", ".md", ".json", ".yaml", ".yml")
+            or file.stat().st_size > _MOST_BYTES
+        ):
+            return self._lost(path, value)
+        if file.suffix in (".txt", ".md"):
+            return file.read_text(encoding="utf-8", errors="replace").strip()
+        if file.suffix == ".json":
+            try:
+                return json.loads(file.read_text(encoding="utf-8"))
+            except ValueError:
+                return self._lost(path, value)
+        try:
+            # A document is a mapping: a list of tests becomes the value of a key.
+
+            text = file.read_text(encoding="utf-8")
+            is_list = text.lstrip().startswith("-")
+            indented = "".join(f"  {line}\n" for line in text.splitlines())
+            data = parse_document((f"list:\n{indented}" if is_list else text).encode(), str(file)).data
+            return data["list"] if is_list else data
+        except SpecError:
+            return self._lost(path, value)
+
+    def _lost(self, path: DocumentPath, what: str) -> None:
+        self.left_out.append(f"{self.place(path)}: {what} is not a text, YAML or JSON file below {self.path.parent}")
+
+
+def test_cases(config: ConfigFile) -> list[TestCase]:
+    """The test cases with the default variables, one for each combination where a variable is a list; without any, one without
+    variables."""
+    given = config.document.data.get("tests") or []
+    found: list[TestCase] = []
+    for at, test in enumerate(given if isinstance(given, list) else [given]):
+        path: DocumentPath = ("tests", at) if isinstance(given, list) else ("tests",)
+        for keys in _tests(config, test, path):
+            variables = config.read(keys.get("vars") or {}, (*path, "vars"))
+            if not isinstance(variables, Mapping):
+                config.left_out.append(f"{config.place((*path, 'vars'))}: vars that are not a mapping")
+                continue
+            merged = {
+                name: config.read(value, (*path, "vars", name))
+                for name, value in {**(config.default.get("vars") or {}), **variables}.items()
+            }
+            options = keys.get("options") or {}
+            lists = [
+                name
+                for name, value in merged.items()
+                if isinstance(value, list) and not options.get("disableVarExpansion")
+            ]
+            for combination in itertools.product(*(merged[name] for name in lists)):
+                case = {**merged, **dict(zip(lists, combination, strict=True))}
+                output = keys.get("providerOutput")
+                text = output if output is None or isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+                found.append(TestCase(case, keys, path, config.path.name, text))
+            if keys.get("threshold") is not None:
+                config.left_out.append(
+                    f"{config.place((*path, 'threshold'))}: the threshold of one test (that of defaultTest is)"
+                )
+    return found[:_MOST_CASES] or [TestCase(dict(config.default.get("vars") or {}), {}, (), config.path.name)]
+
+
+def _tests(config: ConfigFile, test: Any, path: DocumentPath) -> Iterator[Mapping[str, Any]]:
+    """A test case, or those of a file."""
+    if isinstance(test, str):
+        file = config.path.parent / test.removeprefix("file://")
+        if file.suffix in (".csv", ".jsonl") and file.resolve().is_relative_to(config.path.parent.resolve()):
+            try:
+                yield from (_from_row(row.source) for row in stream_rows(Dataset((file,))))
+            except DataError as error:
+                config.left_out.append(f"{config.place(path)}: {test}: {error.problem.message}")
+            return
+        test = config.read(test if test.startswith("file://") else f"file://{test}", path)
+    for keys in test if isinstance(test, list) else [test]:
+        if isinstance(keys, Mapping) and ("path" not in keys or "vars" in keys):
+            yield keys
+        elif keys is not None:
+            config.left_out.append(f"{config.place(path)}: tests that a program generates")
+
+
+def _from_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A test case of a row: columns are variables, `__expected` and `__expected1` … assertions."""
+    if "vars" in row:
+        return row
+    asserts = []
+    for name, value in row.items():
+        if name.startswith("__expected") and value:
+            cell = _CELL.fullmatch(str(value).strip())
+            kind = (cell["type"] if cell else "equals").replace("grade", "llm-rubric")
+            threshold = {"threshold": float(cell["threshold"])} if cell and cell["threshold"] else {}
+            asserts.append({"type": kind, "value": cell["value"] if cell else value, **threshold})
+    return {"vars": {name: value for name, value in row.items() if not name.startswith("__")}, "assert": asserts}
+
+
+def assertions_of(config: ConfigFile, case: TestCase) -> Iterator[AssertionUnit]:
+    """The assertions of a test case: the default ones, then its own, those of sets among them. What no model grades, and what cannot
+    be translated, is noted."""
+    options = {**(config.default.get("options") or {}), **(case.keys.get("options") or {})}
+    if not options.get("disableDefaultAsserts"):
+        yield from _assertions(config, config.default.get("assert"), ("defaultTest", "assert"), options)
+    yield from _assertions(config, case.keys.get("assert"), (*case.path, "assert"), options)
+
+
+def _assertions(
+    config: ConfigFile, listed: Any, path: DocumentPath, options: Mapping[str, Any]
+) -> Iterator[AssertionUnit]:
+    for at, item in enumerate(listed if isinstance(listed, list) else []):
+        inner: DocumentPath = (*path, at)
+        found = config.read(item, inner)
+        if not isinstance(found, Mapping) or not isinstance(found.get("type"), str):
+            config.left_out.append(f"{config.place(inner)}: an assertion without a type")
+            continue
+        if found["type"] == "assert-set":
+            if found.get("threshold") is not None:
+                config.left_out.append(
+                    f"{config.place((*inner, 'threshold'))}: the threshold of an assert-set: each of its assertions must pass"
+                )
+            yield from _assertions(config, found.get("assert"), (*inner, "assert"), options)
+        elif (unit := _unit(config, found, inner, options)) is not None:
+            yield unit
+
+
+def _unit(
+    config: ConfigFile, found: Mapping[str, Any], path: DocumentPath, options: Mapping[str, Any]
+) -> AssertionUnit | None:
+    negated = found["type"].startswith("not-")
+    kind = found["type"].removeprefix("not-").replace("model-graded-factuality", "factuality")
+    place = config.place(path)
+    for key in ("transform", "contextTransform"):
+        if found.get(key):
+            config.left_out.append(f"{place}: {found['type']} with {key}, which is code")
+            return None
+    if kind not in TRANSLATED or (negated and kind == "select-best"):
+        config.left_out.append(f"{place}: {found['type']}")
+        return None
+    value = config.read(found.get("value"), (*path, "value"))
+    rubric = config.read(found.get("rubricPrompt", options.get("rubricPrompt")), (*path, "rubricPrompt"))
+    prompt = _messages(rubric)
+    for text in (value if isinstance(value, list) else [value], [prompt]):
+        if any(isinstance(each, str) and _is_program(each) for each in text):
+            config.left_out.append(f"{place}: {found['type']} with a template that has more than {{{{variables}}}}")
+            return None
+    given = found.get("provider", options.get("provider"))
+    model = grading_model(config, given)
+    if given is not None and model is None:
+        config.left_out.append(
+            f"{place}: the provider {given if isinstance(given, str) else json.dumps(given)[:60]} of {found['type']}"
+        )
+    return AssertionUnit(
+        type=kind,
+        value=value,
+        place=place,
+        negated=negated,
+        threshold=float(found["threshold"]) if isinstance(found.get("threshold"), int | float) else None,
+        weight=float(found["weight"]) if isinstance(found.get("weight"), int | float) else 1.0,
+        metric=found["metric"] if isinstance(found.get("metric"), str) else None,
+        model=model,
+        prompt=prompt,
+        scores=options.get("factuality") if isinstance(options.get("factuality"), Mapping) else None,
+    )
+
+
+def _messages(prompt: Any) -> str | None:
+    """A custom prompt as text; messages become sections."""
+    if isinstance(prompt, str) and prompt.lstrip().startswith("[{"):
+        with suppress(ValueError):
+            prompt = json.loads(prompt)
+    if isinstance(prompt, list):
+        texts = [f"@{each['role']}\n{each['content']}" if isinstance(each, Mapping) and "content" in each else str(each) for each in prompt]  # fmt: skip
+        return "\n".join(texts)
+    return prompt if isinstance(prompt, str) else None
+
+
+def _is_program(text: str) -> bool:
+    return "{%" in text or "{{" in _VARIABLE.sub("", text)
+
+
+def rendered(text: str, variables: Mapping[str, Any]) -> str:
+    """The text with the values of its variables; a variable that is not known stays."""
+
+    def value(name: str, written: str) -> str:
+        found: Any = variables
+        for key in name.split("."):
+            found = found.get(key) if isinstance(found, Mapping) else None
+        if found is None:
+            return written
+        return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+
+    return _VARIABLE.sub(lambda match: value(match[1], match[0]), text)
+
+
+def grading_model(config: ConfigFile, provider: Any) -> dict[str, Any] | None:
+    """The model of a provider, such as `openai:chat:gpt-4o`; None for one that is a program, or not known."""
+    settings: Mapping[str, Any] = {}
+    if isinstance(provider, Mapping):
+        provider = provider.get("text", provider)
+    if isinstance(provider, Mapping):
+        settings, provider = provider.get("config") or {}, provider.get("id")
+    if not isinstance(provider, str):
+        return None
+    family, _, name = provider.partition(":")
+    kind, _, rest = name.partition(":")
+    name = rest if kind in _KINDS and rest else name
+    if family not in _PROVIDERS or not name:
+        return None
+    kept = {key: settings[key] for key in _SETTINGS if isinstance(settings.get(key), int | float)}
+    return {"name": f"{_PROVIDERS[family]}{name}", **kept}
+
 
 _OUTPUT, _INPUT = "output", "input"
 

@@ -18,7 +18,6 @@ from verdict_cli.features.imports.tool_configs import (
     literal_text,
     slot_of,
 )
-from verdict_cli.features.wizard.scaffold import with_schema_line
 
 TRANSLATED = (
     "llm-rubric", "factuality", "answer-relevance", "context-faithfulness", "model-graded-closedqa", "g-eval", "select-best",
@@ -296,4 +295,4 @@ def select_best(
         letter = chr(ord("A") + place)
         lines += [f"  output_{letter.lower()}:   # how often output {place + 1} of a test is the best"]
         lines += [f"    value: 1.0 if output.choice == '{letter}' else 0.0", "    metrics: [mean]"]
-    return with_schema_line("\n".join(lines) + "\n"), rows
+    return "\n".join(lines) + "\n", rows

@@ -1,0 +1,625 @@
+"""How fast calls of one model may be sent: by what is configured, what headers state, and what refusals teach.
+
+A `Pacer` asks its parts in turn how long a call must wait:
+
+`Bucket`              a rate with a burst; two of them hold the configured limits
+`StatedQuota`         what a provider's headers leave
+`LearnedRate`         raised while calls are accepted, cut when one is refused (AIMD, with the curve of TCP CUBIC)
+`LearnedConcurrency`  the same for calls in flight, where refusals come with equally many of them
+`FirstCalls`          few calls go first to a model of which nothing is known
+`Outage`              while everything is refused, one call at a time shows when that is over
+`Noise`               refusals that come as often at a low rate are none of a limit: nothing is paced
+
+All times are seconds of one clock, which the caller gives.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from math import exp2, inf
+
+from msgspec import Struct
+
+from verdict_cli.messages import Allowance
+from verdict_cli.model import RateLimit
+
+MINUTE_S = 60.0
+BURST_S = 3.0
+"""Seconds of a configured rate that may be sent at once. Providers allow about five; a smaller one refuses a few calls once."""
+
+
+class Bucket:
+    """Continuous refill: ``rate`` units a second, at most ``capacity`` at once."""
+
+    __slots__ = ("_at", "_level", "capacity", "rate")
+
+    def __init__(self, rate: float, capacity: float) -> None:
+        self.rate = rate
+        self.capacity = capacity
+        self._level = capacity
+        self._at: float | None = None
+
+    @classmethod
+    def per_minute(cls, amount: int | None) -> Bucket | None:
+        """The bucket of a configured limit; None for none."""
+        rate = (amount or 0) / MINUTE_S
+        return cls(rate, max(1.0, rate * BURST_S)) if amount is not None else None
+
+    def wait_s(self, amount: float, now: float) -> float:
+        """Seconds until so much is there; an amount above the capacity waits for a full bucket, and leaves a debt."""
+        self._refill(now)
+        short = min(amount, self.capacity) - self._level
+        return max(0.0, short / self.rate) if short > 1e-9 else 0.0
+
+    def take(self, amount: float, now: float) -> None:
+        """Take so much; what is not there yet is owed."""
+        self._refill(now)
+        self._level -= amount
+
+    def give_back(self, amount: float) -> None:
+        """Return what was taken and not used (below zero: take more)."""
+        self._level = min(self.capacity, self._level + amount)
+
+    def set_rate(self, rate: float, capacity: float, now: float) -> None:
+        """Change the rate from now on."""
+        self._refill(now)
+        self.rate, self.capacity = rate, capacity
+        self._level = min(self._level, capacity)
+
+    def _refill(self, now: float) -> None:
+        if self._at is not None:
+            self._level = min(self.capacity, self._level + (now - self._at) * self.rate)
+        self._at = now
+
+
+LEAST_MEASURED_S = 0.5
+MEASURED_S = 3.0
+"""A rate is measured over at least so many seconds: half a second at first, later three to six."""
+EXACT_S = 1.0
+EXACT_CALLS = 10
+"""Over so many seconds and accepted calls a measurement is exact to a tenth."""
+
+
+class Meter:
+    """How many calls a second a provider accepts between refusals.
+
+    Its bucket is empty when it refuses a call, so what it accepts between two refusals is what it refilled.
+    """
+
+    def __init__(self) -> None:
+        self._refusals: deque[tuple[float, int]] = deque()
+
+    def measure(self, now: float, passed: int) -> tuple[float, bool]:
+        """The rate since an earlier refusal, 0 if there was none, and whether it is exact; ``passed``: the calls that were
+        sent and not refused so far."""
+        then, before = self._refusals[0] if self._refusals else (now, passed)
+        took_s, accepted = now - then, passed - before
+        if not self._refusals or now - self._refusals[-1][0] >= MEASURED_S:
+            if len(self._refusals) == 2:
+                self._refusals.popleft()
+            self._refusals.append((now, passed))
+        rate = accepted / took_s if took_s >= LEAST_MEASURED_S else 0.0
+        return rate, took_s >= EXACT_S and accepted >= EXACT_CALLS
+
+    def forget(self, sent_at: float) -> None:
+        """Count a call as refused that was in flight at the last refusal."""
+        if self._refusals and sent_at <= self._refusals[-1][0]:
+            then, passed = self._refusals[-1]
+            self._refusals[-1] = then, passed - 1
+
+    def clear(self) -> None:
+        """Begin again, after a time in which the bucket may have filled."""
+        self._refusals.clear()
+
+
+LEARNED_BURST_S = 0.25
+"""Seconds of a learned rate that may be sent at once: few, for a provider that refuses has an empty bucket."""
+CUT = 0.3
+"""The share by which the learned rate falls when a call is refused."""
+REGAIN_S = 3.0
+"""In so many seconds it is back at what was accepted. What is not sent meanwhile fills a quarter of a second's worth of the
+provider's bucket, which holds a second's worth or more, so nothing of the limit is lost."""
+LEAST_RATE = 0.2
+"""Calls a second below which no rate is learned: a storm of refusals is a pause, not a limit."""
+LOW = 0.75
+"""No limit of the rate refuses a call below this share of the highest rate that was measured."""
+HALF_LIFE_S = 60.0
+"""In so many seconds half of the highest rate is forgotten, because a limit may fall."""
+
+
+class LearnedRate:
+    """The rate at which calls are sent. ``accepted`` is what the provider accepts: first guessed, then measured."""
+
+    def __init__(self, guess: float, measured: float, is_exact: bool, now: float) -> None:
+        self.accepted = max(LEAST_RATE, measured or guess)
+        self._highest = measured if is_exact else 0.0
+        self._is_guess = not measured
+        self._cut_at = self._refused_at = now  # the former is put back where no call could be sent
+        self._bucket = Bucket(LEAST_RATE, 1.0)
+
+    def rate(self, now: float) -> float:
+        """Less than was accepted after a refusal, steeply back to it, slowly beyond it, then faster and faster."""
+        return self.accepted * (1.0 + CUT * ((now - self._cut_at) / REGAIN_S - 1.0) ** 3)
+
+    def is_low(self, now: float) -> bool:
+        """Whether no call can be refused because of the rate now."""
+        return self.rate(now) <= LOW * self._highest
+
+    def wait_s(self, now: float) -> float:
+        """Seconds until a call may be sent."""
+        rate = self.rate(now)
+        self._bucket.set_rate(rate, max(1.0, rate * LEARNED_BURST_S), now)
+        return self._bucket.wait_s(1, now)
+
+    def send(self, now: float) -> None:
+        """Count a call that is sent now."""
+        self._bucket.take(1, now)
+
+    def cut(self, now: float, measured: float, is_exact: bool) -> None:
+        """Send more slowly after a refusal; ``measured`` (0: unknown) is what was accepted before it."""
+        if measured or (self._is_guess and self.rate(now) < 1.1 * self.accepted):
+            self.accepted = max(measured, self.accepted / 2, LEAST_RATE)
+            self._is_guess = not measured
+        self._highest = max(
+            measured if is_exact else 0.0, self._highest * exp2(-(now - self._refused_at) / HALF_LIFE_S)
+        )
+        self._cut_at = self._refused_at = now
+        self._bucket.set_rate(
+            self.rate(now), 1.0, now
+        )  # what was saved up while the rate was too high is not sent at once
+
+    def resume(self, now: float) -> None:
+        """Continue at what was accepted, after a time in which nothing was sent: that says nothing about the rate."""
+        self._cut_at = now - REGAIN_S
+        self._bucket.set_rate(self.accepted, 1.0, now)
+
+
+LEAST_CONCURRENCY = 3
+"""Calls in flight below which refusals say nothing about a limit of them."""
+SAME_REFUSALS = 3
+"""Refusals in succession, each with as many other calls in flight, from which a limit is taken to be one of those."""
+STRIKES = 3
+"""Refusals with fewer calls in flight, after which it was none."""
+RAISED_AFTER = 5
+"""The limit is raised after so many answers for each call that it allows: then one call in fifty finds out whether it may."""
+
+
+class LearnedConcurrency:
+    """How many calls an endpoint accepts at once, if that is what it limits: ``limit``, else infinite.
+
+    It is raised step by step while nothing is refused, and set back to what was refused last. A limit of the rate also
+    refuses calls while fewer are in flight; that shows the difference.
+    """
+
+    def __init__(self) -> None:
+        self.limit = inf
+        self._refused_beside: deque[int] = deque(maxlen=SAME_REFUSALS)
+        self._refused_at = self._strikes = self._answers = 0
+        self._step = 1
+
+    @property
+    def is_known(self) -> bool:
+        return self.limit < inf
+
+    def accept(self) -> None:
+        """Count an answer, once a limit is known."""
+        self._answers += 1
+        if self._answers >= RAISED_AFTER * self.limit:
+            self.limit += self._step
+            self._answers, self._strikes, self._step = 0, 0, 2 * self._step
+
+    def refuse(self, others: int) -> bool:
+        """Whether a refusal, with so many other calls in flight, is one for too many calls at once."""
+        self._answers, self._step = 0, 1
+        if self.is_known:
+            self._strikes += others < self._refused_at
+            if self._strikes >= STRIKES or others < LEAST_CONCURRENCY:
+                # It was another limit: next time, it takes more refusals to believe otherwise.
+                self._refused_beside = deque(maxlen=2 * (self._refused_beside.maxlen or SAME_REFUSALS))
+                self.limit = inf
+                return False
+            self._refused_at = min(others, self._refused_at) if self._strikes else others
+            self.limit = self._refused_at
+            return True
+        self._refused_beside.append(others)
+        least, most = min(self._refused_beside), max(self._refused_beside)
+        is_full = len(self._refused_beside) == self._refused_beside.maxlen
+        if not is_full or least < LEAST_CONCURRENCY or least < 0.9 * most - 1:
+            return False
+        self._refused_at, self._strikes, self.limit = most, 0, most
+        return True
+
+
+LONGEST_RESET_S = 120.0
+"""A quota that is full again only later, such as a day's, is not waited for: the provider's 429 says more."""
+_CLEAR_S = 0.2
+"""How far the two ways of refilling must be apart in what they predict, to tell which one it is."""
+_VOTES = 2
+
+
+@dataclass(slots=True)
+class StatedQuota:
+    """What a provider's headers leave of its requests or tokens before ``full_at``, when ``limit`` is left again.
+
+    Some providers refill continuously, at ``rate`` a second, others all at once at the end of a window (``rate`` 0). Which
+    it is shows when more was used: the time until the quota is full grows, or shrinks. ``left`` is None without headers.
+    """
+
+    left: float | None = None
+    limit: float | None = None
+    full_at: float = 0.0
+    period_s: float = 0.0
+    rate: float = 0.0
+    at: float = 0.0
+    votes: int = 0
+    reference: tuple[float, float, float] | None = None
+
+    def wait_s(self, amount: int, now: float) -> float:
+        """Seconds until the amount may be sent. Never longer than the quota takes to be full."""
+        if self.left is None:
+            return 0.0
+        if self.rate:
+            short = min(amount, self.limit or amount) - self.left - self.rate * (now - self.at)
+            return max(0.0, short / self.rate)
+        if self.left >= amount:
+            return 0.0
+        if now < self.full_at:
+            return self.full_at - now
+        self.left, self.full_at = self.limit, now + self.period_s
+        return 0.0
+
+    def send(self, amount: int) -> None:
+        """Count what is sent now."""
+        if self.left is not None:
+            self.left -= amount
+
+    def update(
+        self, left: int | None, limit: int | None, reset_s: float | None, since: int, at: float, now: float
+    ) -> None:
+        """Take over what a reply states; ``at``: the time that it holds for, ``since``: what was sent after its call."""
+        if left is None or reset_s is None or reset_s > LONGEST_RESET_S:
+            self.left, self.rate = None, 0.0
+            return
+        self.left, self.limit, self.full_at, self.period_s, self.at = left - since, limit, now + reset_s, reset_s, at
+        used = 0 if limit is None else limit - left
+        if used <= 0 or reset_s <= 0:
+            return
+        if self.reference is not None:
+            used_then, reset_then, then = self.reference
+            continuous, window = used / used_then * reset_then, reset_then - (at - then)
+            if abs(continuous - window) < max(_CLEAR_S, 0.2 * reset_then):
+                return
+            is_continuous = abs(reset_s - continuous) < abs(reset_s - window)
+            self.votes = max(-_VOTES, min(_VOTES, self.votes + (1 if is_continuous else -1)))
+        self.reference = used, reset_s, at
+        self.rate = used / reset_s if self.votes >= _VOTES else 0.0
+
+
+FIRST_CALLS = 32
+FIRST_GROWTH = 2.5
+FIRST_CHECK_S = 0.0055
+FIRST_CHECKS = 5
+FIRST_WAVES = 4
+
+
+class FirstCalls:
+    """`FIRST_CALLS` are sent first, and `FIRST_GROWTH` times as many after every fifth check, up to the fourth.
+
+    This delays 128 concurrent calls by 25 ms on average: less than 1% of a run that takes three seconds, and a server with a
+    small limit refuses only few calls. Checks are counted, not seconds, because opening connections may keep the event loop
+    from reading refusals.
+    """
+
+    def __init__(self) -> None:
+        self._checks = 0
+
+    def wait_s(self, passed: int) -> float:
+        """Seconds until a call may be sent after so many that were not refused; 0 once the waves are over."""
+        if self._checks >= FIRST_WAVES * FIRST_CHECKS:
+            return 0.0
+        if passed < FIRST_CALLS * FIRST_GROWTH ** (self._checks // FIRST_CHECKS):
+            return 0.0
+        self._checks += 1
+        return FIRST_CHECK_S if self._checks % FIRST_CHECKS else 0.0
+
+
+REFUSED_IN_A_ROW = 2
+"""Everything is taken to be refused after so many refusals, each of the first call that was sent after the one before."""
+FIRST_PAUSE_S = 0.25
+LONGEST_PAUSE_S = 2.0
+"""The pauses before single calls."""
+QUICK_S = 0.5
+"""A refusal comes back within this time; a call that has been away for longer was accepted."""
+CHECK_S = 0.1
+CLOCK_S = 0.001
+"""A shorter wait might not move the clock."""
+
+
+class Outage:
+    """Whether everything is refused. Then a single call is sent after each pause, until one is not refused."""
+
+    def __init__(self) -> None:
+        self._in_a_row = 0
+        self._next_call = inf  # the number of the first call after the last refusal
+        self._sent_at = 0.0
+
+    @property
+    def is_on(self) -> bool:
+        return self._in_a_row >= REFUSED_IN_A_ROW
+
+    def wait_s(self, calls: int, now: float) -> float | None:
+        """Seconds until one more call may be sent after so many; None: the outage is over."""
+        if calls < self._next_call:
+            return 0.0
+        left_s = QUICK_S - (now - self._sent_at)
+        if left_s > CLOCK_S:
+            return min(CHECK_S, left_s)
+        self.end()
+        return None
+
+    def send(self, call: int, now: float) -> None:
+        """Count a call that is sent now."""
+        if call == self._next_call:
+            self._sent_at = now
+
+    def accept(self) -> None:
+        """Count the answer to a call that was sent after the last refusal."""
+        self._sent_at = -inf
+
+    def refuse(self, call: int, calls: int) -> float | None:
+        """The pause after the refusal of a call, of so many that were sent; None where it does not follow another one."""
+        is_next, self._next_call = call == self._next_call, calls + 1
+        self._in_a_row = self._in_a_row + 1 if is_next else 0
+        if not is_next:
+            return None
+        return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** (self._in_a_row - REFUSED_IN_A_ROW)) if self.is_on else 0.0
+
+    def end(self) -> None:
+        self._in_a_row = 0
+
+
+RECENT_CALLS = 100
+"""Calls over which the share of refusals is taken, the latest weighing most."""
+TOLERATED_SHARE = 0.05
+"""Refusals up to this share change nothing: providers refuse some calls when they are busy."""
+LOW_REFUSALS = 3
+MOST_NOISE = 0.5
+"""So many refusals that no limit explains are noise, of at most this share of the calls."""
+
+
+class Noise:
+    """The share of the calls that are refused, and how much of it is tolerated.
+
+    A limit refuses nothing while calls are sent more slowly than it allowed before, and with fewer at once. A provider that
+    refuses calls then too, and half as often or more, refuses them whatever is sent.
+    """
+
+    def __init__(self) -> None:
+        self.share = 0.0
+        self._tolerated = TOLERATED_SHARE
+        self._low_sent = self._low_refused = 0
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether more calls are refused than noise explains."""
+        return self.share > self._tolerated
+
+    def send(self, is_low: bool) -> None:
+        """Count a call; ``is_low``: no limit should refuse it."""
+        self.share *= 1.0 - 1.0 / RECENT_CALLS
+        self._low_sent += is_low
+
+    def refuse(self, is_low: bool) -> None:
+        """Count a call as refused."""
+        self.share = min(1.0, self.share + 1.0 / RECENT_CALLS)
+        self._low_refused += is_low
+
+    def is_found(self) -> bool:
+        """Whether the refusals are noise; their share is tolerated from then on, twice over."""
+        if self.share > MOST_NOISE or self._low_refused < max(LOW_REFUSALS, self.share / 2 * self._low_sent):
+            return False
+        self._tolerated = min(MOST_NOISE, 2 * self._low_refused / self._low_sent + TOLERATED_SHARE)
+        self._low_sent = self._low_refused = 0
+        return True
+
+
+GUESSED_S = 5.0
+"""The first rate is guessed from the calls of at least the last second, at most about these."""
+MOST_OVERRUNS = 3
+"""Refusals in spite of a quota that refills continuously, after which its headers are read more cautiously, and after
+twice as many not as a rate."""
+
+
+class SentCall(Struct, frozen=True):
+    """A call when it was sent: how many calls and tokens had been sent, that call included, the other calls in flight, and
+    whether the rate was too low to be refused."""
+
+    number: int
+    tokens: int
+    at: float
+    others: int = 0
+    is_low: bool = False
+
+
+class Pacer:
+    """When the next call of one model and key may be sent, and how many at once.
+
+    ``is_open``: nothing is known that a call would have to wait for. It may be late to become true.
+    """
+
+    def __init__(self, limit: RateLimit | None = None) -> None:
+        limit = limit or RateLimit()
+        self.is_open = False
+        self.tokens_per_minute = limit.tokens_per_minute
+        self._requests = Bucket.per_minute(limit.requests_per_minute)
+        self._tokens = Bucket.per_minute(limit.tokens_per_minute)
+        self._concurrent = limit.concurrent or inf
+        self._stated_requests, self._stated_tokens = StatedQuota(), StatedQuota()
+        self._stated_by = 0  # the number of the call whose headers were taken over last
+        self._stated_rate_at: float | None = None  # since when they have stated a rate
+        self._overruns = 0
+        self._first = FirstCalls() if self._requests is None else None
+        self._learned: LearnedRate | None = None
+        self._meter = Meter()
+        self._measured = 0.0, False
+        self._concurrency = LearnedConcurrency()
+        self._outage = Outage()
+        self._noise = Noise()
+        self._calls = self._tokens_sent = self._passed = 0  # passed: sent and not refused
+        self._guessed_from = (0.0, 0)  # a time, and the calls passed until then
+        self._most_beside = 0  # the most calls in flight beside one that was answered
+        self._refused_at = -inf  # when a refusal came back of a call that was sent after the one before
+        self._held_until = -inf
+
+    @property
+    def most_at_once(self) -> float:
+        """The most calls in flight."""
+        return min(self._concurrent, self._concurrency.limit)
+
+    def wait_s(self, tokens: int, now: float) -> float:
+        """Seconds until a call of so many tokens may be sent, or should check again; 0 where it may be sent now."""
+        if now < self._held_until:
+            return self._held_until - now
+        if self._held_until > -inf:
+            self._held_until = -inf
+            if self._learned is not None and not self._outage.is_on:
+                self._learned.resume(now)
+        if (wait_s := self._unknown_s(now)) > 0:
+            return wait_s
+        if self._learned is not None and not self._outage.is_on and not self._concurrency.is_known:
+            wait_s = self._learned.wait_s(now)
+        if self._requests is not None:
+            wait_s = max(wait_s, self._requests.wait_s(1, now))
+        if self._tokens is not None:
+            wait_s = max(wait_s, self._tokens.wait_s(tokens, now))
+        self.is_open = (
+            self._learned is None
+            and self._requests is None
+            and self._tokens is None
+            and self._first is None
+            and self.most_at_once == inf
+            and not (self._outage.is_on or self._stated_by)
+        )
+        return max(wait_s, self._stated_requests.wait_s(1, now), self._stated_tokens.wait_s(tokens, now))
+
+    def _unknown_s(self, now: float) -> float:
+        """Seconds until a call may be sent while everything is refused, or nothing is known."""
+        if self._outage.is_on:
+            wait_s = self._outage.wait_s(self._calls, now)
+            if wait_s is not None:
+                return wait_s
+            self._meter.clear()
+            if self._learned is not None:
+                self._learned.resume(now)
+            else:
+                self._first, self._guessed_from = FirstCalls(), (now, self._passed)
+        since, before = self._guessed_from
+        if self._is_refused and self._learned is None and self._passed > before and self._refused_at > since:
+            # Not before all calls that were in flight at the first refusal have come back as refused.
+            guess = (self._passed - before) / max(1.0, self._refused_at - since)
+            self._learned, self._first = LearnedRate(guess, *self._measured, self._refused_at), None
+        return 0.0 if self._first is None else self._first.wait_s(self._passed - before)
+
+    def send(self, tokens: int, now: float, others: int = 0) -> SentCall:
+        """Count a call that is sent now beside so many others."""
+        self._calls += 1
+        self._passed += 1
+        self._tokens_sent += tokens
+        is_low = False
+        if not self.is_open:
+            self._outage.send(self._calls, now)
+            if self._learned is not None and not self._concurrency.is_known:
+                is_low = self._learned.is_low(now) and not self._outage.is_on
+                self._learned.send(now)
+            if self._requests is not None:
+                self._requests.take(1, now)
+            if self._tokens is not None:
+                self._tokens.take(tokens, now)
+            self._stated_requests.send(1)
+            self._stated_tokens.send(tokens)
+        if self._calls == 1 or (self.is_open and now - self._guessed_from[0] > GUESSED_S):
+            self._guessed_from = now, self._passed - (self._calls == 1)
+        self._noise.send(is_low)
+        return SentCall(self._calls, self._tokens_sent, now, others, is_low)
+
+    def settle(self, estimated: int, used: int) -> None:
+        """Replace the estimate of a call by the tokens that it used."""
+        if self._tokens is not None:
+            self._tokens.give_back(estimated - used)
+
+    def accept(self, call: SentCall) -> None:
+        """Count a call that was answered."""
+        self._first = None
+        self._most_beside = max(self._most_beside, call.others)
+        if call.at > self._refused_at:
+            self._outage.accept()
+        if self._concurrency.is_known:
+            self._concurrency.accept()
+
+    def update(self, allowance: Allowance, call: SentCall, now: float) -> None:
+        """Take over the rate-limit headers of a call's reply, unless a call that was sent later has been answered."""
+        if call.number < self._stated_by:
+            return
+        self._stated_by, self.is_open = call.number, False
+        calls, tokens = self._calls - call.number, self._tokens_sent - call.tokens
+        # Providers write the headers when they accept a call; one that writes them with the reply refuses some.
+        at = call.at if self._overruns < MOST_OVERRUNS else now
+        requests, used = self._stated_requests, self._stated_tokens
+        requests.update(allowance.requests_left, allowance.requests, allowance.requests_reset_s, calls, at, now)
+        used.update(allowance.tokens_left, allowance.tokens, allowance.tokens_reset_s, tokens, at, now)
+        if not requests.rate:
+            self._stated_rate_at = None
+        elif self._stated_rate_at is None:
+            self._stated_rate_at, self._learned = now, None
+
+    def refuse(self, call: SentCall, now: float, delay_s: float | None = None) -> None:
+        """Count a call that was refused for a rate limit; ``delay_s`` is what the provider asks for.
+
+        Refusals of calls that were all sent before the first of them came back are one sign of a limit, not many.
+        """
+        self._passed -= 1
+        self.is_open = False
+        if delay_s is not None:
+            self._held_until = max(self._held_until, now + delay_s)
+        if call.at <= self._refused_at:
+            self._noise.refuse(False)
+            self._meter.forget(call.at)
+            return
+        self._refused_at = now
+        self._measured = self._meter.measure(now, self._passed)
+        pause_s = self._outage.refuse(call.number, self._calls)
+        self._noise.refuse(pause_s is None and call.is_low and call.others < self._most_beside)
+        is_stated = self._stated_rate_at is not None and self._overruns < 2 * MOST_OVERRUNS
+        if is_stated:
+            self._learned = None
+        elif delay_s is None and not pause_s and self._learns_concurrency(call.others, now):
+            return
+        if self._is_refused and self._noise.is_found():
+            self._learned = None
+            self._outage.end()
+        elif pause_s is not None:
+            if delay_s is None:
+                self._held_until = max(self._held_until, now + pause_s)
+        elif is_stated:
+            assert self._stated_rate_at is not None
+            self._overruns += call.at >= self._stated_rate_at
+        elif self._is_refused and self._learned is not None:
+            self._learned.cut(now, *self._measured)
+
+    @property
+    def _is_refused(self) -> bool:
+        """Whether more calls are refused than noise and a limit of calls at once explain."""
+        return self._noise.is_exceeded and not self._concurrency.is_known
+
+    def _learns_concurrency(self, others: int, now: float) -> bool:
+        """Whether a refusal beside so many other calls is one of a limit of them. Then the learned rate is set aside."""
+        if self._learned is None:
+            return False
+        was_known = self._concurrency.is_known
+        if self._concurrency.refuse(others):
+            self._outage.end()
+            return True
+        if was_known:
+            self._learned.resume(now)
+        return False
