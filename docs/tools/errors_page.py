@@ -120,6 +120,9 @@ def _called(call: ast.Call, module: str, texts: _Texts) -> Iterator[Message]:
         kind = texts.of(keywords.get("kind")) or ""
         hint = keywords.get("hint") or (call.args[1] if len(call.args) > 1 else None)
         yield from _message(section, kind, texts.of(call.args[0]), texts.of(hint), fix)
+    elif name == "KeyRule":  # of an evaluation's keys
+        section, fix = SECTIONS[0]
+        yield from _message(section, "bad-evaluation", texts.of(call.args[3]), texts.of(call.args[4]), fix)
     elif name in TELLERS and len(call.args) > 1:
         code = call.args[0]
         if isinstance(code, ast.Constant) and isinstance(code.value, str) and CODE.fullmatch(code.value):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from verdict_cli.features.align.search import PromptCandidate
 from verdict_cli.features.align.selection import HalvingRound, is_better
 from verdict_cli.report import formatting
 from verdict_cli.report.document import Note, Part, ReportDocument, Section, Table
 from verdict_cli.report.report import metric_json
 from verdict_cli.stats.paired import Difference
+
+if TYPE_CHECKING:
+    from verdict_cli.features.align.search import PromptCandidate
 
 
 @dataclass(frozen=True, slots=True)
