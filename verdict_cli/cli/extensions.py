@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from verdict_cli.registry import Registry
+
+NO_EXTRAS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass

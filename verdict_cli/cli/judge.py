@@ -89,7 +89,7 @@ def judge(
 
 def _open_session(plan: Plan, graph: LiveGraph, options: ModelOptions, replay: Any, store: Any) -> JudgeSession:
     client = ModelClient.open(recording=replay, budget_usd=options.budget, store=store, on_token=graph.append_chunk)
-    return JudgeSession(plan, client, seed=options.seed, spans=graph)
+    return JudgeSession(plan, client, seed=options.seed, observer=graph)
 
 
 def _document(session: JudgeSession, result: Result, took_s: float, *, explain: bool) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from verdict_cli.cli.console import printable
 from verdict_cli.errors import ProviderError, ReplyError, RowError
-from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Output, Request
 from verdict_cli.plan.node import Plan
 from verdict_cli.report.plan_graph import depth
 from verdict_cli.report.row_outcome import brief
+from verdict_cli.run.observer import RunObserver
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -41,8 +41,8 @@ class UnitStatus:
         return f"{'  ' * self.indent}{_MARKS[self.state]} {self.id}  {printable(self.text)}".rstrip() + took
 
 
-class LiveGraph(Spans):
-    """Spans that update the display instead of being sent. `on_end` is called for each unit that ended."""
+class LiveGraph(RunObserver):
+    """RunObserver that update the display instead of being sent. `on_end` is called for each unit that ended."""
 
     def __init__(self, plan: Plan, on_end: Callable[[UnitStatus], None]) -> None:
         self.statuses = {node.id: UnitStatus(node.id, depth(plan, node)) for node in plan.nodes}

@@ -101,10 +101,6 @@ Budget = Annotated[
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not read or write the shared cache of replies.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress. Warnings and errors are still printed.")]
-TraceOption = Annotated[
-    bool, typer.Option("--trace", help="Send OpenTelemetry spans, as configured by the OTEL_* variables.")
-]
-TraceContent = Annotated[bool, typer.Option("--trace-content", help="With --trace: include prompts and replies.")]
 Yes = Annotated[
     bool,
     typer.Option("--yes", "-y", help="Do not ask before money is spent. Without a terminal, nothing is asked anyway."),

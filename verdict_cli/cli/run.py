@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from verdict_cli.cli.console import print_message
+from verdict_cli.cli.extensions import NO_EXTRAS
 from verdict_cli.cli.gate import Undecided
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import (
-    BatchFallback,
-    BatchFlag,
-    Config,
-    Detach,
-    IntervalLevel,
-    Sign,
-    TraceContent,
-    TraceOption,
-    Yes,
-)
+from verdict_cli.cli.options import BatchFallback, BatchFlag, Config, Detach, IntervalLevel, Sign, Yes
 from verdict_cli.errors import UsageError, both
 
 if TYPE_CHECKING:
     from verdict_cli.report.report import Report
     from verdict_cli.run.batches.batch_options import BatchOptions
+    from verdict_cli.run.observer import RunObserver
     from verdict_cli.run.session import Session
     from verdict_cli.stats.gates import Inconclusive
     from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
@@ -75,8 +67,6 @@ def run(
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Skip and count rows that cannot be read, instead of stopping.")
     ] = False,
-    trace: TraceOption = False,
-    trace_content: TraceContent = False,
     formats: Annotated[
         str,
         typer.Option(
@@ -116,6 +106,7 @@ def run(
     yes: Yes = False,
     sign: Sign = None,
     level: IntervalLevel = None,
+    extras: Mapping[str, Any] = NO_EXTRAS,
 ) -> None:
     """Judge every row of a dataset and report the metrics.
 
@@ -134,8 +125,7 @@ def run(
         retry_failed=retry_failed,
         update=update,
         skip_bad_rows=skip_bad_rows,
-        trace=trace,
-        trace_content=trace_content,
+        observer=extras.get("observer"),
         formats=_formats(formats),
         inconclusive=inconclusive.value,
         engine=engine,
@@ -160,8 +150,7 @@ def judged_dataset(
     retry_failed: bool = False,
     update: bool = False,
     skip_bad_rows: bool = False,
-    trace: bool = False,
-    trace_content: bool = False,
+    observer: RunObserver | None = None,
     formats: Sequence[str] = (),
     inconclusive: Inconclusive = "fail",
     engine: Engine = Engine.LOCAL,
@@ -184,38 +173,33 @@ def judged_dataset(
         )
     if ray_address is not None and engine is not Engine.RAY:
         raise UsageError("--ray-address needs --engine ray", hint="give both, or leave --ray-address out")
-    if trace and engine is Engine.RAY:
-        raise UsageError("--trace does not reach Ray's workers", hint="run it with --engine local")
     from verdict_cli.cli.multi_run import execute_or_exit
     from verdict_cli.cli.open_dataset import check_data, open_dataset
     from verdict_cli.cli.show_report import finish_with_report
     from verdict_cli.cli.signals import stopping
     from verdict_cli.cli.spending import tell_cost
-    from verdict_cli.cli.trace_option import trace_to_otel
     from verdict_cli.report.write_report import preload_report
     from verdict_cli.run.batches.batch_options import BatchOptions
     from verdict_cli.run.checked_data import checked_earlier
     from verdict_cli.run.job import Stop
+    from verdict_cli.run.observer import RunObserver
     from verdict_cli.run.session import open_run
     from verdict_cli.run.signature import signing_key
 
     key = None if sign is None else signing_key(sign)
     plan = how.plan(config)
     stop = Stop()
-    with (
-        trace_to_otel(wanted=trace, content=trace_content) as spans,
-        tempfile.TemporaryDirectory(prefix="verdict-") as spool_to,
-        stopping(stop),
-    ):
+    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
         directory = None if out is None else path_of(str(out))
 
         def checked() -> tuple[Dataset, DatasetFacts]:
             dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
             limit, sample, seed = how.limit, how.sample, how.seed
             facts = None
-            if not (how.fresh or trace):
+            if not (how.fresh or observer):
                 facts = checked_earlier(directory, plan, dataset, limit=limit, sample=sample, seed=seed)
-            return dataset, facts or check_data(plan, dataset, limit=limit, sample=sample, seed=seed, traced=trace)
+            is_traced = observer is not None
+            return dataset, facts or check_data(plan, dataset, limit=limit, sample=sample, seed=seed, traced=is_traced)
 
         recording, (dataset, facts) = both(partial(how.recording, plan), checked)
         options = how.run_options(
@@ -231,7 +215,7 @@ def judged_dataset(
             ray_address=ray_address,
             batches=batches or BatchOptions(),
             part_rows=part_rows,
-            spans=spans,
+            observer=observer or RunObserver(),
             preload=partial(preload_report, plan),
         )
         with open_run(options) as session:

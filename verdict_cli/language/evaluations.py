@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -48,9 +48,46 @@ class Gold(ConfigModel):
     """The half width of the interval that is wanted; the report says how many labels that takes."""
 
 
+class KeyRule(NamedTuple):
+    """What a key excludes or needs where it is given; a problem is reported at the key. The JSON Schema has the same rules."""
+
+    key: str
+    excludes: str = ""
+    """The key that cannot be given with it."""
+    needs: tuple[str, ...] = ()
+    """Keys of which one must be given with it."""
+    message: str = ""
+    hint: str = ""
+
+    def is_broken(self, given: Any) -> bool:
+        """Whether an evaluation does not hold to the rule."""
+        if getattr(given, self.key) is None:
+            return False
+        if self.excludes:
+            return getattr(given, self.excludes) is not None
+        return all(getattr(given, key) is None for key in self.needs)
+
+
+_MEASURED = ("prediction", "probability", "value", "consistent", "options", "positive", "group", "gold")
+
+KEY_RULES = (
+    *(
+        KeyRule(key, "panel", (), f"`panel` and `{key}` are two evaluations", f"give `{key}` one of its own")
+        for key in _MEASURED
+    ),
+    KeyRule("items", "panel", (), "`panel` compares units on rows, `items` are the entries of one unit", "leave one of the two out"),
+    KeyRule("gold", "", ("value", "prediction", "panel"), "`gold` needs a `value` or a `prediction`", "such as `value: output.score`"),
+    KeyRule("gold", "group", (), "`gold` corrects metrics of rows, not of groups", "leave `group` or `gold` out"),
+    KeyRule("target", "", ("prediction", "probability", "panel"), "`target` needs a `prediction` or a `probability`", "such as `prediction: output.score`"),
+    KeyRule("options", "", ("prediction", "panel"), "`options` needs the choice between them", "such as `prediction: output.choice`"),
+)  # fmt: skip
+
+
 class Evaluation(ArenaKeys):
     """Metrics over the rows of a run: a prediction or a probability against a target, a value alone, several judges
     against each other, or a leaderboard of systems."""
+
+    key_rules: ClassVar[tuple[KeyRule, ...]] = KEY_RULES
 
     arena: ArenaKeys | None = None
     """The keys of a leaderboard of systems (`system`, `item`, `score`, or `a`, `b`, `winner`, `item`), under one key instead of next to the others."""
@@ -151,27 +188,23 @@ def _named(name: str) -> list[EvaluationIssue]:
 def _figures(evaluation: Evaluation) -> list[EvaluationIssue]:
     if arena_keys(evaluation) is not None:
         return _arena(evaluation)
+    broken = [rule for rule in KEY_RULES if rule.is_broken(evaluation)]
+    found = [(rule.key, rule.message, rule.hint) for rule in broken]
     if evaluation.panel is not None:
-        return _panel(evaluation)
-    found: list[EvaluationIssue] = []
-    if evaluation.gold is not None and evaluation.value is None and evaluation.prediction is None:
-        return [("gold", "`gold` needs a `value` or a `prediction`", "such as `value: output.score`")]
-    if evaluation.gold is not None and evaluation.group is not None:
-        return [("gold", "`gold` corrects metrics of rows, not of groups", "leave `group` or `gold` out")]
+        if evaluation.missing == "wrong":
+            hint = "leave it out: absent votes are left out"
+            found.append(("missing", "`missing: wrong` has no meaning for a panel", hint))
+        return found
+    gold = next((issue for issue in found if issue[0] == "gold"), None)
+    if gold is not None:
+        return [gold]
     if evaluation.gold is not None and evaluation.target is None and evaluation.probability is None:
         return []
-    chosen = _choices_only(evaluation)
-    if evaluation.target is None and evaluation.value is None and not chosen:
+    if evaluation.target is None and evaluation.value is None and not _choices_only(evaluation):
         key = "prediction" if evaluation.prediction else "probability" if evaluation.probability else ""
         message = f"`{key}` needs a `target`" if key else "there is nothing to measure"
         hint = "give `prediction` and `target`, `probability` and `target`, `value`, or `panel`"
-        found.append(("", message, hint))
-    elif evaluation.target is not None and not (evaluation.prediction or evaluation.probability):
-        found.append(
-            ("target", "`target` needs a `prediction` or a `probability`", "such as `prediction: output.score`")
-        )
-    if evaluation.options is not None and evaluation.prediction is None:
-        found.append(("options", "`options` needs the choice between them", "such as `prediction: output.choice`"))
+        return [("", message, hint), *found]
     return found
 
 
@@ -218,22 +251,6 @@ def _arena(evaluation: Evaluation) -> list[EvaluationIssue]:
         if metric is not None and "arena" not in metric.inputs:
             hint = "name `mean_score`, `win_rate` or `bradley_terry`"
             found.append((f"metrics[{index}]", f"a leaderboard does not measure `{name}`", hint))
-    return found
-
-
-def _panel(evaluation: Evaluation) -> list[EvaluationIssue]:
-    found: list[EvaluationIssue] = []
-    for key in ("prediction", "probability", "value", "consistent", "options", "positive", "group", "gold"):
-        if getattr(evaluation, key) is not None:
-            found.append((key, f"`panel` and `{key}` are two evaluations", f"give `{key}` one of its own"))
-    if evaluation.items is not None:
-        found.append(
-            ("items", "`panel` compares units on rows, `items` are the entries of one unit", "leave one of the two out")
-        )
-    if evaluation.missing == "wrong":
-        found.append(
-            ("missing", "`missing: wrong` has no meaning for a panel", "leave it out: absent votes are left out")
-        )
     return found
 
 

@@ -7,7 +7,7 @@ declares them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from pydantic.json_schema import CoreRef, GenerateJsonSchema
 
 from verdict_cli.config_model import ConfigModel, described
 from verdict_cli.language.authoring.custom_units import PACKAGE_UNITS
+from verdict_cli.language.evaluations import KeyRule
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.metric_registry import METRICS
@@ -114,12 +115,34 @@ class _Generator(GenerateJsonSchema):
                 key: {**value, "description": texts[key]} if key in texts else value
                 for key, value in definition.get("properties", {}).items()
             }
+        if rules := getattr(kind, "key_rules", ()):
+            definition["allOf"] = _conditions(rules)
         chosen_by = _chosen_by(kind)
         if chosen_by is not None:
             if chosen_by == "unit":
                 definition["properties"][chosen_by].pop("default", None)
             definition["required"] = [chosen_by, *definition.get("required", [])]
         return {**definition, **_STRING_KEYS} if definition.get("additionalProperties") is True else definition
+
+
+def _conditions(rules: Sequence[KeyRule]) -> list[dict[str, Any]]:
+    """What keys exclude and need; a key that is null is not given."""
+    excluded: dict[str, dict[str, Any]] = {}
+    for rule in rules:
+        if rule.excludes:
+            excluded.setdefault(rule.excludes, {})[rule.key] = {"type": "null"}
+    return [
+        *({"if": _given(key), "then": {"properties": others}} for key, others in excluded.items()),
+        *(
+            {"if": _given(rule.key), "then": {"anyOf": [_given(key) for key in rule.needs]}}
+            for rule in rules
+            if rule.needs
+        ),
+    ]
+
+
+def _given(key: str) -> dict[str, Any]:
+    return {"required": [key], "properties": {key: {"not": {"type": "null"}}}}
 
 
 def _chosen_by(kind: type[Any]) -> str | None:
@@ -224,7 +247,7 @@ def all_properties(definitions: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The properties of a definition, with what it shares with others."""
     definition = definitions[name]
     shared: dict[str, Any] = {}
-    for part in definition.get("allOf", ()):
+    for part in (part for part in definition.get("allOf", ()) if "$ref" in part):
         shared |= definitions[part["$ref"].rpartition("/")[2]]["properties"]
     own = definition.get("properties", {})
     return {key: shared[key] if value is True else {**shared.get(key, {}), **value} for key, value in own.items()}
@@ -260,7 +283,8 @@ def _share_keys(definitions: dict[str, Any], classes: Mapping[str, type[ConfigMo
                 for key, value in definitions[name]["properties"].items()
             }
             shared = [{"$ref": f"#/$defs/{part}"} for part in parts]
-            definitions[name] = {"allOf": shared, **definitions[name], "properties": properties}
+            rules = definitions[name].get("allOf", [])
+            definitions[name] = {**definitions[name], "allOf": [*shared, *rules], "properties": properties}
     definitions |= {
         base.__name__.lstrip("_"): {"description": cleandoc(base.__doc__ or ""), "properties": keys}
         for base, keys in written.items()

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable, RowError, VerdictError
 from verdict_cli.language.extractors.bound_extractor import MASS_FIELD, BoundExtractor
 from verdict_cli.llm.backoff import delay_s
-from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Ask, Call, Message, Output, Reply, Request
 from verdict_cli.model import Model
+from verdict_cli.run.observer import RunObserver
 
 ENTRY_SLOTS = 64
 """How many entries beyond one of each list run at a time where nothing else is said."""
@@ -51,7 +51,7 @@ class Context:
     seed: int = 0
     forget: Callable[[Request], None] = lambda _: None
     again: Callable[[Request], bool] | None = None
-    unit: Callable[[str], AbstractContextManager[Callable[[Output | None], None]]] = Spans().unit
+    unit: Callable[[str], AbstractContextManager[Callable[[Output | None], None]]] = RunObserver().unit
     paid: Callable[[Call], None] = lambda _: None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: random.Random = field(default_factory=random.Random)

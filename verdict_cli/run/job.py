@@ -12,10 +12,10 @@ from verdict_cli.errors import VerdictError
 from verdict_cli.llm.middleware.budget import HaltedError
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.providers.recording import Recording
-from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Output, Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.batches.batch_options import BatchOptions
+from verdict_cli.run.observer import RunObserver
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.result_columns import CALL_COLUMNS, CALL_TYPES, column_types, result_columns
 from verdict_cli.run.run_directory import RunDirectory
@@ -56,7 +56,7 @@ class RunOptions:
     engine: Literal["local", "ray"] = "local"
     ray_address: str | None = None
     part_rows: int | None = None
-    spans: Spans = field(default_factory=Spans)
+    observer: RunObserver = field(default_factory=RunObserver)
     preload: Callable[[], None] = lambda: None
     """Runs in a thread while the first calls are in flight: imports what the end of the run needs."""
     warn: Callable[[str], None] = lambda _: None

@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.language.fields.types import RecordType
-from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Call, Result, Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.row_types import row_converter
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.observer import RunObserver
 from verdict_cli.run.row import run_pinned
-from verdict_cli.run.scores import run_traced_row
+from verdict_cli.run.scores import run_observed_row
 from verdict_cli.storage.datasets.dataset import rename_columns
 
 
@@ -71,15 +71,21 @@ class JudgeSession:
     """
 
     def __init__(
-        self, plan: Plan, client: ModelClient, *, seed: int = 0, spans: Spans | None = None, folder: Path = Path()
+        self,
+        plan: Plan,
+        client: ModelClient,
+        *,
+        seed: int = 0,
+        observer: RunObserver | None = None,
+        folder: Path = Path(),
     ) -> None:
         self.plan = plan
         self.client = client
         self.pinned: tuple[Call, ...] = ()
-        self._spans = spans or Spans()
+        self._observer = observer or RunObserver()
         self._sources = RowInputs(plan, folder)
-        chain = client.chain(self._spans)
-        self._context = Context(chain.ask, seed=seed, forget=chain.forget, unit=self._spans.unit)
+        chain = client.chain(self._observer)
+        self._context = Context(chain.ask, seed=seed, forget=chain.forget, unit=self._observer.unit)
         if client.recorded:
             self._context.again = lambda _: True
 
@@ -94,7 +100,7 @@ class JudgeSession:
 
     async def judge(self, row: Row) -> Result:
         """The row's result. Raises Refused and BudgetError; any other failure is a value of the result."""
-        return await run_traced_row(self.plan, row, self._context, self._spans)
+        return await run_observed_row(self.plan, row, self._context, self._observer)
 
     async def judge_all(
         self, rows: Sequence[Mapping[str, Any]], convert: Callable[[Result], T], concurrency: int, first: int = 0

@@ -22,7 +22,7 @@ from verdict_cli.run.result_columns import ResultRows
 from verdict_cli.run.retry_failed import FailedCalls, RunJournal, was_attempted
 from verdict_cli.run.row import run_pinned
 from verdict_cli.run.row_writer import OnePart, PartTables, RowWriter, RunTables
-from verdict_cli.run.scores import run_traced_row
+from verdict_cli.run.scores import run_observed_row
 from verdict_cli.storage.tables.writer import ParquetTable
 
 BREATH_S = 0.005
@@ -155,7 +155,7 @@ class LocalRunner:
             updated=self.job.update,
         )
         stop = StopSignal(self.halt.is_set, self.halt.fail, self.part.folder.confirm_lease)
-        chain = self.client.chain(self.job.spans, stop, journal, self.job.rename_unit)
+        chain = self.client.chain(self.job.observer, stop, journal, self.job.rename_unit)
         self.forget = chain.forget
         if self.job.retry_failed and not self.client.recorded:
             self.failed = FailedCalls(self.job.plan, chain.ask_models, self.journal)
@@ -170,7 +170,7 @@ class LocalRunner:
             seed=self.job.start.seed,
             forget=self.forget,
             again=again,
-            unit=self.job.spans.unit,
+            unit=self.job.observer.unit,
             paid=self.add_call,
             slots=EntrySlots(self.job.concurrency),
         )
@@ -240,7 +240,7 @@ class LocalRunner:
                 self.begun = begun = self.begun + 1
                 chosen = context if self.failed is None else await self.failed.context(row, context)
                 try:
-                    writer.add(place, await run_traced_row(self.job.plan, row, chosen, self.job.spans))
+                    writer.add(place, await run_observed_row(self.job.plan, row, chosen, self.job.observer))
                 except ParkedError:
                     writer.skip(place)
                 # Where another row was begun meanwhile, this one waited for a call, and left the loop to others.

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.cache_store import CacheStore
-from verdict_cli.llm.middleware.chain import Chain, JournalOptions, StopSignal, build_chain
+from verdict_cli.llm.middleware.chain import Chain, JournalOptions, RunCalls, StopSignal, build_chain
 from verdict_cli.llm.middleware.prefix_leader import PrefixLeaders
 from verdict_cli.llm.middleware.rate_limit import RateLimiters, rate_limited
 from verdict_cli.llm.providers import Providers, TokenCallback
 from verdict_cli.llm.providers.recording import Recording
-from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Ask, Request
 from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.run.observer import RunObserver
 from verdict_cli.run.process import calls_at_once
 
 
@@ -46,24 +46,24 @@ class ModelClient:
 
     def chain(
         self,
-        spans: Spans,
+        observer: RunObserver,
         stop: StopSignal | None = None,
         journal: JournalOptions | None = None,
         renamed: Callable[[str], str] | None = None,
     ) -> Chain:
-        """The middleware around the providers; see `build_chain`."""
-        return build_chain(
-            self.providers.ask,
-            self.limit,
-            self.spending,
-            self.leaders,
-            spans=spans,
+        """The middleware around the providers; see `RunCalls`."""
+        calls = RunCalls(
+            limit=self.limit,
+            spending=self.spending,
+            leaders=self.leaders,
             stop=stop or StopSignal(),
             store=self.store,
             recorded=self.recorded,
             journal=journal,
             renamed=renamed,
+            observer=observer,
         )
+        return build_chain(self.providers.ask, calls)
 
     @property
     def wave_spending(self) -> Spending:

@@ -9,10 +9,10 @@ from msgspec import structs
 
 from verdict_cli.errors import PinnedError
 from verdict_cli.llm.middleware.journal_replay import CallJournal, UnrecordedError, only_journalled, replay_journal
-from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Ask, Request, Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.attempts import Context
+from verdict_cli.run.observer import RunObserver
 from verdict_cli.run.row import run_pinned, run_row
 
 
@@ -50,7 +50,7 @@ class FailedCalls:
 
     async def context(self, row: Row | None, context: Context) -> Context:
         """The context in which the row is to be run; None for the pinned units."""
-        recorded = replace(context, ask=self._ask, forget=lambda _: None, unit=Spans().unit)
+        recorded = replace(context, ask=self._ask, forget=lambda _: None, unit=RunObserver().unit)
         try:
             if row is None:
                 await run_pinned(self._plan, recorded)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.fields.types import FieldType, MassType, ScaleType, without_null
-from verdict_cli.llm.tracing import JudgedSpan, Score, Spans
 from verdict_cli.messages import Result, Row
 from verdict_cli.plan.node import Plan
+from verdict_cli.run.observer import RunObserver
+from verdict_cli.run.score import JudgedSpan, Score
 
 if TYPE_CHECKING:
     from verdict_cli.run.attempts import Context
@@ -21,16 +22,18 @@ _HEX = {"trace": re.compile(r"(?!0{32})[0-9a-fA-F]{32}"), "span": re.compile(r"(
 """The ids of OpenTelemetry; one of zeros alone is none."""
 
 
-def run_traced_row(plan: Plan, row: Row, context: Context, spans: Spans) -> Awaitable[Result]:
-    """The row's result, as by `run_row`, with a span around it and its scores sent to the span that it judges."""
+def run_observed_row(plan: Plan, row: Row, context: Context, observer: RunObserver) -> Awaitable[Result]:
+    """The row's result, as by `run_row`; the observer gets its scores and the span that it judges."""
     from verdict_cli.run.row import run_row  # here, because `validate` checks the spans and runs no row
 
     running = run_row(plan, row, context)
-    return running if type(spans) is Spans else _traced(plan, row, running, spans)  # untraced: one coroutine less
+    if type(observer) is RunObserver:
+        return running  # one coroutine less
+    return _observed(plan, row, running, observer)
 
 
-async def _traced(plan: Plan, row: Row, running: Awaitable[Result], spans: Spans) -> Result:
-    with spans.row(row, judged_span(plan, row.source)) as ended:
+async def _observed(plan: Plan, row: Row, running: Awaitable[Result], observer: RunObserver) -> Result:
+    with observer.row(row, judged_span(plan, row.source)) as ended:
         result = await running
         ended(result.failure, result_scores(plan, result))
     return result

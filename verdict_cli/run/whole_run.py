@@ -30,7 +30,7 @@ def run_locally(job: RunJob, stop: Stop, show: Callable[[Progress], None]) -> Ru
     The tables hold what is done whatever stopped the run, unless the disk refuses. Raises what stops a run: Refused,
     BudgetError, PinnedError, OutputError, DataError, JournalError.
     """
-    with job.spans.run(job.start.name) as ended, asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with job.observer.run(job.start.name) as ended, asyncio.Runner(loop_factory=loop_factory()) as runner:
         facts = runner.run(with_client(job, lambda client: run_within(job, stop, show, client)))
         ended(facts)
         return facts

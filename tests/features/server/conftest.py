@@ -43,10 +43,10 @@ class House:
         from verdict_cli.features.server.batches import Batches
         from verdict_cli.features.server.service import Limits, ServeSettings, Service
         from verdict_cli.language.load import load
-        from verdict_cli.llm.tracing import Spans
         from verdict_cli.plan.build import build_plan
         from verdict_cli.plan.node import Plan
         from verdict_cli.run.model_client import ModelClient
+        from verdict_cli.run.observer import RunObserver
         from verdict_cli.run.preflight import load_recording as loaded
 
         config = self.folder / "pipeline.yaml"
@@ -63,7 +63,7 @@ class House:
             made = ServeSettings(
                 limits or Limits(), door or AccessPolicy(hosts=("test",)), state=self.folder / "state", **settings
             )
-            service = Service(made, access, read, Spans())
+            service = Service(made, access, read, RunObserver())
             await service.open(plan)
             batches = Batches(service, 8)
             batches.open()

@@ -213,8 +213,7 @@ class Unit(Node):
         return {} if self.token_scale() is None else {"temperature": 0.0}
 
     def _extractor_key(self) -> Any:
-        names = [name for name in self.response_fields() if name != "explanation"]
-        return self.default_extractor if self.extractor is None else self.extractor.key(names)
+        return self.default_extractor if self.extractor is None else self.extractor.key()
 
     def _propagation(self, *, root: bool) -> Function:
         assert self.propagator is not None

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from verdict_cli.cli.console import print_error, print_message
+from verdict_cli.cli.extensions import NO_EXTRAS
 from verdict_cli.cli.model_options import ModelOptions
-from verdict_cli.cli.options import Concurrency, Config, TraceContent, TraceOption
-from verdict_cli.cli.trace_option import trace_to_otel
+from verdict_cli.cli.options import Concurrency, Config
 from verdict_cli.errors import UsageError
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.observer import RunObserver
 from verdict_cli.run.preflight import load_recording
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ def serve(
     drain: Annotated[
         float, typer.Option("--drain", min=0, metavar="SECONDS", help="How long a stop waits for accepted work.")
     ] = 30.0,
-    trace: TraceOption = False,
-    trace_content: TraceContent = False,
+    extras: Mapping[str, Any] = NO_EXTRAS,
 ) -> None:
     """Serve a judge over HTTP: /judge, /judge/batch, /reward, /health, /metrics.
 
@@ -135,11 +135,7 @@ def serve(
     options.warn_of_baselines(plan)
     store = options.store(plan)
     try:
-        with (
-            trace_to_otel(wanted=trace, content=trace_content) as spans,
-            bind_socket(host, port) as listener,
-            asyncio.Runner(loop_factory=loop_factory()) as runner,
-        ):
+        with bind_socket(host, port) as listener, asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(
                 serve_api(
                     settings,
@@ -155,7 +151,7 @@ def serve(
                     listener,
                     (lambda _: None) if options.quiet else print_message,
                     print_error,
-                    spans,
+                    extras.get("observer") or RunObserver(),
                 )
             )
     finally:

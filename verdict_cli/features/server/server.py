@@ -17,9 +17,9 @@ from verdict_cli.features.guard.middleware import Server, connection_class, list
 from verdict_cli.features.server.app import api_application
 from verdict_cli.features.server.batches import Batches
 from verdict_cli.features.server.service import PlanLoader, ServeSettings, Service
-from verdict_cli.llm.tracing import Spans
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.observer import RunObserver
 
 _KEEP_ALIVE_S = 75
 _BACKLOG = 2048
@@ -36,12 +36,12 @@ async def serve_api(
     listener: socket.socket,
     log: Callable[[str], None],
     warn: Callable[[str], None],
-    spans: Spans,
+    observer: RunObserver,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish accepted rows. Unfinished batches resume at the next start."""
     client = open_client()
     try:
-        service = Service(settings, client, load, spans)
+        service = Service(settings, client, load, observer)
         await service.open(plan)
         batches = Batches(service, concurrency)
         batches.open()

@@ -18,12 +18,12 @@ from verdict_cli.features.guard.middleware import AccessPolicy
 from verdict_cli.features.server.prometheus import Metrics
 from verdict_cli.language.fields.image import ImageType, is_image_url
 from verdict_cli.language.fields.types import FieldType, ListType, RecordType, without_null
-from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Failure, Result, Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.row_types import cell_value
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.observer import RunObserver
 from verdict_cli.run.outcome import Reward, compile_reward, outcome, reward_of
 from verdict_cli.storage.datasets.dataset import rename_columns
 
@@ -196,7 +196,7 @@ class ServiceAnswer:
 class Service:
     """Judges rows for all endpoints, in one event loop."""
 
-    def __init__(self, settings: ServeSettings, client: ModelClient, load: PlanLoader, spans: Spans) -> None:
+    def __init__(self, settings: ServeSettings, client: ModelClient, load: PlanLoader, observer: RunObserver) -> None:
         self.settings = settings
         self.client = client
         self.metrics = Metrics()
@@ -204,7 +204,7 @@ class Service:
         self._active: ActivePipeline | None = None
         self.reload_error = ""
         self._load = load
-        self._spans = spans
+        self._observer = observer
         self._reloading = asyncio.Lock()
         self.metrics.gauge(
             "verdict_spent_usd",
@@ -237,7 +237,7 @@ class Service:
                 raise
             reward = error
         columns = (plan.resolved.get("dataset") or {}).get("columns") or {}
-        session = await JudgeSession(plan, self.client, seed=settings.seed, spans=self._spans).open()
+        session = await JudgeSession(plan, self.client, seed=settings.seed, observer=self._observer).open()
         self._active = ActivePipeline(plan, session, reward, accept, columns, self._trainer(plan))
         self.metrics.set_pipeline(plan.name, plan.fingerprint)
 

@@ -150,7 +150,7 @@ class Extractor(ConfigModel):
         """The extractor for a response without `validation_error`."""
         raise NotImplementedError
 
-    def key(self, fields: Sequence[str] = ()) -> Any:
-        """The extractor as a pipeline file has it. ``fields`` are those of the response without the explanation."""
+    def key(self) -> Any:
+        """The extractor as a pipeline file has it."""
         keys = self.model_dump(by_alias=True, exclude_defaults=True)
         return {"type": self.type, **keys} if keys else self.type

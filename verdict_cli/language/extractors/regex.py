@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from verdict_cli.config_model import python_constructor
@@ -70,14 +70,6 @@ class RegexExtractor(Extractor):
             raise UsageError(f"RegexExtractor: `fields` is a mapping, not {fields!r:.80}", hint="`fields={'score': …}`")
         keys |= {"pattern": pattern, "fields": None if fields is None else dict(fields), "match": match}
         super().__init__(**keys)
-
-    def key(self, fields: Sequence[str] = ()) -> Any:
-        """The patterns by field, as pipelines from Python have always had them, which keeps their fingerprints."""
-        if self.pattern is None or len(fields) != 1:
-            return super().key(fields)
-        keys: dict[str, Any] = super().key()
-        del keys["pattern"]
-        return {**keys, "fields": {fields[0]: self.pattern}}
 
     def validation_error(self, response: RecordType) -> ExtractorIssue | None:
         """Every field needs a valid pattern and a type that text can have; every pattern needs a field."""

@@ -1,9 +1,9 @@
-"""The path of a request to a model: all middleware, in order."""
+"""The path of a request to a model: all middleware, in order, and the door for more of it."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -17,8 +17,8 @@ from verdict_cli.llm.middleware.journal_replay import CallJournal, replay_journa
 from verdict_cli.llm.middleware.prefix_leader import PrefixLeaders
 from verdict_cli.llm.middleware.require_logprobs import require_logprobs
 from verdict_cli.llm.model_families import is_local
-from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Ask, Reply, Request
+from verdict_cli.registry import Registry
 
 Forget = Callable[[Request], None]
 T = TypeVar("T")
@@ -49,6 +49,28 @@ class JournalOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class RunCalls:
+    """What the calls of a run share: what its middleware is made from."""
+
+    limit: Callable[[Ask], Ask]
+    """The rate limiting."""
+    spending: Spending = field(default_factory=Spending)
+    leaders: PrefixLeaders = field(default_factory=PrefixLeaders)
+    stop: StopSignal = StopSignal()
+    store: CacheStore | None = None
+    """The cache of replies."""
+    recorded: bool = False
+    """All replies come from a recording, so nothing is cached or journalled."""
+    journal: JournalOptions | None = None
+    renamed: Callable[[str], str] | None = None
+    """The units' names in the cache and for the provider, where they differ from those in the journal."""
+    observer: object = None
+    """The run's `RunObserver`."""
+    forgetting: list[Forget] = field(default_factory=list)
+    """What removes a reply that cannot be read: the cache adds it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Chain:
     """``ask`` makes a call; ``ask_models`` makes it without the journal. ``forget`` removes an unreadable reply from the
     cache."""
@@ -58,52 +80,62 @@ class Chain:
     forget: Forget
 
 
-def build_chain(
-    provider: Ask,
-    limit: Callable[[Ask], Ask],
-    spending: Spending,
-    leaders: PrefixLeaders,
-    *,
-    spans: Spans,
-    stop: StopSignal,
-    store: CacheStore | None,
-    recorded: bool,
-    journal: JournalOptions | None = None,
-    renamed: Callable[[str], str] | None = None,
-) -> Chain:
-    """All middleware around ``provider``; `verdict_cli.llm.middleware` lists it.
+Middleware = Callable[[Ask, RunCalls], Ask]
+"""``ask`` with one concern around it; ``ask`` itself in a run that it does not concern."""
 
-    ``limit`` is the rate limiting. ``recorded``: all replies come from a recording, so nothing is cached or journalled.
-    ``renamed`` gives the units' names in the cache and for the provider, where they differ from those in the journal.
-    """
-    if stop.confirm is not None:
-        provider = _confirmed(provider, stop.confirm, stop.stop)
-    ask = ask_local = limit(check_budget(spans.calls(provider), spending, stop.is_set, stop.stop))
-    forget: Forget = _forget_nothing
-    if not recorded:
-        ask = leaders.around(require_logprobs(ask))
-        if store is not None:
-            ask, forget = cached(ask, store)
-    if renamed is not None:
-        ask, forget = _with_renamed_units(ask, renamed), _with_renamed_units(forget, renamed)
-        ask_local = _with_renamed_units(ask_local, renamed)
-    ask_models = _unless_local(ask_local, ask)
-    if journal is None or recorded:
-        ask = ask_models
-    else:
-        ask = circuit_breaker(ask, journal.is_spared)
-        ask = replay_journal(
-            ask,
-            journal.journal,
-            as_recorded=journal.as_recorded,
-            on_append=journal.on_append,
-            updated=journal.updated,
-            resumed=journal.resumed,
-        )
-        if journal.resumed:
-            ask = count_recalled_cost(ask, spending)
-        ask = _unless_local(ask_local, ask)
-    return Chain(ask, ask_models, forget)
+
+def _recalled_cost(ask: Ask, calls: RunCalls) -> Ask:
+    return count_recalled_cost(ask, calls.spending) if calls.journal is not None and calls.journal.resumed else ask
+
+
+def _journal(ask: Ask, calls: RunCalls) -> Ask:
+    options = calls.journal
+    if options is None:
+        return ask
+    return replay_journal(
+        ask,
+        options.journal,
+        as_recorded=options.as_recorded,
+        on_append=options.on_append,
+        updated=options.updated,
+        resumed=options.resumed,
+    )
+
+
+def _circuit_breaker(ask: Ask, calls: RunCalls) -> Ask:
+    return ask if calls.journal is None else circuit_breaker(ask, calls.journal.is_spared)
+
+
+def _unit_names(ask: Ask, calls: RunCalls) -> Ask:
+    return ask if calls.renamed is None else _with_renamed_units(ask, calls.renamed)
+
+
+def _cache(ask: Ask, calls: RunCalls) -> Ask:
+    if calls.store is None:
+        return ask
+    ask, forget = cached(ask, calls.store)
+    calls.forgetting.append(forget if calls.renamed is None else _with_renamed_units(forget, calls.renamed))
+    return ask
+
+
+def _budget(ask: Ask, calls: RunCalls) -> Ask:
+    return check_budget(ask, calls.spending, calls.stop.is_set, calls.stop.stop)
+
+
+def _confirm(ask: Ask, calls: RunCalls) -> Ask:
+    confirm = calls.stop.confirm
+    if confirm is None:
+        return ask
+
+    async def ask_confirmed(request: Request) -> Reply:
+        try:
+            await confirm()
+        except VerdictError as error:
+            calls.stop.stop(error)
+            raise HaltedError("the run is stopping") from error
+        return await ask(request)
+
+    return ask_confirmed
 
 
 def _with_renamed_units(take: Callable[[Request], T], renamed: Callable[[str], str]) -> Callable[[Request], T]:
@@ -112,25 +144,73 @@ def _with_renamed_units(take: Callable[[Request], T], renamed: Callable[[str], s
     )
 
 
+_CORE: dict[str, Middleware] = {
+    # The journal's part: a recalled call reaches nothing below it, so it is neither limited nor paid.
+    "recalled_cost": _recalled_cost,
+    "journal": _journal,
+    # Inside the journal, which records no refusal: the resumed run makes these calls again.
+    "circuit_breaker": _circuit_breaker,
+    # Between the journal, which has the names of the run, and the cache, which all runs share.
+    "unit_names": _unit_names,
+    # Outside of all that a call waits for: a reply from the cache must not queue behind the rate limit.
+    "cache": _cache,
+    # Outside of the rate limit: a call that waits for its prefix to be cached holds no slot.
+    "prefix_leader": lambda ask, calls: calls.leaders.around(ask),
+    "logprobs": lambda ask, _: require_logprobs(ask),
+    "rate_limit": lambda ask, calls: calls.limit(ask),
+    # Inside of the rate limit, so that a call that waited for it is checked when its turn comes.
+    "budget": _budget,
+    # The last thing before a call is made: another process may have taken the run over meanwhile.
+    "confirm": _confirm,
+}
+MIDDLEWARE: Registry[Middleware] = Registry("verdict_cli.llm.middleware", _CORE, "verdict_cli.middleware")
+"""All middleware, outermost first. That of features and packages comes last, next to the provider, unless it says `before`: in
+its `PartSpec`, or as an attribute of what an entry point gives. Retries are outside of all, in `run/attempts.py`, because a
+reply is found to be unreadable only after it has returned."""
+
+_UNTIL_JOURNALLED = "unit_names"
+_FOR_ALL_MODELS = "rate_limit"
+
+
+def middleware_order() -> list[str]:
+    """The names of all middleware, outermost first."""
+    names = list(MIDDLEWARE.names())
+    for name in [name for name in names if name not in MIDDLEWARE]:
+        before = getattr(MIDDLEWARE[name], "before", "")
+        if before in names:
+            names.remove(name)
+            names.insert(names.index(before), name)
+    return names
+
+
+def build_chain(provider: Ask, calls: RunCalls) -> Chain:
+    """All middleware around ``provider``."""
+    names = middleware_order()
+    shared, journalled = names.index(_FOR_ALL_MODELS), names.index(_UNTIL_JOURNALLED)
+    ask_local = ask = _wrapped(provider, names[shared:], calls)
+    if calls.recorded:
+        ask = ask_local = _unit_names(ask, calls)
+        return Chain(ask, ask, _forget_nothing)
+    ask = _wrapped(ask, names[journalled:shared], calls)
+    ask_local = _unit_names(ask_local, calls)
+    ask_models = _unless_local(ask_local, ask)
+    ask = _unless_local(ask_local, _wrapped(ask, names[:journalled], calls))
+    return Chain(ask, ask_models, next(iter(calls.forgetting), _forget_nothing))
+
+
+def _wrapped(ask: Ask, names: list[str], calls: RunCalls) -> Ask:
+    for name in reversed(names):
+        ask = MIDDLEWARE[name](ask, calls)
+    return ask
+
+
 def _unless_local(ask_local: Ask, ask: Ask) -> Ask:
-    """``ask``, but ``ask_local`` for built-in models and recordings, which the middleware between the two leaves alone."""
+    """``ask``, but ``ask_local`` for built-in models and recordings, which cost nothing and have no limit."""
 
     def ask_either(request: Request) -> Awaitable[Reply]:
         return ask_local(request) if is_local(request.model.name) else ask(request)
 
     return ask_either
-
-
-def _confirmed(ask: Ask, confirm: Callable[[], Awaitable[None]], stop: Callable[[VerdictError], None]) -> Ask:
-    async def ask_confirmed(request: Request) -> Reply:
-        try:
-            await confirm()
-        except VerdictError as error:
-            stop(error)
-            raise HaltedError("the run is stopping") from error
-        return await ask(request)
-
-    return ask_confirmed
 
 
 def _forget_nothing(_: Request) -> None:

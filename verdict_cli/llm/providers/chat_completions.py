@@ -207,8 +207,8 @@ def _reply(envelope: Any, request: Request, latency_s: float, sent: str, source:
 
 def _reasoning(envelope: Mapping[str, Any], message: Mapping[str, Any]) -> str:
     """The text of the model's thinking: beside the message (our own protocols), or under a key that servers add to it."""
-    texts = (envelope.get("reasoning"), message.get("reasoning_content"), message.get("reasoning"))
-    return next((text for text in texts if isinstance(text, str) and text), "")
+    text = envelope.get("reasoning") or message.get("reasoning_content") or message.get("reasoning")
+    return text if isinstance(text, str) else ""
 
 
 def _short(value: Any) -> str:

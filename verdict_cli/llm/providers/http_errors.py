@@ -83,13 +83,13 @@ def error_in(value: Any) -> Any:
         (value,) = value
     if isinstance(value, str):
         return value.strip() or None
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return None
     if error := value.get("error"):
         return error
     choices = value.get("choices")
     if isinstance(choices, list) and choices:
-        return (choices[0].get("error") or None) if isinstance(choices[0], Mapping) else None
+        return (choices[0].get("error") or None) if isinstance(choices[0], dict) else None
     return value if any(isinstance(value.get(key), str | list) and value[key] for key in _MESSAGE_KEYS) else None
 
 

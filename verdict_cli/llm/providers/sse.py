@@ -133,7 +133,7 @@ _EVENT = re.compile(rb"\s*(?:data|event|id|retry)?:")
 
 def has_events(content: bytes) -> bool:
     """Whether a body is a stream of events."""
-    return _EVENT.match(content) is not None
+    return not content.startswith(b"{") and _EVENT.match(content) is not None
 
 
 def read_event(line: bytes) -> dict[str, Any] | None:

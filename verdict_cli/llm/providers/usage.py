@@ -49,6 +49,7 @@ def header_cost(headers: HeaderLookup) -> float | None:
 
 _COST_HEADERS = ("x-litellm-response-cost",)
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][-+]?\d+)?")
+_COST_KEYS = frozenset({"cost", "estimated_cost", "cost_in_usd_ticks"})
 _TICKS_A_DOLLAR = 10**10
 """xAI states costs in these."""
 
@@ -56,7 +57,7 @@ _TICKS_A_DOLLAR = 10**10
 def _stated_cost(usage: Any) -> float | None:
     """The dollars in a reply's usage: OpenRouter and LiteLLM (``cost``), Perplexity (``cost.total_cost``), DeepInfra
     (``estimated_cost``), xAI (``cost_in_usd_ticks``). With a key of the user's own, OpenRouter's ``cost`` is its fee alone."""
-    if not isinstance(usage, dict):
+    if not isinstance(usage, dict) or _COST_KEYS.isdisjoint(usage):
         return None
     cost = usage.get("cost")
     if isinstance(cost, dict):
@@ -97,6 +98,8 @@ def read_usage(stated: Any) -> Usage | None:
     """
     if not isinstance(stated, dict):
         return None
+    if _is_plain(stated):
+        return Usage(stated["prompt_tokens"], stated["completion_tokens"])
     prompt, completion = _known(stated, "prompt_tokens", "input_tokens"), _known(stated, *_OUTPUT_KEYS)
     total = _known(stated, "total_tokens")
     if completion is None and prompt is not None and total is not None:
@@ -108,8 +111,6 @@ def read_usage(stated: Any) -> Usage | None:
     written = _largest(details, _WRITTEN_KEYS) or _largest(stated, _WRITTEN_KEYS)
     of_output = _details(stated, "completion_tokens_details", "output_tokens_details")
     thought = _known(of_output, "reasoning_tokens") or _known(stated, "reasoning_tokens") or 0
-    if not (read or written or thought) and total == prompt + completion:
-        return Usage(prompt, completion)
     charged = _charged(prompt, completion, total, read, written, thought)
     hours = _known(_details(stated, "cache_creation"), "ephemeral_1h_input_tokens") or 0
     return replace(charged, hour_cache_tokens=min(hours, written)) if hours else charged
@@ -119,6 +120,28 @@ _OUTPUT_KEYS = ("completion_tokens", "output_tokens")
 _READ_KEYS = ("prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens")
 """DeepSeek's, Moonshot's, and Claude's behind gateways; none of them always has the details."""
 _WRITTEN_KEYS = ("cache_creation_tokens", "cache_write_tokens", "cache_creation_input_tokens")
+
+
+def _is_plain(stated: dict[str, Any]) -> bool:
+    """Whether the usage is two counts that add up, and nothing else: most are, and reading them all takes ten times as long."""
+    get = stated.get
+    prompt, completion, more, of_output = map(get, _PLAIN_KEYS)
+    return (
+        type(prompt) is int
+        and type(completion) is int
+        and 0 <= prompt <= MOST_TOKENS
+        and 0 <= completion <= MOST_TOKENS
+        and get("total_tokens") == prompt + completion
+        and _OTHER_KEYS.isdisjoint(stated)
+        and (more is None or (type(more) is dict and not any(more.values())))
+        and (of_output is None or (type(of_output) is dict and not any(of_output.values())))
+    )
+
+
+_PLAIN_KEYS = ("prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details")
+_OTHER_KEYS = frozenset(
+    ("input_tokens_details", "output_tokens_details", "reasoning_tokens", *_READ_KEYS, *_WRITTEN_KEYS)
+)
 
 
 def _charged(prompt: int, completion: int, total: int | None, read: int, written: int, thought: int) -> Usage:
@@ -145,7 +168,11 @@ def _charged(prompt: int, completion: int, total: int | None, read: int, written
 
 def _known(values: Mapping[str, Any], *keys: str) -> int | None:
     """The first of these keys' values that is a plausible number of tokens."""
-    return next((int(value) for key in keys if _is_count(value := values.get(key))), None)
+    for key in keys:
+        value = values.get(key)
+        if value is not None and _is_count(value):
+            return int(value)
+    return None
 
 
 def _largest(values: Mapping[str, Any], keys: tuple[str, ...]) -> int:

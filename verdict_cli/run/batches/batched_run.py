@@ -66,7 +66,7 @@ class BatchedRun:
             updated=job.update,
         )
         stop = StopSignal(wave_halt.is_set, wave_halt.fail, job.directory.confirm_lease)
-        chain = client.chain(job.spans, stop, options, job.rename_unit)
+        chain = client.chain(job.observer, stop, options, job.rename_unit)
         calls = BatchCalls(
             job.batches,
             recorded,

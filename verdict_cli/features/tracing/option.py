@@ -5,22 +5,41 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
 
 from verdict_cli import __version__
+from verdict_cli.cli.extensions import CommandCall
 from verdict_cli.errors import UsageError
-from verdict_cli.llm.tracing import Spans
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceOption:
+    """Watch the command's rows and calls by OpenTelemetry. Raises UsageError where it cannot."""
+
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Send OpenTelemetry spans, as configured by the OTEL_* variables.")
+    ] = False
+    trace_content: Annotated[
+        bool, typer.Option("--trace-content", help="With --trace: include prompts and replies.")
+    ] = False
+
+    def applied(self, call: CommandCall) -> AbstractContextManager[None]:
+        if self.trace_content and not self.trace:
+            raise UsageError("--trace-content needs --trace", hint="give both")
+        if not self.trace:
+            return nullcontext()
+        if call.options.get("engine") == "ray":
+            raise UsageError("--trace does not reach Ray's workers", hint="run it with --engine local")
+        return trace_to_otel(call.extras, content=self.trace_content)
 
 
 @contextmanager
-def trace_to_otel(*, wanted: bool, content: bool, environ: Mapping[str, str] = os.environ) -> Iterator[Spans]:
-    """Send the spans and scores of a run, and flush them at the end. UsageError if OpenTelemetry or the exporter is not installed."""
-    if content and not wanted:
-        raise UsageError("--trace-content needs --trace", hint="give both")
-    if not wanted:
-        yield Spans()
-        return
+def trace_to_otel(extras: dict[str, Any], *, content: bool, environ: Mapping[str, str] = os.environ) -> Iterator[None]:
+    """Send spans and scores to the end, with the observer in ``extras``. UsageError if OpenTelemetry or the exporter is not installed."""
     try:
         from opentelemetry.sdk._logs import LoggerProvider
         from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
@@ -28,7 +47,7 @@ def trace_to_otel(*, wanted: bool, content: bool, environ: Mapping[str, str] = o
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-        from verdict_cli.llm.middleware.open_telemetry import OpenTelemetrySpans
+        from verdict_cli.features.tracing.spans import OpenTelemetrySpans
 
         span_exporter = _exporter("TRACES", environ)
         event_exporter = _exporter("LOGS", environ)
@@ -44,10 +63,10 @@ def trace_to_otel(*, wanted: bool, content: bool, environ: Mapping[str, str] = o
         tracers.add_span_processor(BatchSpanProcessor(span_exporter))
     if event_exporter is not None:
         loggers.add_log_record_processor(BatchLogRecordProcessor(event_exporter))
+    tracer, logger = tracers.get_tracer("verdict", __version__), loggers.get_logger("verdict", __version__)
+    extras["observer"] = OpenTelemetrySpans(tracer, logger, content=content)
     try:
-        yield OpenTelemetrySpans(
-            tracers.get_tracer("verdict", __version__), loggers.get_logger("verdict", __version__), content=content
-        )
+        yield
     finally:
         tracers.shutdown()
         loggers.shutdown()

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from verdict_cli.errors import ReplyError, Retryable
-from verdict_cli.llm.middleware.open_telemetry import OpenTelemetrySpans
+from verdict_cli.features.tracing.spans import OpenTelemetrySpans
 from verdict_cli.messages import Message, Reply, Request, Row, Usage
 from verdict_cli.model import Model
 

@@ -24,11 +24,12 @@ from opentelemetry.trace import (
 )
 
 from verdict_cli.errors import ProviderError, ReplyError, RowError, VerdictError
+from verdict_cli.features.tracing.calls import CallObserver
 from verdict_cli.language.model_address import AddressError, parse_address
 from verdict_cli.llm.providers.endpoint import endpoint_address
-from verdict_cli.llm.tracing import EVALUATION_EVENT, JudgedSpan, Score, Spans, evaluation_attributes
 from verdict_cli.messages import Ask, Failure, Message, Output, Reply, Request, Row
 from verdict_cli.model import Model
+from verdict_cli.run.score import EVALUATION_EVENT, JudgedSpan, Score, evaluation_attributes
 from verdict_cli.run_facts import RunFacts
 
 _PROVIDERS = {
@@ -45,7 +46,7 @@ _PROVIDERS = {
 _SAMPLING = ("temperature", "top_p", "max_tokens", "seed", "frequency_penalty", "presence_penalty")
 
 
-class OpenTelemetrySpans(Spans):
+class OpenTelemetrySpans(CallObserver):
     """Spans of a run, and the scores of its rows as events of ``logger``.
 
     Prompts, replies, and messages of errors, which may quote them, only with ``content``.

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from verdict_cli.errors import Rejected
-from verdict_cli.llm.middleware.open_telemetry import OpenTelemetrySpans
+from verdict_cli.features.tracing.spans import OpenTelemetrySpans
 from verdict_cli.messages import Reply, Request
 
 POOLED = """- layer:
@@ -56,7 +56,7 @@ def kept() -> Iterator[Kept]:
 
 
 def test_calls_stand_in_units_units_in_rows_and_rows_in_the_run(bench: Any, kept: Kept) -> None:
-    bench.run(bench.job(2, POOLED, spans=kept.trace))
+    bench.run(bench.job(2, POOLED, observer=kept.trace))
     run = "verdict run t"
     assert kept.paths() == sorted(
         [run]
@@ -77,7 +77,7 @@ def test_a_failure_is_told_by_its_call_its_unit_and_its_row(bench: Any, kept: Ke
         return Reply('{"score": 3}')
 
     bench.rule = too_long
-    bench.run(bench.job(3, spans=kept.trace))
+    bench.run(bench.job(3, observer=kept.trace))
     failed = [span for span in kept.all if "error.type" in (span.attributes or {})]
     assert [span.name for span in failed] == ["chat m", "unit judge", "row"]
     assert {str((span.attributes or {})["error.type"]) for span in failed} == {"context-too-long"}
@@ -88,6 +88,6 @@ def test_every_attempt_is_a_span_of_its_own(bench: Any, kept: Kept) -> None:
         return Reply('{"score": 3}' if request.attempt else "I would rather not")
 
     bench.rule = second_time
-    bench.run(bench.job(1, spans=kept.trace))
+    bench.run(bench.job(1, observer=kept.trace))
     calls = [span for span in kept.all if span.name == "chat m"]
     assert [(span.attributes or {})["verdict.attempt"] for span in calls] == [0, 1]
