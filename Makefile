@@ -35,9 +35,16 @@ browser: ## Install Chromium for the report tests, if it is missing and apt and 
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; \
 	fi || echo "Chromium cannot be installed here; its tests will be skipped"
 
+# Without the tests that need an environment or a package of their own.
+OWN := not ray and not local and not ancestor and not trl
+
 .PHONY: test
-test: $(VENV)/.dev ## Run the tests
-	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "not ray and not local and not ancestor and not trl"
+test: $(VENV)/.dev ## Run the tests that take minutes, not more
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "not slow and $(OWN)"
+
+.PHONY: test-all
+test-all: $(VENV)/.dev ## Run the tests that `make test` leaves out because they take long
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "slow and $(OWN)"
 
 .PHONY: test-ray
 test-ray: $(VENV)/.dev ## Run the tests of the Ray engine; installs Ray

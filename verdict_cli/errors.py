@@ -259,7 +259,7 @@ class ReplyError(VerdictError):
 
     ``failure`` is one of `kinds`; ``invalid`` means that a ``validate`` rule is false. ``reply`` is the reply that was
     paid for, None where only its text is known; ``mass`` the probability of the scale's tokens, where it was too low; ``default``
-    the response that stands in where the last attempt ends so.
+    the response to use if the last attempt ends so.
     """
 
     kind = "unreadable"

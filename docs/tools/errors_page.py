@@ -48,15 +48,11 @@ SECTIONS = (
 )
 OF_DATA = (
     "storage",
-    "benchmarks",
-    "http/api",
+    "features",
     "llm/providers",
     "python",
     "run",
     "stats",
-    "studies/calibrate",
-    "studies/power",
-    "studies/rank",
 )
 """Folders whose messages are about datasets and other tables, not about pipeline files."""
 

@@ -214,7 +214,7 @@ class NodeScope:
             return self.at(direct[0], ())
         word, rest = path[1], path[2:]
         named = [unit for unit in direct if unit.name == word]
-        # A field comes before a unit of its name, but for a path that goes on below a direct dependency of that name.
+        # A field comes before a unit of its name, but for a path that continues below a direct dependency of that name.
         if not named or not rest:
             self._check_certain(str(word), direct)
             fielded = [unit for unit in direct if unit.output.kind_of(word) is not None]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from verdict_cli.stats.paired import Difference
 
 MOST_NAMED = 3
-MOST_OPEN = 0.02
+MOST_OPEN_ROWS = 0.02
 """With a larger share of rows that only one run scores, a comparison is inconclusive whatever the others show."""
 TESTED_METRICS = {"right and wrong rows": "accuracy", "values": "mean"}
 """The metric whose difference McNemar's test is of."""
@@ -151,7 +151,7 @@ def _open_text(difference: Difference, gain: float | None) -> str:
     if left_out is None:
         return ""
     share = f"{formatting.percent(left_out.share)} of the rows are scored in only one run"
-    if left_out.share > MOST_OPEN:
+    if left_out.share > MOST_OPEN_ROWS:
         return f"inconclusive: {share}; on the others "
     if not left_out.turns(gain):
         return ""

@@ -33,7 +33,7 @@ def as_mapping(plan: Plan) -> dict[str, Any]:
 def as_tree(plan: Plan) -> str:
     """One line a node, in order of definition: its unit, output fields, parents and casts."""
     width = max(len(node.id) for node in plan.nodes)
-    lines = [f"{plan.name}: {len(plan.nodes)} units, {calls_text(plan)}"]
+    lines = [f"{plan.name}: {len(plan.nodes)} units, {count_calls(plan)}"]
     for node in plan.nodes:
         parents = ", ".join(plan.nodes[parent].id for parent in node.parents)
         follows = f" <- {parents}" if parents else ""
@@ -170,7 +170,7 @@ def calls_a_row(plan: Plan) -> int:
     return sum(count * prod(plan.groups[group].most for group in groups) for groups, count in found)
 
 
-def calls_text(plan: Plan) -> str:
+def count_calls(plan: Plan) -> str:
     """The model calls that one row makes: a number, and one for each list that decides about more."""
     found = _calls_of_groups(plan)
     text = f"{found.pop((), 0)} model calls a row"

@@ -169,7 +169,7 @@ async def _round(
 
 
 def _default(last: VerdictError, spec: CallSpec) -> tuple[dict[str, Any], Reply]:
-    """The response that stands in for the last attempt's reply; raises its error where there is none."""
+    """The response to use in place of the last attempt's reply; raises its error where there is none."""
     if not isinstance(last, ReplyError) or last.default is None:
         raise last from None
     spec.accept(last.default)

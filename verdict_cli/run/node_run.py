@@ -226,7 +226,7 @@ def _accept_any(response: dict[str, Any]) -> None:
 
 
 _ABSENT: Any = object()
-"""In place of a value that nothing gives, so that the field's default stands in."""
+"""In place of a value that nothing gives, so that the field's default is used."""
 
 
 def _cast_value(cast: Cast, row: Row, values: Mapping[str, Any]) -> Any:

@@ -126,11 +126,11 @@ def decide_gates(
     return tuple(replace(outcome, tolerated=inconclusive == "pass") for outcome in outcomes)
 
 
-Selection = tuple[str, str]
+GateScope = tuple[str, str]
 """An evaluation and the `where` of a gate."""
 
 
-def _selection(gate: Gate) -> Selection:
+def _selection(gate: Gate) -> GateScope:
     return gate.parts[0], repr(gate.where or {})
 
 
@@ -150,8 +150,8 @@ class GateRows:
         self.evaluations, self.results, self.root, self.seed = evaluations, results, root, seed
         self.sequential = sequential
         self._gates = [gate for gate in gates if gate.parts[0] != "run"]
-        self._data: dict[Selection, EvaluationData] | None = None
-        self._sides: dict[str, tuple[dict[Selection, RunRows], dict[Selection, RunRows]] | str] = {}
+        self._data: dict[GateScope, EvaluationData] | None = None
+        self._sides: dict[str, tuple[dict[GateScope, RunRows], dict[GateScope, RunRows]] | str] = {}
 
     def data(self, gate: Gate) -> EvaluationData:
         """The rows that the gate counts."""
@@ -164,7 +164,7 @@ class GateRows:
         """How the gate's interval is computed: shares have exact ones."""
         return Draw(np.random.default_rng([abs(self.seed), *gate.metric.encode()]), level, exact=True)
 
-    def sides(self, baseline: str, key: Selection) -> tuple[RunRows, RunRows] | str:
+    def sides(self, baseline: str, key: GateScope) -> tuple[RunRows, RunRows] | str:
         """The rows of a baseline and of the run; or why they cannot be compared."""
         if baseline not in self._sides:
             self._sides[baseline] = self._read_baseline(baseline)
@@ -176,7 +176,7 @@ class GateRows:
         sides = self.sides(gate.baseline or "", _selection(gate))
         return sides if isinstance(sides, str) else pair(*sides)
 
-    def _read_baseline(self, baseline: str) -> tuple[dict[Selection, RunRows], dict[Selection, RunRows]] | str:
+    def _read_baseline(self, baseline: str) -> tuple[dict[GateScope, RunRows], dict[GateScope, RunRows]] | str:
         earlier = self.root / baseline / "results.parquet"
         if not earlier.exists():
             return f"{baseline} holds no results.parquet"
@@ -191,8 +191,8 @@ class GateRows:
             return error.problem.message
         return first, second
 
-    def _read(self, gates: Iterable[Gate], results: Path, ids: Sequence[str] | None) -> dict[Selection, RunRows]:
-        found: dict[Selection, RunRows] = {}
+    def _read(self, gates: Iterable[Gate], results: Path, ids: Sequence[str] | None) -> dict[GateScope, RunRows]:
+        found: dict[GateScope, RunRows] = {}
         wanted = {_selection(gate): gate for gate in gates}
         # Selections of one evaluation are read side by side, under names that only differ in what no name contains.
         names = {f"{key[0]}\0{key[1]}": (key, gate) for key, gate in wanted.items()}

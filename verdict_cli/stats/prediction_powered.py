@@ -21,13 +21,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from verdict_cli.language.evaluations import GoldScope
-from verdict_cli.stats.columns.column import Floats
+from verdict_cli.stats.columns.column import Floats, RowMask
 from verdict_cli.stats.columns.gold_pairs import GoldPairs
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue, normal, score, student
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
 from verdict_cli.stats.metrics import numbers
-from verdict_cli.stats.metrics.metric_families import RowMask
 from verdict_cli.stats.weighted_labels import (
     design_effect,
     effective_labels,

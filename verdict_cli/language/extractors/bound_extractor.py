@@ -22,7 +22,7 @@ EXPLANATION = "explanation"
 MASS_FIELD, SAMPLED_FIELD = "mass", "sampled"
 """The fields that token extractors add: the probability of the scale's tokens, and whether further replies were needed."""
 DEFAULTED_FIELD = "defaulted"
-"""The field that `verdict` adds: whether nothing could be read and the lesson's default stands in."""
+"""The field that `verdict` adds: whether nothing could be read and the lesson's default was used."""
 
 Thoughts = Literal["drop", "keep", "spare"]
 

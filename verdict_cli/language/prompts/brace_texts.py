@@ -87,7 +87,7 @@ def warning_of(found: BraceText, roots: Collection[str]) -> tuple[str, str]:
     return f"{found.written} is literal text", hint
 
 
-def error_of(found: BraceText, *, jinja: bool = False) -> tuple[str, str]:
+def brace_error(found: BraceText, *, jinja: bool = False) -> tuple[str, str]:
     """(message, hint) of a root in another spelling."""
     if found.path == _TAG:
         return warning_of(found, ())

@@ -28,7 +28,7 @@ from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.extractors.answer_text import requested_tags
 from verdict_cli.language.fields.image import ImageType
 from verdict_cli.language.fields.types import without_null
-from verdict_cli.language.prompts.brace_texts import BraceText, error_of, find_brace_texts, unescaped
+from verdict_cli.language.prompts.brace_texts import BraceText, brace_error, find_brace_texts, unescaped
 from verdict_cli.language.prompts.delimit import Delimited, append_data_notice, boundary, row_content, wrap_in_tags
 from verdict_cli.language.prompts.prompt import Rendered, Tell
 from verdict_cli.language.prompts.sections import MARKER, ROLES, dedented, trimmed
@@ -167,7 +167,7 @@ def _brace_texts(tree: nodes.Template, roots: tuple[str, ...], problem: Tell) ->
     for literal in tree.find_all(nodes.TemplateData):
         for found in find_brace_texts(literal.data, roots):
             if found.kind == "root":
-                problem(*error_of(found, jinja=True))
+                problem(*brace_error(found, jinja=True))
             else:
                 braces.append(found)
         literal.data = unescaped(literal.data, roots)

@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from verdict_cli.language.expressions.expression import Expression
-from verdict_cli.stats.columns.column import EXACT, MISSING, NUMERIC, Column, Factorized, Floats, Ints
+from verdict_cli.stats.columns.column import EXACT, MISSING, NUMERIC, Column, Factorized, Floats, Ints, RowMask
 from verdict_cli.storage.tables.arrow_vectors import floats, integers, truths
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.reader import read_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-RowMask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 def plain_column(expression: Expression) -> str | None:

@@ -75,6 +75,7 @@ def disambiguate_labels(values: Sequence[Any]) -> list[str]:
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+RowMask = npt.NDArray[np.bool_]
 
 MISSING, NUMERIC = -1, -2
 INCLUSION = "gold.weight"

@@ -25,7 +25,7 @@ CAMEL_ID = re.compile(r".*[a-z](?:Id|ID|Uid|UID|Uuid|UUID)")
 """Names of columns that identify a row."""
 HINT = "set `dataset.id` to a column that is unique"
 MOSTLY = 0.5
-"""Ids that join rows whose other columns agree less often than this number the rows of each run anew."""
+"""Ids that join rows whose other columns agree less often than this number the rows of each run by themselves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,11 +125,13 @@ def clustered_share(share: Proportion, sample: Sample) -> ClusteredShare:
     return ClusteredShare(value, clusters, effective, worth, skewness)
 
 
-Part = Proportion | HarmonicMean
+MeanPart = Proportion | HarmonicMean
 """One of the numbers of which a metric is the mean: a share of rows, or F-beta of two."""
 
 
-def mean_share_interval(parts: Sequence[Part], sample: Sample, level: float, *, exact: bool = False) -> IntervalEnds:
+def mean_share_interval(
+    parts: Sequence[MeanPart], sample: Sample, level: float, *, exact: bool = False
+) -> IntervalEnds:
     """The ends of the interval of the mean of the parts; a share without trials counts as 0, and may be anything."""
     weights = np.array([1.0 if part.weight is None else float(sample.counts @ part.weight) for part in parts])
     weights = weights / weights.sum()
@@ -146,14 +148,14 @@ def mean_share_interval(parts: Sequence[Part], sample: Sample, level: float, *, 
     return float(min(total - reach[0], pooled[0])), float(max(total + reach[1], pooled[1]))
 
 
-def _value(part: Part, sample: Sample) -> float:
+def _value(part: MeanPart, sample: Sample) -> float:
     if isinstance(part, HarmonicMean):
         return part.of(_value(part.precision, sample), _value(part.recall, sample))
     trials = float(sample.counts @ part.trials)
     return part.metric_of(float(sample.counts @ part.hits) / trials) if trials else 0.0
 
 
-def _ends(part: Part, sample: Sample, level: float, *, exact: bool) -> IntervalEnds:
+def _ends(part: MeanPart, sample: Sample, level: float, *, exact: bool) -> IntervalEnds:
     if isinstance(part, HarmonicMean):
         return _harmonic_interval(part, sample, level, exact=exact)
     return share_interval(part, sample, level, exact=exact) if float(sample.counts @ part.trials) else (0.0, 1.0)
@@ -180,7 +182,7 @@ def _harmonic_interval(part: HarmonicMean, sample: Sample, level: float, *, exac
     return 1 / (middle + reach[0]), min(1 / (middle - reach[1]), high) if middle > reach[1] else high
 
 
-def _influence(part: Part, sample: Sample) -> Floats:
+def _influence(part: MeanPart, sample: Sample) -> Floats:
     """What each atom, or cluster, adds to the part, to the first order."""
     if isinstance(part, HarmonicMean):
         shares = ((part.first_weight, part.precision), (1 - part.first_weight, part.recall))
@@ -196,7 +198,7 @@ def _influence(part: Part, sample: Sample) -> Floats:
     return away
 
 
-def _trials_of(part: Part) -> Floats:
+def _trials_of(part: MeanPart) -> Floats:
     return part.trials if isinstance(part, Proportion) else part.precision.trials + part.recall.trials
 
 

@@ -10,12 +10,11 @@ import numpy.typing as npt
 from verdict_cli.errors import UsageError
 from verdict_cli.language.metric_registry import REQUIRED_KEYS, Metric, MetricInput, find_metric
 from verdict_cli.language.units.pairwise import TIE
-from verdict_cli.stats.columns.column import MISSING, Floats, Ints
+from verdict_cli.stats.columns.column import MISSING, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.metrics import confusion, length_control, numbers, ordinal, panel, probability, ranks, raters
 from verdict_cli.stats.metrics.statistic import NORMALIZING_SCALES, Statistic, proportion
 
-RowMask = npt.NDArray[np.bool_]
 NOMINAL = ("classification", "pairwise")
 CHOICES = ("A", "B")
 BY_CLUSTER: tuple[MetricInput, ...] = ("within", "samples")

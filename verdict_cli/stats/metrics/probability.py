@@ -35,7 +35,7 @@ HALVINGS = 20
 """The ends are found to a millionth of the widest interval."""
 CERTAIN = 1e-4
 """A probability nearer to 0 or 1 costs 9 nats or more if it is wrong."""
-PLAIN = 2.0
+CLEAR_DEVIATION = 2.0
 """A bin whose deviation is so many times its standard error has one."""
 OUTSIDE = "some probabilities are not between 0 and 1"
 
@@ -114,7 +114,7 @@ def inverted_test_interval(
     tail = (1 - level) / 2
     most = max(2 * found, 1e-9) + float(np.abs(noise).sum(axis=1).max())
     # A few bins may have the whole deviation: of the others, noise alone is added to it.
-    plain = np.where(np.abs(mean) > PLAIN * np.sqrt(np.diag(covariance)), mean, 0.0)
+    plain = np.where(np.abs(mean) > CLEAR_DEVIATION * np.sqrt(np.diag(covariance)), mean, 0.0)
     shapes = [shares, plain / np.abs(plain).sum()] if plain.any() else [shares]
     low = min(_crossing(partial(_is_rare, noise, shape, found, tail), most) for shape in shapes)
     high = _crossing(lambda true: float((np.abs(true * shares + noise).sum(axis=1) <= found).mean()) >= tail, most)
