@@ -46,14 +46,7 @@ SECTIONS = (
     ("Pipeline files", "fix the reported line; `verdict explain KEY` describes the values of a key"),
     ("Datasets", "fix the reported line, or skip bad rows with `--skip-bad-rows`"),
 )
-OF_DATA = (
-    "storage",
-    "features",
-    "llm/providers",
-    "python",
-    "run",
-    "stats",
-)
+OF_DATA = ("storage", "features", "llm/providers", "python", "run", "stats")
 """Folders whose messages are about datasets and other tables, not about pipeline files."""
 
 OF_PARTS = {

@@ -31,7 +31,7 @@ HEAVY = (
     "uvicorn",
 )
 ENSEMBLE = """
-- {unit: CoTUnit, name: think, prompt: Think}
+- {unit: CoTUnit, name: think, prompt: 'Think of {source.text}'}
 - layer: [{unit: JudgeUnit, name: judge, prompt: 'Rate {previous.thinking}'}]
   repeat: 2
 - {unit: MeanPoolUnit, name: mean}
@@ -92,7 +92,7 @@ def test_every_error_is_listed_with_all_its_parts(shell: Any) -> None:
 
 
 def test_a_warning_leaves_the_pipeline_valid(shell: Any) -> None:
-    steps = "- {unit: CoTUnit, name: idle, prompt: Think}\n- {unit: JudgeUnit, prompt: Rate}"
+    steps = "- {unit: CoTUnit, name: idle, prompt: 'Think of {source.text}'}\n- {unit: JudgeUnit, prompt: 'Rate {source.text}'}"
     done = shell("validate", shell.config(steps), "--json")
     assert (done.code, done.json()["ok"], len(done.json()["warnings"])) == (0, True, 1)
     assert "idle" in shell("validate", shell.config(steps)).err

@@ -47,7 +47,7 @@ def with_calls(run: Any, **changed: Any) -> None:
     for name, value in changed.items():
         place = table.column_names.index(name)
         cells = [value, *table.column(name).to_pylist()[1:]]
-        table = table.set_column(place, table.schema.field(name), pa.array(cells, table.schema.field(name).type))
+        table = table.set_column(place, name, pa.array(cells, pa.string() if isinstance(cells[0], str) else None))
     pq.write_table(table, path)
 
 

@@ -42,7 +42,7 @@ EXIT = re.compile(r"# exit code (\d+)")
 MODELS = re.compile(
     r"(?<![\w/-])(?:(?:openai|anthropic|gemini|mistral|deepseek|ollama|hosted_vllm)/[\w.:/-]+|gpt-[\w.-]+)"
 )
-ASKED = [{"unit": "JudgeUnit", "name": "judge", "scale": "boolean", "prompt": "Is it right?"}]
+ASKED = [{"unit": "JudgeUnit", "name": "judge", "scale": "boolean", "prompt": "Is {source.text} right?"}]
 GIVEN = {
     "unit": "MapUnit",
     "map": {"score": "outputs | map(attribute='score') | mean", "choice": "'A'", "consistent": "true"},

@@ -215,8 +215,8 @@ class EchoProvider:
         return None
 ''',
         registry="llm/providers/__init__.py",
-        after='baseline:BaselineProvider",',
-        line='"verdict_cli.llm.providers.echo:EchoProvider",',
+        after='"baseline": "baseline.BaselineProvider",',
+        line='"echo": "echo.EchoProvider",',
         model="echo/three",
         steps="""pipeline: [{unit: JudgeUnit, prompt: "Rate {source.text}"}]
 evaluate: {level: {value: output.score, metrics: [mean]}}""",
@@ -251,7 +251,7 @@ def greet(name: Annotated[str, typer.Argument(help="Who is greeted.")] = "world"
 ''',
         registry="cli/app.py",
         after='"schema": ',
-        line='"greet": "Greet somebody from the list of commands.",',
+        line='"greet": PartSpec("greet.greet", "Greet somebody from the list of commands."),',
         command=("greet", "--help"),
         printed="Who is greeted.",
     ),

@@ -88,14 +88,12 @@ def test_a_unit_of_text_alone_is_compared_by_its_text(tmp_path: Path) -> None:
     assert (found[1].both, found[1].agreed) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("scale", "score"), [({"values": ["bad", "ok", "good"]}, '"ok"'), ({"range": [1, 5]}, "3")], ids=["words", "range"]
-)
-def test_a_value_off_the_scale_is_not_read(tmp_path: Path, scale: object, score: str) -> None:
-    calls = calls_of(tmp_path, [f'{{"score": {score}}}'])
-    found, differing = re_extract(plan_of({"unit": "JudgeUnit", "scale": scale}), calls, ["verdict"])
+def test_a_word_is_no_score_of_a_verdict(tmp_path: Path) -> None:
+    calls = calls_of(tmp_path, ['{"score": "ok"}'])
+    words = {"unit": "JudgeUnit", "scale": {"values": ["bad", "ok", "good"]}}
+    found, differing = re_extract(plan_of(words), calls, ["verdict"])
     assert (found[0].readable, found[1].replies, found[1].readable, found[1].both) == (1, 1, 0, 0)
-    assert "is not on the scale" in differing[0].reason
+    assert "no score can be read" in differing[0].reason
 
 
 def test_a_mean_between_the_values_of_a_scale_is_read(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_replies_are_recorded_and_replayed_by_entry(run: Any, tmp_path: Path) ->
 def test_an_item_may_be_a_number_and_is_checked(run: Any, tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(
         "verdict: 1\nname: c\nmodel: m\npipeline:\n"
-        "  - {unit: JudgeUnit, name: check, scale: boolean, each: source.sections, prompt: x}\n"
+        "  - {unit: JudgeUnit, name: check, scale: boolean, each: source.sections, prompt: 'x {item}'}\n"
     )
     (tmp_path / "d.jsonl").write_text(json.dumps({"sections": [1, 2]}) + "\n")
     lines = [{"row": 0, "unit": "check", "item": item, "reply": '{"score": true}'} for item in (0, 1)]

@@ -7,24 +7,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from verdict_cli.errors import Problem, UsageError
 from verdict_cli.features.batches.batch_interfaces import TO_FILE, batch_problem, export_problem
-from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
-from verdict_cli.features.batches.wave_estimate import estimate_waves
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.model import Model
 from verdict_cli.plan.node import Plan
-from verdict_cli.report.formatting import money
-from verdict_cli.run.estimate import Line
 from verdict_cli.run.hooks import DeferredCalls, OtherEstimate, RunHooks
-from verdict_cli.run.job import Halt, RunJob, RunOptions
-from verdict_cli.run.model_client import ModelClient
-from verdict_cli.run.part_files import PARTS, ROWS_A_PART
 from verdict_cli.run.preflight import models_in_use, models_of
-from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.storage.journal.journal import Journal
+
+if TYPE_CHECKING:
+    from verdict_cli.features.batches.ledger import BatchLedger
+    from verdict_cli.run.estimate import Line
+    from verdict_cli.run.job import Halt, RunJob, RunOptions
+    from verdict_cli.run.model_client import ModelClient
+    from verdict_cli.run.run_directory import RunDirectory
+    from verdict_cli.storage.journal.journal import Journal
+
+# `validate` loads these hooks. What only runs need is imported in their methods: the ledger, the estimate, numpy.
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class BatchOptions(RunHooks):
         """One part, because the run goes through its rows once a wave. On Ray, each part sends its own batches."""
         if not self.defers(options):
             return None
+        from verdict_cli.run.part_files import ROWS_A_PART
+
         return (options.part_rows or ROWS_A_PART) if options.engine == "ray" else 0
 
     def check_resumed(self, options: RunOptions, directory: RunDirectory, start: RunFacts) -> None:
@@ -88,6 +92,8 @@ class BatchOptions(RunHooks):
         """UsageError where batches of the run are in flight: their requests would be sent a second time."""
         if (self.defers(job) and same) or (job.recording is not None and not job.start.part_rows):
             return
+        from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
+
         job.directory.fetch(name for name in job.directory.stored(LEDGER) if name == LEDGER)
         ledgers = [BatchLedger.read(job.directory.path), *part_ledgers(job.directory)]
         flying = [batch for ledger in ledgers for batch in ledger.in_flight]
@@ -107,6 +113,8 @@ class BatchOptions(RunHooks):
 
     def awaits(self, folder: RunDirectory) -> bool:
         """As `RunHooks.awaits`."""
+        from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
+
         folder.fetch(name for name in folder.stored(LEDGER) if name == LEDGER)
         return bool(BatchLedger.read(folder.path).in_flight)
 
@@ -137,6 +145,9 @@ class BatchOptions(RunHooks):
 
     def estimate(self, plan: Plan, lines: Sequence[Line]) -> OtherEstimate | None:
         """As `RunHooks.estimate`."""
+        from verdict_cli.features.batches.wave_estimate import estimate_waves
+        from verdict_cli.report.formatting import money
+
         estimate = estimate_waves(plan, lines)
         if estimate is None:
             return None
@@ -152,5 +163,8 @@ class BatchOptions(RunHooks):
 
 def part_ledgers(directory: RunDirectory) -> list[BatchLedger]:
     """The batches of each part that has sent some."""
+    from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
+    from verdict_cli.run.part_files import PARTS
+
     directory.fetch(name for name in directory.stored(PARTS) if name.endswith(f"/{LEDGER}"))
     return [BatchLedger.read(path.parent) for path in sorted((directory.path / PARTS).glob(f"*/{LEDGER}"))]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from verdict_cli.errors import UsageError
 from verdict_cli.run.hooks import RunHooks
-from verdict_cli.run.job import RunOptions
 from verdict_cli.run.observer import RunObserver
+
+if TYPE_CHECKING:
+    from verdict_cli.run.job import RunOptions
 
 
 @dataclass(frozen=True)

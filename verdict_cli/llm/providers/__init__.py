@@ -86,7 +86,8 @@ def provider_class(model: Model) -> type[Provider]:
             load_http_client()
         if (kind := PROVIDERS[name]).serves(model):
             return kind
-    added = (PROVIDERS[name] for name in PROVIDERS.names() if name not in PROVIDERS and name != "local")
+    asked = ("baseline", "replay", "native", "litellm", "local")
+    added = (PROVIDERS[name] for name in PROVIDERS.names() if name not in asked)
     return next((kind for kind in added if kind.serves(model)), PROVIDERS["litellm"])
 
 

@@ -15,7 +15,7 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.stats.columns.arrow_columns import PlainColumns, PlainTable, plain_column
-from verdict_cli.stats.columns.column import INCLUSION, Column, ColumnBuilder, Factorized, Ints, KeyBuilder
+from verdict_cli.stats.columns.column import INCLUSION, MISSING, Column, ColumnBuilder, Factorized, Ints, KeyBuilder
 from verdict_cli.stats.columns.entries import entry_type, observations, row_paths
 from verdict_cli.stats.columns.saved_rows import SAVED_ROW_ROOTS, SKIPPED, SavedRowPath, saved_rows
 from verdict_cli.storage.datasets.dataset import missing_column
@@ -209,7 +209,9 @@ class _Reader:
             )
             for key, each in self.expressions.items()
         }
-        keys = {key: plain.keys(columns[key]) for key in self.keyed}
+        # A column that the dataset lacks has no keys, in its position among the others.
+        missing = Factorized(np.full(len(table.row), MISSING, dtype=np.int64), [])
+        keys = {key: plain.keys(columns[key]) if key in self.keyed else missing for key in self.keys}
         if self.ids is not None:
             for key in ids or ():
                 self.ids.add(key)
