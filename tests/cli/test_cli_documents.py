@@ -188,7 +188,6 @@ def test_validate_imports_only_the_units_extractors_and_commands_that_it_needs(
         {"verdict_cli.language.extractors.regex", "verdict_cli.language.extractors.token_probability"}
     )
     assert loaded.isdisjoint({"verdict_cli.cli.run", "verdict_cli.cli.cache", "verdict_cli.run.estimate", "asyncio"})
-    assert "verdict_cli.plan.early_stopping" not in loaded
 
 
 def test_a_command_that_is_misspelled_is_told_the_nearest(shell: Any) -> None:

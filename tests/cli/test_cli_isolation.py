@@ -47,7 +47,9 @@ def with_calls(run: Any, **changed: Any) -> None:
     for name, value in changed.items():
         place = table.column_names.index(name)
         cells = [value, *table.column(name).to_pylist()[1:]]
-        table = table.set_column(place, name, pa.array(cells, pa.string() if isinstance(cells[0], str) else None))
+        if isinstance(value, str):  # as JSON text, as older runs have lists and mappings
+            cells = [cell if cell is None or isinstance(cell, str) else json.dumps(cell) for cell in cells]
+        table = table.set_column(place, name, pa.array(cells))
     pq.write_table(table, path)
 
 

@@ -14,7 +14,7 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import GOLD_ESTIMATES, METRICS, MetricInput
 from verdict_cli.stats.annotators import AnnotatorStudy, annotator_study
 from verdict_cli.stats.columns.collect import OUTPUT_KEYS, Collected, collect
-from verdict_cli.stats.columns.column import MISSING, Ints, disambiguate_labels
+from verdict_cli.stats.columns.column import MISSING, Ints, RowMask, disambiguate_labels
 from verdict_cli.stats.columns.evaluation_kind import requested_metrics
 from verdict_cli.stats.columns.gold_pairs import GoldPairs, check_inclusion
 from verdict_cli.stats.columns.row_data import EvaluationData, check_labels, check_positive, reduce_groups
@@ -27,7 +27,6 @@ from verdict_cli.stats.metrics.confusion import MOST_DISTINCT_LABELS
 from verdict_cli.stats.metrics.label_averages import AVERAGED
 from verdict_cli.stats.metrics.metric_families import (
     BY_CLUSTER,
-    RowMask,
     by_input,
     counts_wrong_rows,
     input_statistics,

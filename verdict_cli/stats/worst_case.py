@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.language.metric_registry import find_metric
-from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
+from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.intervals import Draw, value_of
 from verdict_cli.stats.metrics.label_averages import AVERAGED
 from verdict_cli.stats.metrics.metric_families import (
     CHOICES,
-    RowMask,
     has_prediction,
     has_target,
     input_statistics,

@@ -95,7 +95,6 @@ POOLS = st.sampled_from(
     [
         {"unit": "MeanPoolUnit", "field": "score"},
         {"unit": "ModePoolUnit", "field": "score", "ties": "random"},
-        {"unit": "MeanVariancePoolUnit", "field": "score"},
         {"unit": "MapUnit", "map": {"all": "outputs | map(attribute='score') | list", "n": "outputs | length"}},
     ]
 )
