@@ -210,7 +210,7 @@ class _Reader:
             for key, each in self.expressions.items()
         }
         # A column that the dataset lacks has no keys, in its position among the others.
-        missing = Factorized(np.full(len(table.row), MISSING, dtype=np.int64), [])
+        missing = Factorized(np.full(len(table.row), MISSING, dtype=np.int64), ())
         keys = {key: plain.keys(columns[key]) if key in self.keyed else missing for key in self.keys}
         if self.ids is not None:
             for key in ids or ():
