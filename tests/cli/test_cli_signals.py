@@ -15,6 +15,9 @@ import pytest
 
 from verdict_cli.storage.tables.reader import read_table
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
+
 ROWS = 40
 
 

@@ -15,6 +15,9 @@ import pytest
 from verdict_cli.features.object_store.folder import RemoteFolder
 from verdict_cli.storage.tables.reader import read_table
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
+
 ROWS = 60
 FILES = {
     *("results.parquet", "calls.parquet", "run.json", "spec.yaml", "journal.jsonl"),

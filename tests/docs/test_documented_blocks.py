@@ -28,6 +28,9 @@ from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
+
 ROOT = Path(__file__).resolve().parents[2]
 OF_A_CHECKOUT = [ROOT / name for name in ("CONTRIBUTING.md", "benchmarks/README.md", "datasets/README.md")]
 PAGES = [ROOT / "README.md", *OF_A_CHECKOUT, *sorted((ROOT / "docs").glob("*.md"))]

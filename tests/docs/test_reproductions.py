@@ -11,6 +11,9 @@ from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
+
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
 PAGE = ROOT / "docs" / "reproductions.md"

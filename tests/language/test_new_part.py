@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
+
 PACKAGE = Path(__file__).resolve().parents[2] / "verdict_cli"
 
 SCALE = '''

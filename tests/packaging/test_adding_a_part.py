@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
+
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("verdict_cli", "schemas", "configs", "datasets")
 

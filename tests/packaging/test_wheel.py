@@ -15,6 +15,9 @@ from zipfile import ZipFile
 
 import pytest
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
+
 ROOT = Path(__file__).resolve().parents[2]
 OUTSIDE = ("schemas", "configs", "datasets")
 

@@ -12,6 +12,8 @@ from verdict_cli.report.charts import ChartPoint, Dots, PlanePoint, Scatter, Ser
 from verdict_cli.report.document import ReportDocument, Section
 from verdict_cli.report.renderers import html
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
 
 def told(seen: Any) -> str:
     return str(seen.page.locator(".tools .told").inner_text())

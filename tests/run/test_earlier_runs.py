@@ -26,6 +26,9 @@ from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import scan
 from verdict_cli.storage.tables.reader import read_table
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
+
 EARLIER = Path(__file__).parent / "earlier_runs"
 
 

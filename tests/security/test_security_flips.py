@@ -15,6 +15,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
+
 FLIPS = int(os.environ.get("VERDICT_FLIPS", "50"))
 CONFIG = """\
 verdict: 1

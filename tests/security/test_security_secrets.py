@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
+
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "planted-Zq7Lw0Xv93kTbN51"
 GOOD = {"choices": [{"message": {"content": '{"score": 4}'}, "finish_reason": "stop"}], "model": "m"}

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from served import ONE_JUDGE, ROWS, asking, until
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")]
 
 
 def state(server: Any, name: str) -> Any:

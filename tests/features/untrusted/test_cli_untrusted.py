@@ -14,7 +14,10 @@ import pytest
 
 from verdict_cli.storage.tables.reader import read_table
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="--untrusted needs the limits of a POSIX system")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="--untrusted needs the limits of a POSIX system"),
+]
 JUDGE = "- {unit: JudgeUnit, name: judge, prompt: '%s'}"
 LIMITED = """
 import sys

@@ -16,6 +16,9 @@ from test_web_pages import ROWS, told, until, wait_told
 from verdict_cli.report.compare_runs import compare_two
 from verdict_cli.run.load_run import load_run
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
+
 PAIR = "compare?a=sample%2Flexical&b=sample%2Frandom"
 
 

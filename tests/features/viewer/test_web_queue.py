@@ -14,6 +14,8 @@ import pytest
 
 from verdict_cli.storage.tables.human_labels import FILE, read_annotations
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
 
 @pytest.fixture
 def queued(two_runs: Path, tmp_path: Path, verdict: Any) -> Path:

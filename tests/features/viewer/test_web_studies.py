@@ -12,6 +12,8 @@ from test_web_guards import ask
 
 from verdict_cli.features.viewer.runs import find_studies
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
 
 @pytest.fixture(scope="module")
 def folder(verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:

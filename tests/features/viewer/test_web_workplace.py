@@ -23,6 +23,8 @@ from verdict_cli.features.viewer.runs import Runs
 from verdict_cli.storage.tables.human_labels import read_labels
 from verdict_cli.storage.tables.label_queue import read_queue
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
 
 @pytest.fixture(scope="module")
 def folder(verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -14,6 +15,9 @@ from verdict_cli.features.wizard.scaffold_labels import LabelScale, parse_scale
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validated
 from verdict_cli.plan.build import build_plan
+
+pytestmark = pytest.mark.slow  # `make test-all`
+
 
 LINE = st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=20)
 COLUMNS = st.lists(LINE.filter(nameable).filter(str.strip), min_size=1, max_size=3, unique=True)

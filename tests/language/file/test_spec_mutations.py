@@ -24,6 +24,9 @@ from verdict_cli.language.pipeline_file import PipelineFile
 from verdict_cli.language.units import TYPES
 from verdict_cli.plan.build import build_plan
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
+
 FOLDER = Path(__file__).parent
 GOOD = (FOLDER / "rich.yaml").read_text(encoding="utf-8")
 COPIES = 120

@@ -24,6 +24,9 @@ from verdict_cli.language.metric_registry import METRICS, find_metric
 from verdict_cli.language.scales import SCALES
 from verdict_cli.stats.metrics.metric_families import array_statistic
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
+
 DOCUMENTED = (Path(__file__).resolve().parents[3] / "docs" / "packages.md").read_text(encoding="utf-8")
 CODE = (
     DOCUMENTED.partition('```python title="starry.py"\n')[2].partition("```\n")[0]

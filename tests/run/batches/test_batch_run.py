@@ -21,6 +21,8 @@ from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.session import open_run
 from verdict_cli.storage.datasets.read import scan
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
 
 def test_a_run_needs_as_many_waves_as_its_graph_is_deep_and_gives_the_tables_of_ordinary_calls(
     bench: BatchBench,

@@ -23,6 +23,9 @@ from verdict_cli.features.object_store.folder import RemoteFolder
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
+
 fsspec = pytest.importorskip("fsspec")
 URL = "memory://batches/run"
 DETACHED = BatchOptions(every_model=True, detach=True)

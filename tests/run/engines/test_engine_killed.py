@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow  # `make test-all`
+
+
 SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "kills.py"
 
 
