@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, wraps
 from inspect import signature
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
@@ -55,6 +55,32 @@ def python_constructor(init: Init) -> Init:
     return checked
 
 
+class KeyRule(NamedTuple):
+    """What a key excludes or needs where it is given. The class reports it, and the JSON Schema has the same rule.
+
+    A key has a value unless that says nothing: null, or a default such as `false` or 0. It is given where it is written.
+    """
+
+    key: str
+    """The key that the rule is about; "" for one that always holds."""
+    excludes: str = ""
+    """The key that cannot be given with it."""
+    needs: tuple[str, ...] = ()
+    """Keys of which one must be given with it."""
+    message: str = ""
+    hint: str = ""
+    at: str | None = None
+    """The key at which a broken rule is reported, if it is not `key`."""
+
+    def is_broken(self, given: ConfigModel) -> bool:
+        """Whether a mapping breaks the rule."""
+        if self.key and not given.has_value(self.key, written=True):
+            return False
+        if self.excludes:
+            return given.has_value(self.excludes, written=True)
+        return not any(given.has_value(key) for key in self.needs)
+
+
 class ConfigModel(BaseModel):
     """A mapping of the pipeline language: its fields are the YAML keys.
 
@@ -64,6 +90,8 @@ class ConfigModel(BaseModel):
     """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+    key_rules: ClassVar[tuple[KeyRule, ...]] = ()
+    """What its keys exclude and need."""
 
     @python_constructor
     def __init__(self, /, **keys: Any) -> None:
@@ -78,6 +106,19 @@ class ConfigModel(BaseModel):
             where = ".".join(str(part) for part in first["loc"][:1])
             message = f"{kind.__name__}: {where}: {first['msg']}, found {first['input']!r:.80}"
             raise UsageError(message) from None
+
+    def has_value(self, key: str, *, written: bool = False) -> bool:
+        """Whether the value of a key says something, and with ``written`` also is no default."""
+        fields = type(self).model_fields.items()
+        name, field = next(item for item in fields if key == (item[1].alias or item[0]))
+        value = getattr(self, name)
+        says_nothing = value is None or (not value and value == field.default)
+        return not says_nothing and (not written or name in self.model_fields_set)
+
+    def broken_rule(self) -> tuple[str, str, str] | None:
+        """(key, message, hint) of the first of the `key_rules` that is broken."""
+        broken = next((rule for rule in self.key_rules if rule.is_broken(self)), None)
+        return broken and (broken.key if broken.at is None else broken.at, broken.message, broken.hint)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise UsageError(f"{name!r} cannot be set: {type(self).__name__} is immutable", hint="create a new one")

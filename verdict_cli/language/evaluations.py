@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import ConfigModel, OneOrMore, Whole
-from verdict_cli.language.arena import ArenaKeys, arena_problems
+from verdict_cli.config_model import ConfigModel, KeyRule, OneOrMore, Whole
+from verdict_cli.language.arena import BATTLE_KEYS, SCORE_KEYS, ArenaKeys, arena_problems
 from verdict_cli.language.metric_registry import CHOICE_INPUTS, REQUIRED_KEYS, EvaluationKind, MetricKey, find_metric
 
 Reducer = Literal["max", "min", "mean", "median", "mode", "first", "any", "all"]
@@ -48,26 +48,6 @@ class Gold(ConfigModel):
     """The half width of the interval that is wanted; the report says how many labels that takes."""
 
 
-class KeyRule(NamedTuple):
-    """What a key excludes or needs where it is given; a problem is reported at the key. The JSON Schema has the same rules."""
-
-    key: str
-    excludes: str = ""
-    """The key that cannot be given with it."""
-    needs: tuple[str, ...] = ()
-    """Keys of which one must be given with it."""
-    message: str = ""
-    hint: str = ""
-
-    def is_broken(self, given: Any) -> bool:
-        """Whether an evaluation does not hold to the rule."""
-        if getattr(given, self.key) is None:
-            return False
-        if self.excludes:
-            return getattr(given, self.excludes) is not None
-        return all(getattr(given, key) is None for key in self.needs)
-
-
 _MEASURED = ("prediction", "probability", "value", "consistent", "options", "positive", "group", "gold")
 
 KEY_RULES = (
@@ -82,12 +62,15 @@ KEY_RULES = (
     KeyRule("options", "", ("prediction", "panel"), "`options` needs the choice between them", "such as `prediction: output.choice`"),
 )  # fmt: skip
 
+MEASURABLE = KeyRule("", "", ("target", "value", "panel", "gold", "consistent", "options", "arena", "item", *SCORE_KEYS, *BATTLE_KEYS), "there is nothing to measure", "give `prediction` and `target`, `probability` and `target`, `value`, or `panel`")  # fmt: skip
+"""An evaluation has one of these."""
+
 
 class Evaluation(ArenaKeys):
     """Metrics over the rows of a run: a prediction or a probability against a target, a value alone, several judges
     against each other, or a leaderboard of systems."""
 
-    key_rules: ClassVar[tuple[KeyRule, ...]] = KEY_RULES
+    key_rules: ClassVar[tuple[KeyRule, ...]] = (*KEY_RULES, MEASURABLE)
 
     arena: ArenaKeys | None = None
     """The keys of a leaderboard of systems (`system`, `item`, `score`, or `a`, `b`, `winner`, `item`), under one key instead of next to the others."""
@@ -202,9 +185,8 @@ def _figures(evaluation: Evaluation) -> list[EvaluationIssue]:
         return []
     if evaluation.target is None and evaluation.value is None and not _choices_only(evaluation):
         key = "prediction" if evaluation.prediction else "probability" if evaluation.probability else ""
-        message = f"`{key}` needs a `target`" if key else "there is nothing to measure"
-        hint = "give `prediction` and `target`, `probability` and `target`, `value`, or `panel`"
-        return [("", message, hint), *found]
+        message = f"`{key}` needs a `target`" if key else MEASURABLE.message
+        return [("", message, MEASURABLE.hint), *found]
     return found
 
 

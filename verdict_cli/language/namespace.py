@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
+from verdict_cli.config_model import ConfigModel
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.custom_types import MergedType, UnknownTypeError, merge_custom_type
 from verdict_cli.language.document.document import MAX_BYTES
 from verdict_cli.language.document.error_messages import explain_error, known_keys, nearest_spelling
 from verdict_cli.language.document.source_positions import format_path
+from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.fields.field_keys import PLAIN, map_parts
 from verdict_cli.language.fields.types import FieldType, ScaleType, UnknownType
 from verdict_cli.language.load import Spec, load
@@ -105,9 +107,14 @@ class Namespace:
         self.problem("name-used-twice", f"{what} is built in", "choose another name", path, key=True)
 
     def schema_problems(self) -> list[Problem]:
-        """What the JSON Schema refuses in this file, and in those that it uses, although all of it makes sense here."""
+        """What the JSON Schema refuses in this file, and in those that it uses, although the plan has no problem with it."""
         used = [names for names in self.files.values() if names is not None]
-        return [problem for names in used for problem in schema_problems(names.spec.document, names.python_units)]
+        return [
+            problem
+            for names in used
+            if (refused := schema_problems(names.spec.document, names.python_units))
+            for problem in list(_unused_problems(names.spec, names.spec.file, ())) or refused
+        ]
 
     def check_scale(self, scale: Scale, path: Path_) -> bool:
         """Whether a scale makes sense. Reports one that does not; a declared one only at its declaration."""
@@ -314,3 +321,28 @@ class Namespace:
     def _reached(self, file: str) -> Path:
         """The normalized path of a file, so that one file is one key."""
         return Path(os.path.normpath(self.spec.folder / file))
+
+
+_CODES = {UnitBase: "bad-unit", Scale: "bad-scale", Extractor: "bad-extractor"}
+
+
+def _unused_problems(spec: Spec, part: Any, path: Path_) -> Iterator[Problem]:
+    """Wrong combinations of keys in parts that the plan does not look at, such as a block that nobody uses."""
+    if isinstance(part, ConfigModel):
+        code = next((code for kind, code in _CODES.items() if isinstance(part, kind)), None)
+        if code is not None and (issue := part.broken_rule()):
+            own_key, message, hint = issue
+            yield spec.problem(code, message, hint, (*path, own_key) if own_key else path)
+        if isinstance(part, LLMUnit) and part.prompt_key is None and part.default_prompt() is None:
+            yield spec.problem(
+                "missing-key", f"a {part.type_name} needs a `prompt`", "write what the model is asked", path
+            )
+        items: Iterable[tuple[str | int, Any]] = (
+            (field.alias or own, getattr(part, own)) for own, field in type(part).model_fields.items()
+        )
+    elif isinstance(part, dict | tuple | list):
+        items = part.items() if isinstance(part, dict) else enumerate(part)
+    else:
+        return
+    for key, value in items:
+        yield from _unused_problems(spec, value, (*path, key))

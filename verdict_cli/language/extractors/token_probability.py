@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 from pydantic import Field
 
-from verdict_cli.config_model import LATER, Whole, python_constructor
+from verdict_cli.config_model import LATER, KeyRule, Whole, python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.calibrations import MapKey, ProbabilityMap, ScoreWeights, ScoreWeightsKey, apply_map
 from verdict_cli.language.extractors.answer_text import visible
@@ -486,6 +486,11 @@ def _expectation(extractor: WeightedSummedScoreExtractor, scale: Scale) -> Calla
 class _TokenExtractor(Extractor):
     reading: ClassVar[TokenReading]
     """What the extractor makes of the distribution."""
+    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+        KeyRule("first_token", "after", (), "`first_token` and `after` exclude each other", "give one of them"),
+        KeyRule("first_token", "sequence", (), "`first_token` and `sequence` exclude each other", "give one of them"),
+        KeyRule("samples", "", ("sequence",), "`samples` needs `sequence: true`", "without it every value is read from one token"),
+    )  # fmt: skip
     after: Annotated[str, Field(min_length=1)] | None = None
     """Text that comes before the value, such as `Score:`, so that reasons may come before it; its last occurrence counts."""
     min_mass: Annotated[float, Field(ge=0, le=1)] = 0.5
@@ -516,11 +521,8 @@ class _TokenExtractor(Extractor):
                 f"`{self.type}` needs `after` where an `explanation` comes before the value",
                 'write `after: "Score:"`, or leave `explanation` out',
             )
-        if self.first_token and (self.after is not None or self.sequence):
-            other = "after" if self.after is not None else "sequence"
-            return ("first_token", f"`first_token` and `{other}` exclude each other", "give one of them")
-        if self.samples and not self.sequence:
-            return ("samples", "`samples` needs `sequence: true`", "without it every value is read from one token")
+        if broken := self.broken_rule():
+            return broken
         for own in (MASS_FIELD, *([SAMPLED_FIELD] if self.samples else [])):
             if own in response.fields:
                 hint = "choose another name for the response's field"
