@@ -62,7 +62,7 @@ KEY_RULES = (
     KeyRule("options", "", ("prediction", "panel"), "`options` needs the choice between them", "such as `prediction: output.choice`"),
 )  # fmt: skip
 
-MEASURABLE = KeyRule("", "", ("target", "value", "panel", "gold", "consistent", "options", "arena", "item", *SCORE_KEYS, *BATTLE_KEYS), "there is nothing to measure", "give `prediction` and `target`, `probability` and `target`, `value`, or `panel`")  # fmt: skip
+MEASURABLE = KeyRule("", "", ("metrics", "target", "value", "panel", "gold", "consistent", "options", "arena", "item", *SCORE_KEYS, *BATTLE_KEYS), "there is nothing to measure", "give `prediction` and `target`, `probability` and `target`, `value`, or `panel`")  # fmt: skip
 """An evaluation has one of these."""
 
 

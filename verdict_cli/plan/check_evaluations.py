@@ -18,6 +18,7 @@ from verdict_cli.language.evaluations import Published
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath
 from verdict_cli.language.fields.types import FieldType, ScaleType
+from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.plan.node import Node
 from verdict_cli.plan.scope import ResultScope, compile_expression_at, panel_expressions
@@ -110,7 +111,8 @@ _NEEDS_ORDER = ("weighted_kappa", "spearman", "kendall")
 def _check_nominal(
     names: Namespace, evaluation: evaluations.Evaluation, base: ExpressionPath, scope: ResultScope
 ) -> None:
-    """Report statistics of ranks or distances over values of a nominal scale, which have neither."""
+    """Report statistics of ranks or distances over values of a nominal scale, which have neither, and metrics of the choice
+    between A and B where the options have other names."""
     if evaluation.prediction is None:
         return
     try:
@@ -122,6 +124,13 @@ def _check_nominal(
         return
     why = f"`{evaluation.prediction}` is on a nominal scale ({kind.scale.display()}): no value is above another"
     hint = "use accuracy, cohen_kappa or f1, or give the scale `scores:` or `ordered: true`, worst first"
+    labels = [value for value in kind.scale.values() if value not in ("A", "B", "tie")]
+    measured = [find_metric(name) for name in evaluation.metrics or ()]
+    prefers = any(metric is not None and metric.inputs[0] in ("choice", "choice_length") for metric in measured)
+    if labels and (prefers or evaluation.options is not None):
+        message = f"preferences are between A and B, and `{evaluation.prediction}` is {kind.scale.display()}"
+        fix = f"write `prediction: \"'A' if {evaluation.prediction} == {labels[0]!r} else 'B'\"`, or leave the unit's `labels` out"
+        names.problem("bad-evaluation", message, fix, (*base, "prediction"))
     for index, metric in enumerate(evaluation.metrics or ()):
         if metric.removesuffix("_within") in _NEEDS_ORDER:
             names.problem("bad-evaluation", f"`{metric}` needs an order; {why}", hint, (*base, "metrics", index))

@@ -13,6 +13,7 @@ import numpy as np
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.units.pairwise import label_letters
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import Floats, Ints
@@ -189,6 +190,7 @@ def measure_position(plan: Plan, calls: Path, seed: int) -> dict[str, PositionEf
     judges = {
         node.id: node for node in plan.nodes if isinstance(node.work, LLMNode) and "consistent" in node.output.fields
     }
+    letters = {name: label_letters(node.output.fields["choice"]) for name, node in judges.items()}
     choices: dict[tuple[int, str], dict[int, Any]] = {}
     for request, reply in recorded_replies(calls, seed):
         node = judges.get(request.node)
@@ -198,7 +200,9 @@ def measure_position(plan: Plan, calls: Path, seed: int) -> dict[str, PositionEf
             response = node.work.reading.read(reply, request)
         except ReplyError:
             continue
-        choices.setdefault((request.row.index, request.node), {})[request.call] = response.get("choice")
+        choices.setdefault((request.row.index, request.node), {})[request.call] = letters[request.node].get(
+            response.get("choice"), response.get("choice")
+        )
     effects = {}
     for name in dict.fromkeys(node.name for node in judges.values()):
         pairs = [
