@@ -18,11 +18,34 @@ if TYPE_CHECKING:
     from verdict_cli.stats.gates import Inconclusive
 
 
+from collections.abc import Mapping
+from pathlib import Path
+
+MOST_SUMMARY_BYTES = 1 << 20
+"""GitHub's limit per step. A larger summary is not shown at all."""
+
+
+def append_step_summary(markdown: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Append the text to the file named by ``GITHUB_STEP_SUMMARY``, if all of it fits."""
+    name = environ.get("GITHUB_STEP_SUMMARY")
+    if not name:
+        return
+    path, content = Path(name), f"{markdown}\n".encode()
+    try:
+        size = path.stat().st_size if path.exists() else 0
+        if size + len(content) > MOST_SUMMARY_BYTES:
+            print_error("warning: the report does not fit into the summary of this step (GitHub allows 1 MiB)")
+            return
+        with path.open("ab") as file:
+            file.write(content)
+    except OSError as error:
+        print_error(f"warning: the summary of this step cannot be written: {error.strerror or error}")
+
+
 def finish_with_report(
     run: RunResult, formats: Sequence[str] = (), *, inconclusive: Inconclusive = "fail", sequential: bool = False
 ) -> Report:
     """Write the run's report, also to the summary of a GitHub Actions step, where one runs."""
-    from verdict_cli.cli.step_summary import append_step_summary
     from verdict_cli.report.write_report import write_report
 
     report = write_report(run, formats, inconclusive=inconclusive, sequential=sequential, warn=print_error)
