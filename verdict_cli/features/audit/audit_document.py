@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from verdict_cli.features.audit.effects import Effect
-from verdict_cli.features.audit.noticed import DEGRADE, conclusion
+from verdict_cli.features.audit.effects import DEGRADE, Effect, conclusion
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.conclusions import listed_names

@@ -18,7 +18,7 @@ from verdict_cli.cli.options import AsJson, Config, Data
 from verdict_cli.cli.show_report import to_terminal
 from verdict_cli.cli.signals import stopping
 from verdict_cli.errors import SpecError, UsageError
-from verdict_cli.features.audit.noticed import DEGRADE, PLANTED
+from verdict_cli.features.audit.effects import DEGRADE, PLANTED
 from verdict_cli.features.audit.probes import AuditOptions, Probe, plan_audit
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.overrides import apply_override
@@ -112,8 +112,8 @@ def audit(
     """
     from verdict_cli.cli.variant_runs import VariantRun
     from verdict_cli.features.audit.audit_document import audit_document
-    from verdict_cli.features.audit.audit_runs import BASELINE, estimate_audit, probe_options
     from verdict_cli.features.audit.probe_results import ProbeResult, measure_probes
+    from verdict_cli.features.audit.probes import BASELINE, estimate_audit, probe_options
 
     plan = options.plan(config)
     audit_options = AuditOptions(
@@ -212,7 +212,12 @@ def _plant_errors(
     dry_run: bool,
 ) -> tuple[Planting | None, list[tuple[Probe | None, Plan]]]:
     """Let the model write the texts of the probes that plant errors; what it cost, and the plans with these texts."""
-    from verdict_cli.features.audit import planted_texts
+    from verdict_cli.features.audit.perturbations import (
+        planted_change,
+        planted_texts,
+        planting_pipeline,
+        planting_requests,
+    )
     from verdict_cli.plan.resolve import as_yaml
     from verdict_cli.storage.datasets.read import stream_rows
 
@@ -220,13 +225,13 @@ def _plant_errors(
     if not probes:
         return None, plans
     kinds = [probe.name.removeprefix(PLANTED) for probe in probes]
-    requests = planted_texts.planting_requests(stream_rows(dataset, data.selection), probes[0].column, kinds)
+    requests = planting_requests(stream_rows(dataset, data.selection), probes[0].column, kinds)
     if dry_run:
         return Planting(len(requests), None), plans
     at = folder / "planted"
     at.mkdir(parents=True, exist_ok=True)
     config, file = at / "planted.yaml", at / "requests.jsonl"
-    config.write_text(as_yaml(planted_texts.planting_pipeline(model)), encoding="utf-8")
+    config.write_text(as_yaml(planting_pipeline(model)), encoding="utf-8")
     file.write_text("".join(json.dumps(each) + "\n" for each in requests), encoding="utf-8")
     own = replace(options, settings=None, model=None, limit=None, sample=None)
     plan = own.plan(config, warn=False)
@@ -235,8 +240,8 @@ def _plant_errors(
         facts = check_data(plan, given, seed=own.seed, warn=lambda _: None)
         session = open_run(own.run_options(plan, given, facts, (str(config), str(file)), None, out=at / "run"))
         (run,) = execute_all_or_exit([session], folder, stop, own)
-    texts = planted_texts.planted_texts(run.directory.results, requests)
-    changes = {probe: planted_texts.planted_change(texts, kind) for probe, kind in zip(probes, kinds, strict=True)}
+    texts = planted_texts(run.directory.results, requests)
+    changes = {probe: planted_change(texts, kind) for probe, kind in zip(probes, kinds, strict=True)}
     planted = [
         (probe, each)
         if probe not in changes

@@ -11,24 +11,22 @@ import numpy as np
 
 from verdict_cli.cli.variant_runs import VariantRun, main_metric
 from verdict_cli.features.audit.effects import (
+    DEGRADE,
     Effect,
     Noise,
+    all_noticed,
+    attack_p,
     attack_success,
     measure_effect,
     measure_noise,
     measure_position,
     metric_change,
-    read_verdicts,
-    self_preference,
-    wilson_rate,
-)
-from verdict_cli.features.audit.noticed import (
-    DEGRADE,
-    all_noticed,
-    attack_p,
     notice_effect,
     probe_p,
+    read_verdicts,
+    self_preference,
     verdict_rank,
+    wilson_rate,
     with_family,
 )
 from verdict_cli.features.audit.probes import AuditOptions, Probe, ProbeVerdict
