@@ -44,9 +44,9 @@ def _rows_of(
     column, value = subset
     with RemoteFile(split, shard) as remote:
         file = pq.ParquetFile(io.BufferedReader(remote, BLOCK))
-        place = file.schema_arrow.get_field_index(column)
+        index = file.schema_arrow.get_field_index(column)
         for group in range(file.num_row_groups):
-            known = file.metadata.row_group(group).column(place).statistics
+            known = file.metadata.row_group(group).column(index).statistics
             if known is not None and known.has_min_max and not known.min <= value <= known.max:
                 continue
             wanted = pc.equal(file.read_row_group(group, columns=[column])[column], value)
