@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from verdict_cli.errors import UsageError
-from verdict_cli.features.compat.models import DEFAULT_MODEL, ModelSelectionPolicy
-from verdict_cli.features.compat.scales import Scale
+from verdict_cli.features.compat.models import DEFAULT_MODEL, ModelSelectionPolicy, Scale
 from verdict_cli.features.compat.schema import Prompt, Schema, followed, literal, plain, shown
 from verdict_cli.language.authoring.functions import (
     MAP_NAMES,

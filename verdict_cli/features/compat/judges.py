@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from verdict_cli.features.compat.graph import Block, Layer, MaxPoolUnit, MeanPoolUnit, Unit
+from verdict_cli.features.compat.models import ContinuousScale, DiscreteScale, LikertScale, Scale
 from verdict_cli.features.compat.pipeline import Pipeline
-from verdict_cli.features.compat.scales import ContinuousScale, DiscreteScale, LikertScale, Scale
 from verdict_cli.features.compat.schema import Schema
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.package_files import named_config

@@ -30,15 +30,19 @@ from verdict_cli.features.compat.judges import (
     RankerUnit,
 )
 from verdict_cli.features.compat.models import (
+    BooleanScale,
+    ContinuousScale,
+    DiscreteScale,
+    LikertScale,
     ModelSelectionPolicy,
     PostHocExtractor,
     ProviderModel,
     RateLimitPolicy,
     RegexExtractor,
+    Scale,
     vLLMModel,
 )
 from verdict_cli.features.compat.pipeline import DatasetWrapper, ExperimentConfig, Image, Pipeline, display_stats
-from verdict_cli.features.compat.scales import BooleanScale, ContinuousScale, DiscreteScale, LikertScale, Scale
 from verdict_cli.features.compat.schema import Conversation, Message, Prompt, Schema
 from verdict_cli.language.extractors.raw import RawExtractor
 from verdict_cli.language.extractors.structured import StructuredOutputExtractor

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from verdict_cli.errors import UsageError
-from verdict_cli.features.compat.scales import Scale
+from verdict_cli.features.compat.models import Scale
 from verdict_cli.language.authoring.schema import Schema as OwnSchema
 from verdict_cli.language.conversation import looks_like_conversation
 from verdict_cli.language.scales import Scale as OwnScale

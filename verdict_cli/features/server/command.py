@@ -100,7 +100,7 @@ def serve(
     Example: verdict serve xstest --model baseline/lexical
     """
     from verdict_cli.features.guard.middleware import AccessPolicy, bind_socket, needs_token
-    from verdict_cli.features.server.server import serve_api
+    from verdict_cli.features.server.app import serve_api
     from verdict_cli.features.server.service import Limits, ServeSettings
 
     token = os.environ.get(token_env) or None
