@@ -16,7 +16,7 @@ from typing import Any
 
 from verdict_cli.errors import UsageError, VerdictError, WorkerError
 from verdict_cli.features.ray.coordinator import Coordinator
-from verdict_cli.features.ray.run_hooks import RayOptions
+from verdict_cli.features.ray.run_options import RayOptions
 from verdict_cli.features.ray.worker import WorkerOptions, WorkerResult, fetch_tables, judge_partition, pipeline_files
 from verdict_cli.messages import Output, Row
 from verdict_cli.run.event_loop import loop_factory

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from test_tool_logs import CHAT, LANGFUSE
 
 from verdict_cli.errors import DataError
-from verdict_cli.features.imports.tool_logs import read_logs
-from verdict_cli.features.imports.tool_logs.otlp import event_messages, numbered_messages
+from verdict_cli.features.imports.logs import read_logs
+from verdict_cli.features.imports.otlp import event_messages, numbered_messages
 
 LOGS = Path(__file__).parent / "logs"
 FORMATS = {

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import DataError
-from verdict_cli.features.imports.tool_logs import LOG_FORMATS, read_logs
+from verdict_cli.features.imports.logs import LOG_FORMATS, read_logs
 
 LOGS = Path(__file__).parent / "logs"
 

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from verdict_cli.cli.console import print_error, print_message
+from verdict_cli.errors import UsageError
 from verdict_cli.features.wizard.scaffold_columns import column_slot
-from verdict_cli.features.wizard.scaffold_evaluation import yaml_scalar
+from verdict_cli.features.wizard.scaffold_evaluation import flow, yaml_scalar
 
 ForeignRow = dict[str, Any]
 
 _BRACE = re.compile(r"\{(?=\s*[\w.\[\]'\"]+\s*\})")
-_MOST_WIDTH = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,8 @@ def unit_name(text: str, used: set[str]) -> str:
     """A unit's name made of a text, which none of ``used`` has; it is added to them."""
     plain = "_".join(re.findall(r"[a-z0-9]+", text.lower()))[:40].strip("_") or "judge"
     plain = plain if plain[0].isalpha() else f"judge_{plain}"
-    name = next(made for count in range(1, 10_000) if (made := plain if count == 1 else f"{plain}_{count}") not in used)
+    numbered = (plain if number == 1 else f"{plain}_{number}" for number in count(1))
+    name = next(name for name in numbered if name not in used)
     used.add(name)
     return name
 
@@ -91,24 +95,21 @@ def pipeline_of(
     model: Mapping[str, Any],
     judges: Sequence[ForeignJudge],
     *,
-    types: Mapping[str, str],
     threshold: float | None = None,
     theirs: str | None = None,
-    delimit: bool = True,
 ) -> str:
     """The text of a pipeline of these judges. A row passes where each judge passes it, or with ``threshold`` where the weighted mean
     of their scores reaches it. ``theirs`` is an expression of the other tool's own verdict."""
-    schema = ", ".join(f"{yaml_scalar(column)}: {yaml_scalar(kind)}" for column, kind in types.items())
     lines = [
         "verdict: 1",
         f"name: {yaml_scalar(name)}",
         f"description: {json.dumps(f'The judges of {source.name}.', ensure_ascii=False)}",
-        f"model: {flow(model)}",
+        f"model: {model_text(model)}",
         "",
-        *(["delimit: true", ""] if delimit else []),
+        "delimit: true",
+        "",
         "dataset:",
         "  id: id",
-        *([f"  schema: {{{schema}}}"] if schema else []),
         "",
         "pipeline:",
         "  - layer:",
@@ -156,15 +157,80 @@ def _number(value: float) -> str:
     return f"{value:g}"
 
 
-def flow(value: Any) -> str:
-    """A value in YAML's flow style."""
-    if isinstance(value, Mapping):
-        if list(value) == ["name"]:
-            return yaml_scalar(str(value["name"]))
-        return f"{{{', '.join(f'{key}: {flow(inner)}' for key, inner in value.items())}}}"
-    return yaml_scalar(value) if isinstance(value, str) else json.dumps(value)
+def model_text(model: Mapping[str, Any]) -> str:
+    """A model in YAML: its name where it has nothing else."""
+    return flow(model["name"] if list(model) == ["name"] else model)
 
 
 def slot_of(*path: str) -> str:
     """The placeholder of a column, or of a key within it."""
     return column_slot(path)
+
+
+_FILES = {"promptfoo": "promptfooconfig.yaml", "deepeval": "test_judges.py"}
+_RESULTS = {
+    "promptfoo": "promptfoo eval -c {file} -o results.json",
+    "deepeval": "DEEPEVAL_RESULTS_FOLDER=results deepeval test run {file}",
+}
+
+
+@dataclass(frozen=True)
+class ForeignFiles:
+    """The files of a translation. ``paths`` are the pipelines, ``runnable`` those with the dataset that they can judge."""
+
+    tool: str
+    source: Path
+    files: dict[Path, str]
+    paths: list[Path]
+    runnable: list[tuple[Path, str]]
+    translation: Translation
+
+    def report(self) -> None:
+        """Print what was not translated, and what is missing for a run."""
+        for place in self.translation.changed:
+            print_message(f"translated with a difference: {place}")
+        for place in self.translation.left_out:
+            print_error(f"warning: not translated: {place}")
+        if len(self.runnable) < len(self.paths):
+            command = _RESULTS[self.tool].format(file=self.source)
+            print_message(
+                f"\nThe outputs to judge are not in {self.source}. Next:\n  {command}\n"
+                f"  verdict init --from {self.tool} {self.source} --outputs results.json --force"
+            )
+
+
+def foreign_judges(
+    tool: str, data: str | None, outputs: Path | None, out: Path | None, model: Callable[[], tuple[str, str | None]]
+) -> ForeignFiles:
+    """Translate another tool's file. UsageError where it is not given, or has no judge that can be translated."""
+    if data is None:
+        raise UsageError(f"--from {tool} needs its file", hint=f"verdict init --from {tool} {_FILES[tool]}")
+    source = Path(data)
+    for file in (source, outputs):
+        if file is not None and not file.is_file():
+            raise UsageError(f"no such file: {file}", hint=f"give the path, such as {_FILES[tool]}")
+
+    def default() -> dict[str, str]:
+        name, server = model()
+        return {"name": name, **({"api_base": server} if server else {})}
+
+    module = import_module(f"verdict_cli.features.imports.{tool}")
+    translation: Translation = getattr(module, f"{tool}_judges")(source, outputs, default)
+    if not translation.pipelines:
+        listed = "".join(f"\n    {place}" for place in translation.left_out)
+        raise UsageError(
+            f"{source} has no judge that can be translated{listed}", hint=f"see docs/recipes.md, --from {tool}"
+        )
+    files: dict[Path, str] = {}
+    runnable = []
+    first = out or Path("judge.yaml")
+    for index, pipeline in enumerate(translation.pipelines):
+        config = first if index == 0 else first.with_name(f"{first.stem}_{pipeline.name}.yaml")
+        files[config] = pipeline.text
+        if pipeline.rows:
+            rows = config.with_suffix(".jsonl")
+            files[rows] = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in pipeline.rows)
+            if pipeline.complete:
+                runnable.append((config, str(rows)))
+    paths = [path for path in files if path.suffix == ".yaml"]
+    return ForeignFiles(tool, source, files, paths, runnable, translation)

@@ -6,14 +6,14 @@ A trace without a span of a model call is not a row.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from verdict_cli.features.imports.tool_logs import LogRow, known_shape, log_row, required
-from verdict_cli.features.imports.tool_logs.json_stream import log_objects
+from verdict_cli.features.imports.logs import LogPlace, LogRow, log_objects, parsed
 
 _EVENT_ROLES = {
     "gen_ai.system.message": "system",
@@ -39,8 +39,8 @@ def numbered_messages(values: Mapping[str, Any], side: str) -> list[Any]:
             calls.setdefault(number, {}).setdefault(int(match[3]), {})[match[4]] = value
         elif match[4] in ("role", "content", "tool_call_id"):
             message[match[4]] = parsed_parts(value)
-    for number, by_place in calls.items():
-        messages[number]["tool_calls"] = [by_place[place] for place in sorted(by_place)]
+    for number, by_index in calls.items():
+        messages[number]["tool_calls"] = [by_index[index] for index in sorted(by_index)]
     kept = sorted(messages)[: None if side == "input" else 1]
     return [_with_content(messages[number]) for number in kept]
 
@@ -54,13 +54,12 @@ def event_messages(name: Any, values: Mapping[str, Any], body: Any = None) -> tu
         side, key = _CONTENT_EVENTS[name]
         found = parsed(values.get(key))
         return side, found if isinstance(found, list) else [] if found is None else [
-            {"role": _role(side), "content": str(found)}
+            {"role": "user" if side == "input" else "assistant", "content": str(found)}
         ]
     if name != "gen_ai.choice" and name not in _EVENT_ROLES:
         return "", []
-    said = next(
-        (each for each in (body, parsed(values.get("gen_ai.event.content")), values) if isinstance(each, Mapping)), {}
-    )
+    contents = (body, parsed(values.get("gen_ai.event.content")), values)
+    said = next((content for content in contents if isinstance(content, Mapping)), {})
     if name == "gen_ai.choice":
         if said.get("index") not in (None, 0):
             return "output", []
@@ -69,10 +68,6 @@ def event_messages(name: Any, values: Mapping[str, Any], body: Any = None) -> tu
             inner = {"content": inner}
         return "output", [_message(inner if isinstance(inner, Mapping) else said, "assistant")]
     return "input", [_message(said, _EVENT_ROLES[name])]
-
-
-def _role(side: str) -> str:
-    return "user" if side == "input" else "assistant"
 
 
 def _message(said: Mapping[str, Any], role: str) -> dict[str, Any]:
@@ -88,16 +83,6 @@ def _message(said: Mapping[str, Any], role: str) -> dict[str, Any]:
 def _with_content(message: dict[str, Any]) -> dict[str, Any]:
     """The message; a missing content, of one that calls no tool, is empty: it was not recorded."""
     return message if message["content"] is not None or message.get("tool_calls") else {**message, "content": ""}
-
-
-def parsed(value: Any) -> Any:
-    """A JSON text as its value; any other value as it is."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        try:
-            return orjson.loads(value)
-        except orjson.JSONDecodeError:
-            return value
-    return value
 
 
 def parsed_parts(value: Any) -> Any:
@@ -117,63 +102,68 @@ def otlp_traces(path: Path) -> Iterator[LogRow]:
     The conversation is that of the call that ended last: its input and its output messages, of the span, of its events, or
     of log records in the same file. Raises DataError for a document without `resourceSpans`, and a span without ids.
     """
-    traces: dict[str, dict[str, Any]] = {}
+    traces: dict[str, dict[str, Any]] = defaultdict(_new_trace)
     for place, resource in _resources(path):
         if "scopeLogs" in resource:
-            with known_shape(path, place):
-                _add_records(path, place, resource, traces)
+            with place.known_shape():
+                _add_records(place, resource, traces)
             continue
-        for at, scope in enumerate(required(path, place, resource, "scopeSpans", list)):
-            for number, span in enumerate(required(path, f"{place}.scopeSpans[{at}]", scope, "spans", list)):
-                inside = f"{place}.scopeSpans[{at}].spans[{number}]"
-                with known_shape(path, inside):
-                    _add(path, inside, span, traces)
+        for at, scope in enumerate(place.required(resource, "scopeSpans", list)):
+            inside = place.within(f"scopeSpans[{at}]")
+            for number, span in enumerate(inside.required(scope, "spans", list)):
+                with (inner := inside.within(f"spans[{number}]")).known_shape():
+                    _add(inner, span, traces)
     for identity, trace in traces.items():
-        with known_shape(path, f"trace {identity}"):
+        with (place := LogPlace(path, f"trace {identity}")).known_shape():
             if trace["called"] or trace["logged"]["input"] or trace["logged"]["output"]:
                 talk = trace if trace["called"] else trace["logged"]
-                messages = talk["input"] + talk["output"]
-                yield log_row(
-                    path, f"trace {identity}", identity=identity, messages=messages, scores=trace["scores"], model=trace["model"],
-                    explanations=trace["explanations"], metadata=trace["metadata"], trace_id=identity, span_id=talk["span"],
-                )  # fmt: skip
+                yield place.row(
+                    identity=identity,
+                    messages=talk["input"] + talk["output"],
+                    scores=trace["scores"],
+                    model=trace["model"],
+                    explanations=trace["explanations"],
+                    metadata=trace["metadata"],
+                    trace_id=identity,
+                    span_id=talk["span"],
+                )
 
 
-def _resources(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _resources(path: Path) -> Iterator[tuple[LogPlace, dict[str, Any]]]:
     """The resources' spans: of one document, or of one a line."""
-    for place, item in log_objects(path, "resourceSpans"):
+    for name, item in log_objects(path, "resourceSpans"):
         kind = next((kind for kind in ("resourceSpans", "resourceLogs") if kind in item), None)
-        if kind is not None:
-            for at, resource in enumerate(required(path, place, item, kind, list)):
-                yield f"{place}: {kind}[{at}]", required(path, place, {kind: resource}, kind, dict)
-        else:
-            yield place, item
+        if kind is None:
+            yield LogPlace(path, name), item
+            continue
+        for at, resource in enumerate(LogPlace(path, name).required(item, kind, list)):
+            place = LogPlace(path, f"{name}: {kind}[{at}]")
+            yield place, place.required({kind: resource}, kind, dict)
 
 
-def _add(path: Path, place: str, span: Any, traces: dict[str, dict[str, Any]]) -> None:
-    identity, own = required(path, place, span, "traceId", str), required(path, place, span, "spanId", str)
-    trace = traces.setdefault(identity, _new_trace())
+def _add(place: LogPlace, span: Any, traces: dict[str, dict[str, Any]]) -> None:
+    identity, own = place.required(span, "traceId", str), place.required(span, "spanId", str)
+    trace = traces[identity]
     values = _attributes(span.get("attributes"))
-    sides = {side: _messages(path, place, values, side) or numbered_messages(values, side) for side in _SIDES}
-    for event in span.get("events") or []:
-        if isinstance(event, dict):
-            side, found = event_messages(event.get("name"), _attributes(event.get("attributes")))
-            if found:
-                sides[side] += found
+    events = [event for event in span.get("events") or [] if isinstance(event, dict)]
+    sides = {side: _messages(place, values, side) or numbered_messages(values, side) for side in _SIDES}
+    for event in events:
+        side, found = event_messages(event.get("name"), _attributes(event.get("attributes")))
+        if found:
+            sides[side] += found
     asked, replied = sides["input"], sides["output"]
     ended = int(span.get("endTimeUnixNano") or 0)
-    named = values.get("gen_ai.response.model") or values.get("gen_ai.request.model")
-    if named and not trace["called"]:
-        trace["model"] = named
+    model = values.get("gen_ai.response.model") or values.get("gen_ai.request.model")
+    if model and not trace["called"]:
+        trace["model"] = model
     if (asked or replied) and ended >= trace["ended"]:
         system = values.get("gen_ai.system_instructions")
-        instructions = (
-            [{"role": "system", "parts": orjson.loads(system) if isinstance(system, str) else system}] if system else []
-        )
+        parts = orjson.loads(system) if isinstance(system, str) and system else system
+        instructions = [{"role": "system", "parts": parts}] if system else []
         trace |= {"called": True, "ended": ended, "input": instructions + asked, "output": replied, "span": own}
-        trace["model"] = named
-    for event in span.get("events") or []:
-        if isinstance(event, dict) and event.get("name") == "gen_ai.evaluation.result":
+        trace["model"] = model
+    for event in events:
+        if event.get("name") == "gen_ai.evaluation.result":
             _add_score(_attributes(event.get("attributes")), trace)
     if not span.get("parentSpanId"):
         trace["metadata"] |= {"name": span.get("name")}
@@ -194,18 +184,19 @@ def _new_trace() -> dict[str, Any]:
     }
 
 
-def _add_records(path: Path, place: str, resource: Any, traces: dict[str, dict[str, Any]]) -> None:
+def _add_records(place: LogPlace, resource: Any, traces: dict[str, dict[str, Any]]) -> None:
     """Add the messages in log records. Of each trace, those of the span are kept whose records come last."""
-    for at, scope in enumerate(required(path, place, resource, "scopeLogs", list)):
-        for record in required(path, f"{place}.scopeLogs[{at}]", scope, "logRecords", list):
-            values = _attributes(record.get("attributes")) if isinstance(record, dict) else {}
-            name = values.get("event.name") or (record.get("eventName") if isinstance(record, dict) else None)
+    for at, scope in enumerate(place.required(resource, "scopeLogs", list)):
+        inside = place.within(f"scopeLogs[{at}]")
+        for record in inside.required(scope, "logRecords", list):
+            if not isinstance(record, dict):
+                continue
+            values = _attributes(record.get("attributes"))
+            name = values.get("event.name") or record.get("eventName")
             side, found = event_messages(name, values, _value(record.get("body"))) if name else ("", [])
             if found:
-                span = required(path, f"{place}.scopeLogs[{at}]", record, "spanId", str)
-                trace = traces.setdefault(
-                    required(path, f"{place}.scopeLogs[{at}]", record, "traceId", str), _new_trace()
-                )
+                span = inside.required(record, "spanId", str)
+                trace = traces[inside.required(record, "traceId", str)]
                 if trace["logged"]["span"] != span:
                     trace["logged"] = {"span": span, "input": [], "output": []}
                 trace["logged"][side] += found
@@ -219,7 +210,7 @@ def _add_score(values: dict[str, Any], trace: dict[str, Any]) -> None:
         trace["explanations"][name] = values[f"{_SCORE}explanation"]
 
 
-def _messages(path: Path, place: str, values: dict[str, Any], side: str) -> list[Any]:
+def _messages(place: LogPlace, values: dict[str, Any], side: str) -> list[Any]:
     """The messages of a span: structured, or as JSON text, which is what most SDKs write."""
     name = f"gen_ai.{side}.messages"
     found = values.get(name)
@@ -228,7 +219,7 @@ def _messages(path: Path, place: str, values: dict[str, Any], side: str) -> list
             found = orjson.loads(found)
         except orjson.JSONDecodeError:
             found = found or None
-    return [] if found is None else required(path, place, {name: found}, name, list)
+    return [] if found is None else place.required({name: found}, name, list)
 
 
 def _attributes(pairs: Any) -> dict[str, Any]:

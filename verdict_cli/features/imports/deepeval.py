@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import UsageError
-from verdict_cli.features.imports.tool_configs import (
+from verdict_cli.features.imports.logs import read_logs
+from verdict_cli.features.imports.translate import (
     ForeignJudge,
     ForeignPipeline,
     ForeignRow,
     Translation,
     block,
-    flow,
     judge_lines,
     literal_text,
+    model_text,
     pipeline_of,
     unit_name,
 )
-from verdict_cli.features.imports.tool_logs import read_logs
 from verdict_cli.features.wizard.scaffold import plain_name
 
 _COLUMNS = {
@@ -76,7 +76,7 @@ def deepeval_judges(path: Path, outputs: Path | None, model: Callable[[], Mappin
     columns = {column for metric in metrics for column in _parameters(metric)[0]}
     theirs = bool(rows) and all(isinstance((row.get("scores") or {}).get("pass"), bool) for row in rows)
     pipeline = pipeline_of(
-        plain_name(path.stem), path, default, judges, types={}, theirs="source.scores.pass" if theirs else None
+        plain_name(path.stem), path, default, judges, theirs="source.scores.pass" if theirs else None
     )
     complete = bool(rows) and all(row.get(column) is not None for row in rows for column in columns)
     if rows and not complete:
@@ -290,7 +290,7 @@ def _judge(metric: _Metric, used: set[str], default: Mapping[str, Any], made: Tr
         prompt += block(column, f"{{source.{column} | numbered}}" if column in _LISTS else f"{{source.{column}}}")
     name = unit_name(title, used)
     own = _model(metric, Translation())
-    keys = {"model": flow(own)} if own is not None and own != dict(default) else {}
+    keys = {"model": model_text(own)} if own is not None and own != dict(default) else {}
     keys |= {"scale": "boolean" if strict else f"{{type: discrete, range: [{low}, {high}]}}", "explanation": "true"}
     threshold = arguments.get("threshold", _THRESHOLD)
     least = float(threshold) if isinstance(threshold, int | float) else _THRESHOLD

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import DataError, SpecError
-from verdict_cli.features.imports.tool_configs import ForeignPipeline, ForeignRow, Translation, pipeline_of, unit_name
-from verdict_cli.features.imports.tool_configs.promptfoo_units import TRANSLATED, AssertionUnit, judge_of, select_best
-from verdict_cli.features.imports.tool_logs import read_logs
+from verdict_cli.features.imports.logs import read_logs
+from verdict_cli.features.imports.promptfoo_units import TRANSLATED, AssertionUnit, judge_of, select_best
+from verdict_cli.features.imports.translate import ForeignPipeline, ForeignRow, Translation, pipeline_of, unit_name
 from verdict_cli.features.wizard.scaffold import plain_name
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.source_positions import Document, DocumentPath
@@ -332,7 +332,7 @@ def promptfoo_judges(path: Path, outputs: Path | None, model: Callable[[], Mappi
             group = compared if found.type == "select-best" else judges
             group.setdefault(f"{key}#{seen[key]}", _Judge(found)).values[place] = found.value
     default = grading_model(config, config.default.get("options", {}).get("provider")) or dict(model())
-    results = _results(outputs)
+    results = list(read_logs("promptfoo", [outputs])) if outputs is not None else []
     rows, complete = _rows(config, cases, results, made)
     if judges:
         made.pipelines.append(_pipeline(config, cases, list(judges.values()), rows, default, made))
@@ -387,7 +387,6 @@ def _pipeline(
         config.path,
         default,
         units,
-        types={},
         threshold=config.default.get("threshold"),
         theirs="source.scores.pass" if theirs else None,
     )
@@ -400,10 +399,6 @@ def _text(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return "\n".join(f"- {each}" for each in value)
     return "" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def _results(outputs: Path | None) -> list[dict[str, Any]]:
-    return list(read_logs("promptfoo", [outputs])) if outputs is not None else []
 
 
 def _by_case(cases: Sequence[TestCase], results: Sequence[Mapping[str, Any]]) -> dict[int, list[Mapping[str, Any]]]:

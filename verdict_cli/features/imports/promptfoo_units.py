@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.features.imports.tool_configs import (
+from verdict_cli.features.imports.translate import (
     ForeignJudge,
     ForeignRow,
     block,
-    flow,
     judge_lines,
     literal_text,
+    model_text,
     slot_of,
 )
 
@@ -86,7 +86,7 @@ def judge_of(
     criterion = slot_of(f"{name}_value") if constant is None else prompt_text(constant, {})
     keys = {"when": json.dumps(f"source.{name}_value is not none")} if optional else {}
     if unit.model is not None and dict(unit.model) != dict(default):
-        keys["model"] = flow(unit.model)
+        keys["model"] = model_text(unit.model)
     asked = "query" if unit.type in _OF_QUERY and "query" in variables else "input"
     question = block("question", slot_of(asked)) if asked == "query" or has_input else []
     lines, score, passed = _BUILDERS[unit.type](unit, name, keys, criterion, question)
@@ -278,7 +278,7 @@ def select_best(
         "verdict: 1",
         "name: select-best",
         f"description: {json.dumps(f'The best output of each test of {source.name}.')}",
-        f"model: {flow(unit.model or default)}",
+        f"model: {model_text(unit.model or default)}",
         "",
         "delimit: true",
         "",
