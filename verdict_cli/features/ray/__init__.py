@@ -4,6 +4,6 @@ from verdict_cli.registry import PartSpec
 
 PARTS = {
     "engines": {"ray": PartSpec("ray_engine.RayEngine")},
-    "run_hooks": {"ray": PartSpec("run_options.RayOptions")},
+    "run_hooks": {"ray": PartSpec("run_hooks.RayOptions")},
     "run_options": {"ray": PartSpec("run_options.RayRunOptions")},
 }
