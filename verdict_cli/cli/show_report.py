@@ -6,13 +6,15 @@ import os
 import sys
 from collections.abc import Sequence
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from verdict_cli.cli.console import print_error, print_json
+from verdict_cli.cli.console import print_error, print_json, print_message
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from verdict_cli.report.document import ReportDocument
     from verdict_cli.report.report import Report
     from verdict_cli.run.load_run import RunResult
     from verdict_cli.stats.gates import Inconclusive
@@ -64,6 +66,22 @@ def show_report(report: Report, *, as_json: bool) -> None:
     from verdict_cli.report.run_document import run_document
 
     to_terminal(render_terminal(run_document(report)))
+
+
+def show_study(document: ReportDocument, folder: Path, name: str, *, as_json: bool = False, message: str = "") -> None:
+    """Write `NAME.json`, `NAME.md` and `NAME.html` into the folder of a study, and print it: as one JSON document, or for
+    people, with the message behind it."""
+    from verdict_cli.report.renderers.terminal import render_terminal
+    from verdict_cli.report.study_files import write_study
+    from verdict_cli.run.run_directory import RunDirectory
+
+    write_study(RunDirectory(folder), name, document)
+    if as_json:
+        print_json(document.as_json())
+        return
+    to_terminal(render_terminal(document))
+    if message:
+        print_message(message)
 
 
 def to_terminal(renderable: RenderableType) -> None:

@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 from verdict_cli.cli.app import app
 from verdict_cli.errors import FetchError, UsageError, VerdictError
 from verdict_cli.features.benchmarks.card import cards
-from verdict_cli.features.benchmarks.hub import fetch_rows
+from verdict_cli.features.benchmarks.download import fetch_rows
 
 if TYPE_CHECKING:
     from conftest import Loopback

@@ -48,9 +48,9 @@ def controlled_differences(
     known = np.isfinite(values).sum(axis=1, keepdims=True)
     total = np.nansum(values, axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = np.where(known > 1, (known * values - total) / (known - 1), np.nan)
-    found[~np.isfinite(found[:, 0])] = np.nan
-    return found
+        values_left: Floats = np.where(known > 1, (known * values - total) / (known - 1), np.nan)
+    values_left[~np.isfinite(values_left[:, 0])] = np.nan
+    return values_left
 
 
 def exchange_test(
@@ -94,11 +94,11 @@ def probe_p(
         scores.append(lambda one, other: float(other))
     elif goal is not None:
         scores.append(lambda one, other: float(other == goal))
-    found = [
-        exchange_test(controlled_differences(before, after, repeats, score), cluster, rng, larger=not place)
-        for place, score in enumerate(scores)
+    differences = [
+        exchange_test(controlled_differences(before, after, repeats, score), cluster, rng, larger=not index)
+        for index, score in enumerate(scores)
     ]
-    known = [p for p in found if p is not None]
+    known = [p for p in differences if p is not None]
     return min(1.0, len(known) * min(known)) if known else None
 
 
@@ -164,7 +164,7 @@ def notice_effect(
     Rows whose verdict is already the worst of all are left out: nothing can lower it.
     """
     ranks = [None if one is None else rank(one) for verdicts in (before, after, *repeats) for one in verdicts]
-    worst = min((each for each in ranks if each is not None and np.isfinite(each)), default=0.0)
+    worst = min((known for known in ranks if known is not None and np.isfinite(known)), default=0.0)
     start = [None if one is None or not rank(one) > worst else one for one in before]
 
     def lowered(one: Any, other: Any) -> float:
@@ -190,9 +190,9 @@ def all_noticed(
     planted = sum(effect.n for effect in effects)
     if not planted:
         return None
-    found = np.stack(list(parts.values()))
-    counts = np.isfinite(found).sum(axis=0)
-    means = np.where(counts > 0, np.nansum(found, axis=0) / np.maximum(counts, 1), np.nan)
+    stacked = np.stack(list(parts.values()))
+    counts = np.isfinite(stacked).sum(axis=0)
+    means = np.where(counts > 0, np.nansum(stacked, axis=0) / np.maximum(counts, 1), np.nan)
     noticed = mean_change(means, seed, cluster) if counts.any() else None
     return Effect("all planted errors", DEGRADE, planted, success_beyond_noise=noticed)
 
@@ -203,8 +203,8 @@ def conclusion(effects: Sequence[Effect]) -> str:
     whole = next((effect for effect in effects if effect.cause == DEGRADE and effect.success is None), None)
     if not kinds or whole is None:
         return ""
-    noticed = [effect for effect in kinds if (effect.p_holm or 1.0) <= 0.05 and _more(effect)]
-    missed = [_kind(effect) for effect in kinds if effect not in noticed]
+    noticed = [effect for effect in kinds if (effect.p_holm or 1.0) <= 0.05 and effect.beats_noise]
+    missed = [effect.name.removeprefix(PLANTED) for effect in kinds if effect not in noticed]
     share = whole.success_beyond_noise
     if share is None or share.value is None:
         return f"{whole.n:,} planted errors; without repeats there is no control"
@@ -215,14 +215,6 @@ def conclusion(effects: Sequence[Effect]) -> str:
     if not noticed:
         return f"{text}; no kind significantly"
     return f"{text}; not significantly: {', '.join(missed)}" if missed else f"{text}; every kind significantly"
-
-
-def _more(effect: Effect) -> bool:
-    return effect.success_beyond_noise is not None and (effect.success_beyond_noise.value or 0.0) > 0
-
-
-def _kind(effect: Effect) -> str:
-    return effect.name.removeprefix(PLANTED)
 
 
 TIE_VERDICT = "tie"
@@ -254,6 +246,11 @@ class Effect:
     success_beyond_noise: MetricValue | None = None
     p: float | None = None
     p_holm: float | None = None
+
+    @property
+    def beats_noise(self) -> bool:
+        """Whether it succeeds more often than repeats of the same rows do."""
+        return self.success_beyond_noise is not None and (self.success_beyond_noise.value or 0.0) > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def measure_probes(
         if probe.repeat or probe.cause == "position":
             continue
         unchanged = _unchanged_rows(baseline, probe, len(before))
-        verdicts = [None if same else one for one, same in zip(after[probe.name], unchanged, strict=True)]
+        verdicts = [None if same else verdict for verdict, same in zip(after[probe.name], unchanged, strict=True)]
         effect = measure_effect(probe.name, probe.cause, before, verdicts, probe.goal, noise, seed)
         rank = verdict_rank(baseline.plan, verdict.field, probe.goal) if probe.cause == DEGRADE else None
         if rank is not None:
@@ -181,7 +181,9 @@ def _self_preference(
     if options.family is None or options.judge_family is None:
         return []
     families = read_verdicts(_results(baseline.folder), options.family)
-    target = next((each.target for each in baseline.plan.evaluations.values() if each.target is not None), None)
+    target = next(
+        (evaluation.target for evaluation in baseline.plan.evaluations.values() if evaluation.target is not None), None
+    )
     targets: Sequence[Any] = [None] * len(before)
     if target is not None:
         targets = read_verdicts(_results(baseline.folder), target)

@@ -83,7 +83,7 @@ def find_judged_columns(plan: Plan, given: Sequence[str]) -> tuple[tuple[str, ..
     named = [column for word in JUDGED_COLUMNS for column in shown if column.lower() == word]
     ending = [column for column in shown if _last_word(column) in JUDGED_COLUMNS]
     left = [column for column in shown if _last_word(column) not in GIVEN_COLUMNS]
-    likely = next((found for found in (named[:1], ending, left) if len(found) == 1), None)
+    likely = next((columns for columns in (named[:1], ending, left) if len(columns) == 1), None)
     if likely is not None:
         return tuple(likely), ""
     return (), f"the judged text is ambiguous: --text COLUMN, one of {', '.join(shown) or 'none'}"

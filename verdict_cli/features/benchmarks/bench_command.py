@@ -25,6 +25,10 @@ from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.package_files import named_config
 from verdict_cli.plan.load_plan import load_plan
+from verdict_cli.report.formatting import interval
+from verdict_cli.report.renderers.markdown import render_markdown
+from verdict_cli.report.report import full_json, summary_json
+from verdict_cli.report.run_document import run_document
 from verdict_cli.report.study_files import write_rows
 from verdict_cli.run.job import RunOptions
 from verdict_cli.run.preflight import dataset_for, load_recording
@@ -108,9 +112,9 @@ def _measured(case: Case, folder: Path) -> Mapping[str, Measures]:
 
 def _compare(case: Case, published: PublishedValue, measures: Mapping[str, Measures]) -> Reproduction:
     evaluation, _, metric = published.metric.rpartition(".")
-    found = measures[evaluation].values[metric]
+    ours = measures[evaluation].values[metric]
     value, low, high = (
-        None if number is None else published.convert(number) for number in (found.value, found.low, found.high)
+        None if number is None else published.convert(number) for number in (ours.value, ours.low, ours.high)
     )
     return Reproduction(
         case.name,
@@ -118,7 +122,7 @@ def _compare(case: Case, published: PublishedValue, measures: Mapping[str, Measu
         value,
         low,
         high,
-        found.n,
+        ours.n,
         published.value,
         published.decimals,
         published.note,
@@ -225,10 +229,6 @@ def bench(
 
 
 def _show_report(report: Report, card: Card, *, sample: bool, markdown: bool, as_json: bool) -> None:
-    from verdict_cli.report.renderers.markdown import render_markdown
-    from verdict_cli.report.report import full_json, summary_json
-    from verdict_cli.report.run_document import run_document
-
     if as_json:
         print_json(
             {
@@ -270,8 +270,6 @@ def _reproduce(name: str, recordings: Path, out: Path | None, *, quiet: bool) ->
 def _show_results(results: Sequence[Reproduction], *, markdown: bool, as_json: bool) -> None:
     from rich.table import Table
     from rich.text import Text
-
-    from verdict_cli.report.formatting import interval
 
     same = sum(result.same and not result.note for result in results)
     if as_json:

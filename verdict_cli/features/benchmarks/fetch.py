@@ -15,8 +15,7 @@ import orjson
 
 from verdict_cli.errors import DataError, FetchError, UsageError
 from verdict_cli.features.benchmarks.card import UNKNOWN, Card, CardFile, data_directory, local_path
-from verdict_cli.features.benchmarks.download import DownloadTarget, Pause, download
-from verdict_cli.features.benchmarks.hub import HubSplit, split_of
+from verdict_cli.features.benchmarks.download import DownloadTarget, HubSplit, Pause, download, split_of
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import stream_rows
 
@@ -35,11 +34,11 @@ def card_file_of(card: Card, path: Path) -> CardFile:
     named = next((file for file in card.files if file.name == path.name), None)
     if named is not None:
         return named
-    found = set(_first(path))
-    fitting = [file for file in card.files if file.columns and set(file.columns) <= found]
+    columns = set(_first(path))
+    fitting = [file for file in card.files if file.columns and set(file.columns) <= columns]
     if not fitting:
         raise UsageError(
-            f"{path} is not a file of {card.name}: its columns are {', '.join(sorted(found)) or 'missing'}",
+            f"{path} is not a file of {card.name}: its columns are {', '.join(sorted(columns)) or 'missing'}",
             hint=f"its files are {', '.join(file.name for file in card.files)}",
         )
     return fitting[0]
@@ -47,27 +46,27 @@ def card_file_of(card: Card, path: Path) -> CardFile:
 
 def findings(file: CardFile, path: Path) -> list[Finding]:
     """The properties of the file, compared with the card. Raises DataError for a file that cannot be read."""
-    found = [_checksum(file, path)]
+    checked = [_checksum(file, path)]
     if file.holds == "results":
-        return found
+        return checked
     columns, count = set(_first(path)), 0
     counted: dict[str, Counter[str]] = {column: Counter() for column in file.labels}
     for row in stream_rows(Dataset((path,))):
         count += 1
         for column, counter in counted.items():
             counter[str(row.source.get(column))] += 1
-    found.append(_columns(file, columns))
-    found.append(_number("rows", file.rows, count))
+    checked.append(_columns(file, columns))
+    checked.append(_number("rows", file.rows, count))
     for column, labels in file.labels.items():
         same = counted[column] == Counter(labels)
-        found.append(
+        checked.append(
             Finding(
                 f"labels of {column}",
                 "same" if same else "differs",
                 _counts(labels) if same else f"{_counts(counted[column])}; the card says {_counts(labels)}",
             )
         )
-    return found
+    return checked
 
 
 def _checksum(file: CardFile, path: Path) -> Finding:
@@ -88,21 +87,21 @@ def _first(path: Path) -> Mapping[str, Any]:
     return {} if first is None else first.source
 
 
-def _columns(file: CardFile, found: set[str]) -> Finding:
+def _columns(file: CardFile, columns: set[str]) -> Finding:
     if not file.columns:
-        return Finding("columns", "unknown", ", ".join(sorted(found)))
-    lacking = [column for column in file.columns if column not in found]
+        return Finding("columns", "unknown", ", ".join(sorted(columns)))
+    lacking = [column for column in file.columns if column not in columns]
     if lacking:
         return Finding("columns", "differs", f"{', '.join(lacking)} missing")
     return Finding("columns", "same", ", ".join(file.columns))
 
 
-def _number(what: str, stated: int | None, found: int) -> Finding:
+def _number(what: str, stated: int | None, count: int) -> Finding:
     if stated is None:
-        return Finding(what, "unknown", f"{found:,}; the card does not state it")
-    if stated == found:
-        return Finding(what, "same", f"{found:,}")
-    return Finding(what, "differs", f"{found:,}; the card says {stated:,}")
+        return Finding(what, "unknown", f"{count:,}; the card does not state it")
+    if stated == count:
+        return Finding(what, "same", f"{count:,}")
+    return Finding(what, "differs", f"{count:,}; the card says {stated:,}")
 
 
 def _counts(labels: Mapping[str, int]) -> str:
@@ -128,9 +127,9 @@ def fetchable(card: Card, name: str | None) -> CardFile:
     if target is not None and target.derived is None:
         return target
     if target is None:
-        found = next((file for file in card.files if file.derived is None), None)
-        if found is not None:
-            return found
+        first = next((file for file in card.files if file.derived is None), None)
+        if first is not None:
+            return first
     raise UsageError(
         f"{target.name if target else card.name} has no address to fetch it from"
         + (f": it is {target.derived}" if target else ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -26,6 +27,10 @@ class ImportedBenchmark:
 
     rows: Callable[[], ImportedRows]
     replies: Callable[[], ImportedRows] | None = None
+
+
+Importer = Callable[[Path], ImportedBenchmark]
+"""Reads a benchmark's own file. Raises DataError for another file."""
 
 
 def file_records(path: Path) -> ImportedRows:
@@ -50,6 +55,22 @@ def check_columns(benchmark: str, path: Path, needed: Collection[str], expected:
     """Raises DataError if the file lacks a column."""
     if not set(needed) <= file_columns(path):
         raise not_a_file_of(benchmark, path, expected)
+
+
+def row_importer(
+    benchmark: str, needed: Collection[str], expected: str
+) -> Callable[[Callable[[Path, ImportedRecord, int], ImportedRecord]], Importer]:
+    """Make an importer from a function of one record and its number. ``expected`` says what the file has."""
+
+    def importer(row: Callable[[Path, ImportedRecord, int], ImportedRecord]) -> Importer:
+        @wraps(row)
+        def imported(path: Path) -> ImportedBenchmark:
+            check_columns(benchmark, path, needed, expected)
+            return ImportedBenchmark(lambda: (row(path, record, i) for i, record in enumerate(file_records(path))))
+
+        return imported
+
+    return importer
 
 
 def label_meaning(value: Any, meanings: Mapping[Any, str], what: str, path: Path) -> str:
@@ -79,22 +100,17 @@ def expertqa(path: Path) -> ImportedBenchmark:
     return ImportedBenchmark(lambda: file_records(path))
 
 
-def aggrefact(path: Path) -> ImportedBenchmark:
+@row_importer("LLM-AggreFact", {"dataset", "doc", "claim", "label"}, "it has dataset, doc, claim, label")
+def aggrefact(path: Path, record: ImportedRecord, index: int) -> ImportedRecord:
     """LLM-AggreFact (Tang et al., 2024): `id, dataset, group, document, claim, label`, each claim its own group."""
-    check_columns("LLM-AggreFact", path, {"dataset", "doc", "claim", "label"}, "it has dataset, doc, claim, label")
-
-    def rows() -> ImportedRows:
-        for index, record in enumerate(file_records(path)):
-            yield {
-                "id": str(index),
-                "dataset": record["dataset"],
-                "group": str(index),
-                "document": record["doc"],
-                "claim": record["claim"],
-                "label": label_meaning(record["label"], _SUPPORTED, "label", path),
-            }
-
-    return ImportedBenchmark(rows)
+    return {
+        "id": str(index),
+        "dataset": record["dataset"],
+        "group": str(index),
+        "document": record["doc"],
+        "claim": record["claim"],
+        "label": label_meaning(record["label"], _SUPPORTED, "label", path),
+    }
 
 
 def wice(path: Path) -> ImportedBenchmark:
@@ -151,65 +167,42 @@ def llmbar(path: Path) -> ImportedBenchmark:
     return ImportedBenchmark(rows)
 
 
-def pandalm(path: Path) -> ImportedBenchmark:
+@row_importer(
+    "PandaLM's test set",
+    {"idx", "instruction", "response1", "response2", "annotator1", "annotator2", "annotator3"},
+    "it has idx, instruction, input, response1, response2, annotator1..3",
+)
+def pandalm(path: Path, record: ImportedRecord, _: int) -> ImportedRecord:
     """PandaLM's test set (Wang et al., 2024); the label is what most of three annotators say, a tie where none do."""
-    check_columns(
-        "PandaLM's test set",
-        path,
-        {"idx", "instruction", "response1", "response2", "annotator1", "annotator2", "annotator3"},
-        "it has idx, instruction, input, response1, response2, annotator1..3",
+    votes = Counter(
+        label_meaning(record[f"annotator{message}"], _OR_TIE, f"annotator{message}", path) for message in (1, 2, 3)
     )
-
-    def rows() -> ImportedRows:
-        for record in file_records(path):
-            votes = Counter(
-                label_meaning(record[f"annotator{message}"], _OR_TIE, f"annotator{message}", path)
-                for message in (1, 2, 3)
-            )
-            label, count = votes.most_common(1)[0]
-            source = str(record.get("motivation_app", "pandalm"))
-            yield _pair(str(record["idx"]), source, record, "response1", "response2", label if count > 1 else "tie")
-
-    return ImportedBenchmark(rows)
+    label, count = votes.most_common(1)[0]
+    source = str(record.get("motivation_app", "pandalm"))
+    return _pair(str(record["idx"]), source, record, "response1", "response2", label if count > 1 else "tie")
 
 
-def alpacaeval(path: Path) -> ImportedBenchmark:
+@row_importer(
+    "AlpacaEval's human labels",
+    {"instruction", "output_1", "output_2", "preference"},
+    "they have instruction, output_1, output_2, preference",
+)
+def alpacaeval(path: Path, record: ImportedRecord, index: int) -> ImportedRecord:
     """Human labels of AlpacaFarm's pairs (Dubois et al., 2023), a row for each annotation."""
-    check_columns(
-        "AlpacaEval's human labels",
-        path,
-        {"instruction", "output_1", "output_2", "preference"},
-        "they have instruction, output_1, output_2, preference",
-    )
-
-    def rows() -> ImportedRows:
-        for index, record in enumerate(file_records(path)):
-            label = label_meaning(record["preference"], _OR_TIE, "preference", path)
-            source = str(record.get("dataset", "alpacaeval"))
-            yield _pair(f"alpacaeval-{index}", source, record, "output_1", "output_2", label)
-
-    return ImportedBenchmark(rows)
+    label = label_meaning(record["preference"], _OR_TIE, "preference", path)
+    source = str(record.get("dataset", "alpacaeval"))
+    return _pair(f"alpacaeval-{index}", source, record, "output_1", "output_2", label)
 
 
-def rewardbench(path: Path) -> ImportedBenchmark:
+@row_importer(
+    "RewardBench", {"prompt", "chosen", "rejected", "subset", "id"}, "it has prompt, chosen, rejected, subset, id"
+)
+def rewardbench(path: Path, record: ImportedRecord, index: int) -> ImportedRecord:
     """RewardBench (Lambert et al., 2024); every second row shows the chosen completion second."""
-    check_columns(
-        "RewardBench",
-        path,
-        {"prompt", "chosen", "rejected", "subset", "id"},
-        "it has prompt, chosen, rejected, subset, id",
-    )
-
-    def rows() -> ImportedRows:
-        for index, record in enumerate(file_records(path)):
-            turned = index % 2
-            names = ("rejected", "chosen") if turned else ("chosen", "rejected")
-            identity, source = f"{record['subset']}-{record['id']}", str(record["subset"])
-            yield _pair(
-                identity, source, {**record, "instruction": record["prompt"]}, *names, "B>A" if turned else "A>B"
-            )
-
-    return ImportedBenchmark(rows)
+    turned = index % 2
+    names = ("rejected", "chosen") if turned else ("chosen", "rejected")
+    identity, source = f"{record['subset']}-{record['id']}", str(record["subset"])
+    return _pair(identity, source, {**record, "instruction": record["prompt"]}, *names, "B>A" if turned else "A>B")
 
 
 def mtbench(path: Path) -> ImportedBenchmark:
@@ -290,27 +283,21 @@ _HALLUCINATION = {"yes": "error", "no": "no_error"}
 _DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
 
 
-def realmistake(path: Path) -> ImportedBenchmark:
+@row_importer(
+    "ReaLMistake",
+    {"input", "llm_response", "label"},
+    "its data have input, llm_response, label, and metadata with an id",
+)
+def realmistake(path: Path, record: ImportedRecord, index: int) -> ImportedRecord:
     """ReaLMistake (Kamoi et al., 2024): `id, input, response, label` (error or no_error)."""
-    check_columns(
-        "ReaLMistake",
-        path,
-        {"input", "llm_response", "label"},
-        "its data have input, llm_response, label, and metadata with an id",
-    )
-
-    def rows() -> ImportedRows:
-        for index, record in enumerate(file_records(path)):
-            about = record.get("metadata")
-            identity = about.get("id", index) if isinstance(about, Mapping) else record.get("id", index)
-            yield {
-                "id": str(identity),
-                "input": record["input"],
-                "response": record["llm_response"],
-                "label": label_meaning(record["label"], _ERROR, "label", path),
-            }
-
-    return ImportedBenchmark(rows)
+    about = record.get("metadata")
+    identity = about.get("id", index) if isinstance(about, Mapping) else record.get("id", index)
+    return {
+        "id": str(identity),
+        "input": record["input"],
+        "response": record["llm_response"],
+        "label": label_meaning(record["label"], _ERROR, "label", path),
+    }
 
 
 def halueval(path: Path) -> ImportedBenchmark:
@@ -385,7 +372,7 @@ def _annotated(record: ImportedRecord) -> Mapping[str, Any]:
     }
 
 
-IMPORTERS: dict[str, Callable[[Path], ImportedBenchmark]] = {
+IMPORTERS: dict[str, Importer] = {
     "xstest": xstest,
     "judgebench": judgebench,
     "llmbar": llmbar,

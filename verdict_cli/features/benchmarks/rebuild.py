@@ -108,7 +108,7 @@ def realmistake_samples(sources: Sources) -> bytes:
     return _lines(
         {
             **_realmistake_run(path, row),
-            "responses": [each["response"] for each in row["response"]],
+            "responses": [reply["response"] for reply in row["response"]],
             "prediction": row["prediction"],
             "predictions_list": row["predictions_list"],
         }

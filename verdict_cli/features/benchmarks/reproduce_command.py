@@ -13,18 +13,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from verdict_cli.cli.console import print_error, print_json, print_message
+from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import RowOptions
+from verdict_cli.cli.multi_run import execute_all_or_exit
+from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AsJson
+from verdict_cli.cli.show_report import show_study
+from verdict_cli.cli.signals import stopping
 from verdict_cli.errors import FetchError, UsageError
 from verdict_cli.features.benchmarks.card import Card, CardFile, card, fetched_file, local_path
+from verdict_cli.features.benchmarks.download import fetch_rows
 from verdict_cli.features.benchmarks.fetch import fetch_file, fetchable, findings
-from verdict_cli.features.benchmarks.hub import fetch_rows
 from verdict_cli.features.benchmarks.importers import import_benchmark
+from verdict_cli.language.package_files import named_config
 from verdict_cli.report import formatting
 from verdict_cli.report.document import Links, Note, Only, Part, ReportDocument, Section, Table
+from verdict_cli.report.formatting import money
 from verdict_cli.report.report import PublishedComparison, Report, metric_json
 from verdict_cli.report.study_files import write_rows
+from verdict_cli.report.write_report import preload_report, write_report
+from verdict_cli.run.estimate import ASSUMPTIONS, estimate_run, total
+from verdict_cli.run.job import Stop
+from verdict_cli.run.session import open_run
+from verdict_cli.storage.datasets.read import stream_rows
 
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
@@ -73,20 +84,22 @@ class PaperRows:
 def prepare_rows(table: PaperTable, folder: Path, mirror: Path | None) -> PaperRows:
     """Write the table's rows to the folder: from the mirror, else the fetched file, else an earlier call of this function,
     else the network. Raises FetchError where they cannot be had, DataError where a file is not the benchmark's."""
-    found = card(table.card)
+    benchmark = card(table.card)
     target = folder / "rows.jsonl"
     notes: list[str] = []
-    source = fetched_file(found) if mirror is None else _mirrored(found, mirror)
+    source = fetched_file(benchmark) if mirror is None else _mirrored(benchmark, mirror)
     if source is None and not target.exists():
-        source = _fetched(found, table.subset)
+        source = _fetched(benchmark, table.subset)
     if source is not None:
         if mirror is not None:
-            notes += _deviations(found.files[0], source)
-        write_rows(target, _subset(table, import_benchmark(found.name, source).rows()))
+            notes += _deviations(benchmark.files[0], source)
+        write_rows(target, _subset(table, import_benchmark(benchmark.name, source).rows()))
     with target.open("rb") as file:
         count = sum(1 for _ in file)
     if not count:
-        raise FetchError(f"{source or target} has no row of table {table.number}", hint=f"its source is {found.source}")
+        raise FetchError(
+            f"{source or target} has no row of table {table.number}", hint=f"its source is {benchmark.source}"
+        )
     if count != table.rows:
         notes.append(f"{count:,} rows, the paper's table has {table.rows:,}")
     return PaperRows(target, count, tuple(notes))
@@ -99,8 +112,8 @@ def _subset(table: PaperTable, rows: Iterator[Mapping[str, Any]]) -> Iterator[Ma
     return (row for row in rows if row[column] == value)
 
 
-def _mirrored(found: Card, mirror: Path) -> Path:
-    path = mirror / found.name / found.files[0].name
+def _mirrored(benchmark: Card, mirror: Path) -> Path:
+    path = mirror / benchmark.name / benchmark.files[0].name
     if not path.exists():
         raise UsageError(
             f"no such file: {path}", hint="a mirror has NAME/FILE of each card: verdict datasets info NAME"
@@ -116,11 +129,11 @@ def _deviations(file: CardFile, path: Path) -> list[str]:
     ]
 
 
-def _fetched(found: Card, subset: tuple[str, str] | None) -> Path:
-    file = fetchable(found, None)
+def _fetched(benchmark: Card, subset: tuple[str, str] | None) -> Path:
+    file = fetchable(benchmark, None)
     if subset is None or file.hub is None:
-        return fetch_file(found, file, None, "", LARGEST_FILE).path
-    target = local_path(found, file).with_suffix(f".{subset[1]}.jsonl")
+        return fetch_file(benchmark, file, None, "", LARGEST_FILE).path
+    target = local_path(benchmark, file).with_suffix(f".{subset[1]}.jsonl")
     if not target.exists():
         fetch_rows(file.hub, subset, file.columns, target)
     return target
@@ -274,18 +287,6 @@ def reproduce(
 
     Example: verdict reproduce paper --table 1 --model gpt-4o-mini --budget 2
     """
-    from verdict_cli.cli.multi_run import execute_all_or_exit
-    from verdict_cli.cli.open_dataset import check_data, open_dataset
-    from verdict_cli.cli.show_report import to_terminal
-    from verdict_cli.cli.signals import stopping
-    from verdict_cli.language.package_files import named_config
-    from verdict_cli.report.renderers.terminal import render_terminal
-    from verdict_cli.report.study_files import write_study
-    from verdict_cli.report.write_report import preload_report, write_report
-    from verdict_cli.run.job import Stop
-    from verdict_cli.run.run_directory import RunDirectory
-    from verdict_cli.run.session import open_run
-
     chosen = [table for table in TABLES if table.number in (tables or [1, 2, 3])]
     unknown = set(tables or ()) - {table.number for table in chosen}
     if unknown:
@@ -321,17 +322,11 @@ def reproduce(
             _confirm()
         results = execute_all_or_exit(sessions, out, stop, how)
     reports = [write_report(result, warn=print_error) for result in results]
-    found = [
+    table_results = [
         TableResult(table, rows[table.number], report, how.model) for table, report in zip(chosen, reports, strict=True)
     ]
-    document = paper_document(found, out)
-    write_study(RunDirectory(out), "paper", document)
-    if as_json:
-        print_json(document.data())
-    else:
-        to_terminal(render_terminal(document))
-        if not how.quiet:
-            print_message(f"page: {out / 'paper.html'}")
+    page = "" if how.quiet else f"page: {out / 'paper.html'}"
+    show_study(paper_document(table_results, out), out, "paper", as_json=as_json, message=page)
     raise typer.Exit(3 if any(report.facts.failed for report in reports) else 0)
 
 
@@ -347,10 +342,6 @@ def _rows(table: PaperTable, out: Path, mirror: Path | None) -> PaperRows:
 
 def _announce(ready: list[tuple[PaperTable, Plan, Dataset, DatasetFacts]]) -> None:
     """Print the calls, tokens and cost of each table."""
-    from verdict_cli.report.formatting import money
-    from verdict_cli.run.estimate import ASSUMPTIONS, estimate_run, total
-    from verdict_cli.storage.datasets.read import stream_rows
-
     sums = []
     for table, plan, dataset, facts in ready:
         units = estimate_run(plan, stream_rows(dataset, facts.selection), facts.rows)

@@ -16,6 +16,7 @@ from verdict_cli.cli.console import print_json, print_message, print_report, pri
 from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import UsageError
 from verdict_cli.features.calibrate.fit_job import (
+    METHODS,
     Calibrated,
     FitJob,
     FitKind,
@@ -39,6 +40,7 @@ from verdict_cli.language.extractors.token_probability import WeightedSummedScor
 from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.plan.resolve import as_yaml
+from verdict_cli.report.formatting import format_number, interval
 from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.metrics import numbers
@@ -66,8 +68,8 @@ def least_squares(values: Floats, target: Floats) -> Floats:
 
     heavy = 1e3 * max(1.0, float(np.abs(values).max())) * np.sqrt(len(values))
     rows = np.vstack([values, np.full((1, values.shape[1]), heavy)])
-    found = nnls(rows, np.append(target, heavy))[0]
-    return np.asarray(found / found.sum(), dtype=np.float64)
+    weights = nnls(rows, np.append(target, heavy))[0]
+    return np.asarray(weights / weights.sum(), dtype=np.float64)
 
 
 def weight_log_odds(hits: Floats, answered: Floats, kinds: int) -> Floats:
@@ -92,8 +94,8 @@ def logistic(votes: Ints, truth: Ints) -> Floats:
 
     units = votes.shape[1]
     start = np.full(units, 1 / units)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * units)
-    return np.asarray(found.x, dtype=np.float64)
+    fitted = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * units)
+    return np.asarray(fitted.x, dtype=np.float64)
 
 
 def dawid_skene(votes: Ints, kinds: int) -> tuple[Floats, Floats]:
@@ -138,11 +140,11 @@ def fit_score_weights(job: FitJob) -> Calibrated:
     metrics = held_out(
         ("mae", "rmse", "pearson"), numbers.number_pairs, (p @ start, target), (after, target), rows, job.rng
     )
-    found = score_weights(p, target, start).tolist()
+    weights = score_weights(p, target, start).tolist()
     content = ScoreWeights.model_validate(
         job.head
         | {"fingerprint": job.marks("output"), "rows": len(set(rows.tolist()))}
-        | {"weights": dict(zip(values, found, strict=True)), "held_out": held_out_keys(metrics)}
+        | {"weights": dict(zip(values, weights, strict=True)), "held_out": held_out_keys(metrics)}
     )
     return Calibrated(content, {"score_weights": metrics})
 
@@ -224,8 +226,8 @@ def _vote(
                 ]
                 won = summary_statistics.weighted_mode([vote for vote, _ in given], [weight for _, weight in given])
                 hits[side, row] = won == truth[row]
-    found = held_out(("mean",), lambda hit: numbers.number_values(hit, True), (hits[0],), (hits[1],), rows, job.rng)
-    return weights, {"accuracy": found["mean"]}
+    metrics = held_out(("mean",), lambda hit: numbers.number_values(hit, True), (hits[0],), (hits[1],), rows, job.rng)
+    return weights, {"accuracy": metrics["mean"]}
 
 
 def _logistic(votes: Ints, truth: Ints) -> Floats:
@@ -291,9 +293,9 @@ def _nodes(plan: Plan, options: FitOptions) -> list[Node]:
     named = options.unit
     if named is None and len(names) == 1:
         named = names[0]
-    found = [node for node in fitting if named in (node.name, node.id)]
-    if found:
-        return found
+    matching = [node for node in fitting if named in (node.name, node.id)]
+    if matching:
+        return matching
     what = {
         "probability": "reads token probabilities",
         "score_weights": "sums up token probabilities (`weighted_summed_score`)",
@@ -386,8 +388,6 @@ def calibrate(
 
     Example: verdict calibrate runs/cascade --target source.correct --agreement 0.9
     """
-    from verdict_cli.features.calibrate.fit_job import FitOptions
-
     kind = fit or (FitChoice.PROBABILITY if agreement is None else FitChoice.THRESHOLD)
     fit_options = FitOptions(
         unit, kind.value, target, where, method, prediction, confidence, agreement or 0.0, level, folds, seed, cluster
@@ -411,8 +411,6 @@ def calibrate(
 
 
 def _check(options: FitOptions, agreement: float | None) -> None:
-    from verdict_cli.features.calibrate.fit_job import METHODS
-
     known = METHODS[options.kind]
     if options.method and options.method not in known:
         raise UsageError(
@@ -440,8 +438,6 @@ def _write(path: Path, result: Calibrated) -> None:
 
 
 def _table(result: Calibrated) -> str:
-    from verdict_cli.report.formatting import format_number, interval
-
     content = result.content
     lines = [f"{content.unit}: {content.model_dump()['kind']}, fitted to {content.rows:,} rows"]
     cells = [("method", "metric", "before", "after (held out)", "difference", "95% interval")]

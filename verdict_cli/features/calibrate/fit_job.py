@@ -43,8 +43,8 @@ def temperature(p: Floats, truth: Ints, positive: int) -> dict[str, Any]:
         own = np.take_along_axis(scaled, truth[:, None], 1)[:, 0]
         return float((logsumexp(scaled, axis=1) - own).sum())
 
-    found = minimize_scalar(loss, bounds=(np.log(0.01), np.log(100)), method="bounded")
-    return {"temperature": float(np.exp(found.x))}
+    fitted = minimize_scalar(loss, bounds=(np.log(0.01), np.log(100)), method="bounded")
+    return {"temperature": float(np.exp(fitted.x))}
 
 
 def platt(p: Floats, truth: Ints, positive: int) -> dict[str, Any]:
@@ -63,8 +63,8 @@ def platt(p: Floats, truth: Ints, positive: int) -> dict[str, Any]:
         off = 1 / (1 + np.exp(-np.clip(odds, -700, 700))) - targets_drawn_in
         return float((np.logaddexp(0, odds) - targets_drawn_in * odds).sum()), np.array([off @ x, off.sum()])
 
-    found = minimize(loss, np.array([1.0, 0.0]), jac=True, method="BFGS")
-    return {"slope": float(found.x[0]), "intercept": float(found.x[1])}
+    fitted = minimize(loss, np.array([1.0, 0.0]), jac=True, method="BFGS")
+    return {"slope": float(fitted.x[0]), "intercept": float(fitted.x[1])}
 
 
 def isotonic(p: Floats, truth: Ints, positive: int) -> dict[str, Any]:
@@ -102,10 +102,10 @@ def fit_probability(job: FitJob) -> Calibrated:
         )
     positive = values.index(True) if True in values else len(values) - 1
 
-    def positive_probability(found: Floats) -> tuple[Floats, Floats]:
+    def positive_probability(parameters: Floats) -> tuple[Floats, Floats]:
         if len(values) == 2:
-            return found[:, positive], (truth == positive).astype(np.float64)
-        return found.max(axis=1), (found.argmax(axis=1) == truth).astype(np.float64)
+            return parameters[:, positive], (truth == positive).astype(np.float64)
+        return parameters.max(axis=1), (parameters.argmax(axis=1) == truth).astype(np.float64)
 
     metrics: dict[str, Mapping[str, HeldOut]] = {}
     fold = folds(rows, job.options.folds, job.rng)
@@ -233,8 +233,8 @@ def fit_threshold(job: FitJob) -> Calibrated:
     pairs = [answers[int(job.rng.integers(len(answers)))] for answers in found_answers.values()]
     check_enough_rows(len(pairs))
     confidence, agrees = (np.array(column, dtype=np.float64) for column in zip(*pairs, strict=True))
-    found = threshold_bound(confidence, agrees, options.agreement, options.level)
-    if found.threshold is None:
+    bound = threshold_bound(confidence, agrees, options.agreement, options.level)
+    if bound.threshold is None:
         raise UsageError(
             f"no bound on `{options.confidence}` shows {options.agreement:g} agreement with {options.level:g} confidence on "
             f"{len(pairs)} rows; they agree on {agrees.mean():.3f} of all",
@@ -243,14 +243,14 @@ def fit_threshold(job: FitJob) -> Calibrated:
     content = Threshold.model_validate(
         job.head
         | {"fingerprint": job.marks(), "rows": len(pairs), "confidence": options.confidence}
-        | {"threshold": found.threshold, "agreement": options.agreement, "level": options.level}
-        | {"answered": found.answered / found.rows}
+        | {"threshold": bound.threshold, "agreement": options.agreement, "level": options.level}
+        | {"answered": bound.answered / bound.rows}
     )
     return Calibrated(
         content,
         notes=(
-            f"{found.answered:,} of {found.rows:,} rows are at or above {found.threshold:.6g}, "
-            f"{found.agreeing / found.answered:.4f} of them agree, at least {found.least:.4f} with {options.level:g} confidence; "
+            f"{bound.answered:,} of {bound.rows:,} rows are at or above {bound.threshold:.6g}, "
+            f"{bound.agreeing / bound.answered:.4f} of them agree, at least {bound.least:.4f} with {options.level:g} confidence; "
             f"of all rows, {agrees.mean():.4f} agree",
         ),
     )
@@ -306,9 +306,14 @@ def labelled_rows(
         for option, text in (("--target", options.target), ("--where", options.where), ("--cluster", options.cluster))
     )
     numbers: dict[str, int] = {}
-    paths = [path for each in (target_of, selects, together, *named) if each is not None for path in each.paths]
+    paths = [
+        path
+        for expression in (target_of, selects, together, *named)
+        if expression is not None
+        for path in expression.paths
+    ]
     paths = [path for path in paths if path[0] in GIVEN] + [("nodes", node.id) for node in nodes]
-    found = []
+    rows = []
     for row, _, _, values in saved_rows(results, paths):
         given = {root: values[root] for root in GIVEN if root in values}
         if selects is not None and _evaluate(selects, row, given) is not True:
@@ -319,8 +324,8 @@ def labelled_rows(
         cluster = row
         if together is not None:
             cluster = numbers.setdefault(repr(_evaluate(together, row, given)), len(numbers))
-        found.append(Labelled(row, given, present, label, cluster))
-    return found
+        rows.append(Labelled(row, given, present, label, cluster))
+    return rows
 
 
 def compile_option(option: str, text: str, roots: Sequence[str]) -> Expression:
@@ -346,8 +351,8 @@ def distributions(calls: Path, nodes: Sequence[Node]) -> Iterator[tuple[int, int
                 read[request.row.index, index] = reader.read(reply, request)["distribution"]
             except ReplyError:
                 continue
-    for (row, index), found in read.items():
-        yield row, index, found
+    for (row, index), values in read.items():
+        yield row, index, values
 
 
 HeldOutColumns = tuple[Floats, ...]
@@ -467,11 +472,11 @@ def read_labelled_run(job: FitJob) -> tuple[Floats, list[Any], Ints]:
         for row in labelled_rows(job.results, (), job.options)
         if row.target is not None
     }
-    found = [(row, p) for row, _, p in distributions(job.calls, job.nodes) if row in rows]
-    check_enough_rows(len({row for row, _ in found}))
+    known = [(row, p) for row, _, p in distributions(job.calls, job.nodes) if row in rows]
+    check_enough_rows(len({row for row, _ in known}))
     values = values_of(job.scale)
-    p = np.array([[one[value] for value in values] for _, one in found])
-    return p, [rows[row][0] for row, _ in found], np.array([rows[row][1] for row, _ in found])
+    p = np.array([[distribution[value] for value in values] for _, distribution in known])
+    return p, [rows[row][0] for row, _ in known], np.array([rows[row][1] for row, _ in known])
 
 
 def values_of(scale: Scale) -> list[Any]:
@@ -500,6 +505,6 @@ def held_out_keys(metrics: Mapping[str, HeldOut]) -> dict[str, Any]:
     """The metrics on held-out rows as the calibration file has them."""
     kept = ("value", "low", "high")
     return {
-        name: {side: {key: value[key] for key in kept} for side, value in asdict(each).items()}
-        for name, each in metrics.items()
+        name: {side: {key: value[key] for key in kept} for side, value in asdict(metric).items()}
+        for name, metric in metrics.items()
     }

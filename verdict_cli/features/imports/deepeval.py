@@ -64,15 +64,15 @@ def deepeval_judges(path: Path, outputs: Path | None, model: Callable[[], Mappin
     ``model`` gives the one that judges where a metric names none. Raises UsageError for a file that is neither Python nor JSON
     with metrics.
     """
-    made = Translation()
+    translation = Translation()
     text = path.read_text(encoding="utf-8", errors="replace")
-    metrics, rows = _of_json(path, text) if path.suffix == ".json" else _of_python(path, text, made)
+    metrics, rows = _of_json(path, text) if path.suffix == ".json" else _of_python(path, text, translation)
     rows = list(read_logs("deepeval", [outputs])) if outputs is not None else rows
-    models = [found for metric in metrics if (found := _model(metric, made))]
+    models = [named for metric in metrics if (named := _model(metric, translation))]
     default = models[0] if models and len(models) == len(metrics) else (dict(model()) if metrics else {})
     used = {"result"}
-    if not (judges := [judge for metric in metrics if (judge := _judge(metric, used, default, made))]):
-        return made
+    if not (judges := [judge for metric in metrics if (judge := _judge(metric, used, default, translation))]):
+        return translation
     columns = {column for metric in metrics for column in _parameters(metric)[0]}
     theirs = bool(rows) and all(isinstance((row.get("scores") or {}).get("pass"), bool) for row in rows)
     pipeline = pipeline_of(
@@ -80,9 +80,9 @@ def deepeval_judges(path: Path, outputs: Path | None, model: Callable[[], Mappin
     )
     complete = bool(rows) and all(row.get(column) is not None for row in rows for column in columns)
     if rows and not complete:
-        made.changed.append(f"some test cases lack one of {', '.join(sorted(columns))}: nothing was tried")
-    made.pipelines.append(ForeignPipeline(plain_name(path.stem), pipeline, rows, complete))
-    return made
+        translation.changed.append(f"some test cases lack one of {', '.join(sorted(columns))}: nothing was tried")
+    translation.pipelines.append(ForeignPipeline(plain_name(path.stem), pipeline, rows, complete))
+    return translation
 
 
 def _of_json(path: Path, text: str) -> tuple[list[_Metric], list[ForeignRow]]:
@@ -98,13 +98,13 @@ def _of_json(path: Path, text: str) -> tuple[list[_Metric], list[ForeignRow]]:
         )
     listed = data.get("metrics", [data]) if isinstance(data, dict) else data
     metrics = []
-    for place, item in enumerate(listed if isinstance(listed, list) else []):
+    for index, item in enumerate(listed if isinstance(listed, list) else []):
         if isinstance(item, dict) and "name" in item:
             arguments = {_snake(key): value for key, value in item.items()}
             rubric, given = arguments.get("rubric") or [], arguments.get("evaluation_params") or []
-            arguments["rubric"] = [{_snake(key): value for key, value in each.items()} for each in rubric]
-            arguments["evaluation_params"] = [_snake(str(each)).upper() for each in given]
-            metrics.append(_Metric(f"{path.name}[{place}]", arguments))
+            arguments["rubric"] = [{_snake(key): value for key, value in band.items()} for band in rubric]
+            arguments["evaluation_params"] = [_snake(str(parameter)).upper() for parameter in given]
+            metrics.append(_Metric(f"{path.name}[{index}]", arguments))
     return metrics, []
 
 
@@ -112,7 +112,7 @@ def _snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() and name != name.upper() else letter for letter in name)
 
 
-def _of_python(path: Path, text: str, made: Translation) -> tuple[list[_Metric], list[ForeignRow]]:
+def _of_python(path: Path, text: str, translation: Translation) -> tuple[list[_Metric], list[ForeignRow]]:
     """The metrics and the test cases that the file writes out."""
     try:
         tree = ast.parse(text)
@@ -134,19 +134,19 @@ def _of_python(path: Path, text: str, made: Translation) -> tuple[list[_Metric],
                     )
                 )
             except _ComputedError as error:
-                made.left_out.append(f"{place}: {name}: {error}")
+                translation.left_out.append(f"{place}: {name}: {error}")
         elif name == "LLMTestCase":
             try:
                 rows.append(_row(source.arguments(call, ("input", "actual_output")), len(rows)))
             except _ComputedError as error:
-                made.changed.append(f"{place}: a test case is not a row: {error}")
+                translation.changed.append(f"{place}: a test case is not a row: {error}")
         elif name.endswith("Metric") or name == "ArenaGEval":
-            made.left_out.append(f"{place}: {name}")
+            translation.left_out.append(f"{place}: {name}")
     return metrics, rows
 
 
-def _row(arguments: Mapping[str, Any], place: int) -> ForeignRow:
-    row = {"id": f"test-{place + 1}"}
+def _row(arguments: Mapping[str, Any], index: int) -> ForeignRow:
+    row = {"id": f"test-{index + 1}"}
     return row | {_COLUMNS[key.upper()]: value for key, value in arguments.items() if key.upper() in _COLUMNS}
 
 
@@ -171,8 +171,8 @@ class _Source:
 
     def calls(self) -> Iterator[tuple[str, ast.Call]]:
         """The calls of a name or of a module's attribute, in the order of the file, each with the name that was imported."""
-        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
-        for node in sorted(found, key=lambda call: (call.lineno, call.col_offset)):
+        calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
+        for node in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
             if isinstance(node.func, ast.Name):
                 yield self.imported.get(node.func.id, node.func.id), node
             elif isinstance(node.func, ast.Attribute):
@@ -228,7 +228,7 @@ class _Source:
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), keywords=keywords, args=args):
                 kind = self.imported.get(name, name)
                 if kind == "Rubric" or kind in _MODELS:
-                    named = {each.arg: each.value for each in keywords if each.arg is not None}
+                    named = {keyword.arg: keyword.value for keyword in keywords if keyword.arg is not None}
                     named |= {"model": args[0]} if args and kind in _MODELS else {}
                     kept = (
                         named
@@ -239,7 +239,7 @@ class _Source:
         raise _ComputedError
 
 
-def _model(metric: _Metric, made: Translation) -> dict[str, Any] | None:
+def _model(metric: _Metric, translation: Translation) -> dict[str, Any] | None:
     """The model that a metric names."""
     given = metric.arguments.get("model")
     if isinstance(given, str):
@@ -247,18 +247,20 @@ def _model(metric: _Metric, made: Translation) -> dict[str, Any] | None:
     if isinstance(given, dict) and isinstance(given.get("model") or given.get("model_name"), str):
         return {"name": f"{_MODELS[given['of']]}{given.get('model') or given.get('model_name')}"}
     if given is not None:
-        made.left_out.append(f"{metric.place}: the model of {metric.arguments.get('name')!r}, which is computed")
+        translation.left_out.append(f"{metric.place}: the model of {metric.arguments.get('name')!r}, which is computed")
     return None
 
 
 def _parameters(metric: _Metric) -> tuple[list[str], list[str]]:
     """The columns of a metric's parameters, and the parameters that have none."""
-    given = [str(each) for each in metric.arguments.get("evaluation_params") or []]
-    known = list(dict.fromkeys(_COLUMNS[each] for each in given if each in _COLUMNS))
-    return known, [each for each in given if each not in _COLUMNS]
+    given = [str(parameter) for parameter in metric.arguments.get("evaluation_params") or []]
+    known = list(dict.fromkeys(_COLUMNS[parameter] for parameter in given if parameter in _COLUMNS))
+    return known, [parameter for parameter in given if parameter not in _COLUMNS]
 
 
-def _judge(metric: _Metric, used: set[str], default: Mapping[str, Any], made: Translation) -> ForeignJudge | None:
+def _judge(
+    metric: _Metric, used: set[str], default: Mapping[str, Any], translation: Translation
+) -> ForeignJudge | None:
     """The unit of a metric; None where it lacks what a judge needs."""
     arguments = metric.arguments
     title = str(arguments.get("name") or "g_eval")
@@ -267,11 +269,11 @@ def _judge(metric: _Metric, used: set[str], default: Mapping[str, Any], made: Tr
     criteria = arguments.get("criteria")
     if not columns or not (steps or isinstance(criteria, str)):
         lacks = "criteria or evaluation_steps" if columns else "evaluation_params"
-        made.left_out.append(f"{metric.place}: {title!r} has no {lacks}")
+        translation.left_out.append(f"{metric.place}: {title!r} has no {lacks}")
         return None
-    made.left_out += [f"{metric.place}: the parameter {name} of {title!r}" for name in unknown]
-    rubric = [each for each in arguments.get("rubric") or [] if isinstance(each, dict) and each.get("score_range")]
-    ends = [int(end) for each in rubric for end in each["score_range"]] or _RANGE
+    translation.left_out += [f"{metric.place}: the parameter {name} of {title!r}" for name in unknown]
+    rubric = [band for band in arguments.get("rubric") or [] if isinstance(band, dict) and band.get("score_range")]
+    ends = [int(end) for band in rubric for end in band["score_range"]] or _RANGE
     low, high = min(ends), max(ends)
     strict = arguments.get("strict_mode") is True or low == high
     prompt = [
@@ -279,12 +281,12 @@ def _judge(metric: _Metric, used: set[str], default: Mapping[str, Any], made: Tr
         if strict
         else f"Rate how well the test case meets the criteria, from {low} (not at all) to {high} (fully)."
     ]
-    numbered = "\n".join(f"{place}. {literal_text(step)}" for place, step in enumerate(steps, 1))
+    numbered = "\n".join(f"{number}. {literal_text(step)}" for number, step in enumerate(steps, 1))
     prompt += (
         block("steps", numbered) if steps else block("criteria", literal_text(textwrap.dedent(str(criteria)).strip()))
     )
     if rubric and not strict:
-        lines = [f"{'-'.join(map(str, dict.fromkeys(each['score_range'])))}: {literal_text(str(each.get('expected_outcome')))}" for each in rubric]  # fmt: skip
+        lines = [f"{'-'.join(map(str, dict.fromkeys(band['score_range'])))}: {literal_text(str(band.get('expected_outcome')))}" for band in rubric]  # fmt: skip
         prompt += block("rubric", "\n".join(lines))
     for column in columns:
         prompt += block(column, f"{{source.{column} | numbered}}" if column in _LISTS else f"{{source.{column}}}")

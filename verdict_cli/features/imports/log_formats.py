@@ -86,8 +86,9 @@ def _lm_eval_prompt(arguments: Any) -> Any:
     if isinstance(first, dict):
         first = [first.get("arg_0")]
     prompt = first[0] if isinstance(first, list) and first else first
-    is_one_text = isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str)
-    return parsed(prompt[0] if is_one_text else prompt, ("[",))
+    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str):
+        prompt = prompt[0]
+    return parsed(prompt, ("[",))
 
 
 def _lm_eval_output(responses: list[Any]) -> Any:

@@ -80,7 +80,7 @@ class LogPlace:
         """A required value, checked for its kind. Raises DataError."""
         value = mapping.get(key) if isinstance(mapping, Mapping) else None
         if not isinstance(value, kind):
-            names = " or ".join(_KIND_NAMES[each] for each in (kind if isinstance(kind, tuple) else (kind,)))
+            names = " or ".join(_KIND_NAMES[expected] for expected in (kind if isinstance(kind, tuple) else (kind,)))
             found = "nothing" if value is None else f"{value!r:.60}"
             raise not_in_format(self.path, f"{self.name}.{key}: expected {names}, found {found}")
         return value
@@ -125,7 +125,7 @@ _KIND_NAMES = {dict: "an object", list: "a list", str: "a text", int: "a number"
 
 
 def _last_text(messages: Sequence[Mapping[str, Any]], role: str) -> str | None:
-    return next((content_text(each["content"]) for each in reversed(messages) if each["role"] == role), None)
+    return next((content_text(message["content"]) for message in reversed(messages) if message["role"] == role), None)
 
 
 def conversation_or_text(value: Any) -> tuple[Any, Any]:
@@ -175,11 +175,11 @@ def object_rows(
 def unique_names(names: Sequence[str]) -> list[str]:
     """The names, with `_2`, `_3` … behind those that came before."""
     seen: dict[str, int] = {}
-    made = []
+    numbered = []
     for name in names:
         seen[name] = seen.get(name, 0) + 1
-        made.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-    return made
+        numbered.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return numbered
 
 
 Event = tuple[str, Any]
@@ -191,7 +191,7 @@ LONGEST_FIRST_LINE = 1 << 20
 _STARTS = ("start_map", "start_array")
 
 
-def items_at(path: Path, place: str) -> Iterator[tuple[int, Any]]:
+def items_at(path: Path, keys: str) -> Iterator[tuple[int, Any]]:
     """The items of the list at a path such as `results.results`, each with its position; of the document's own list for
     an empty path. An object at the path is one item.
 
@@ -199,16 +199,16 @@ def items_at(path: Path, place: str) -> Iterator[tuple[int, Any]]:
         DataError: the file is not JSON, is nested too deeply, or has neither a list nor an object at the path.
     """
     with _events(path) as events:
-        found = _seek(events, place)
-        if found not in _STARTS:
+        kind = _seek(events, keys)
+        if kind not in _STARTS:
             message = (
-                f"there is nothing at {place!r}"
-                if found is None
-                else f"{place or 'the document'} is neither a list nor an object"
+                f"there is nothing at {keys!r}"
+                if kind is None
+                else f"{keys or 'the document'} is neither a list nor an object"
             )
             raise not_in_format(path, message, "a path names keys from the outside, such as `results.results`")
-        if found == "start_map":
-            yield 0, _value(events, (found, None))
+        if kind == "start_map":
+            yield 0, _value(events, (kind, None))
         else:
             starts = takewhile(lambda event: event[0] != "end_array", events)
             yield from enumerate(_value(events, start) for start in starts)
@@ -216,16 +216,16 @@ def items_at(path: Path, place: str) -> Iterator[tuple[int, Any]]:
             pass
 
 
-def lists_at(path: Path, places: list[str]) -> list[str]:
+def lists_at(path: Path, paths: list[str]) -> list[str]:
     """Those of the places at which the document has a list or an object, in their order. Raises DataError for what is
     not an object in JSON."""
     first = first_character(path)
     if first != "{":
         raise not_in_format(path, "the document is not an object" if first else "the file is empty")
-    return [place for place in places if _start(path, place) in _STARTS]
+    return [inner for inner in paths if _start(path, inner) in _STARTS]
 
 
-def log_objects(path: Path, *places: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def log_objects(path: Path, *lists: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a log, each with its place: JSON lines, or the items of a document's list at the first of the
     `places` that the document has.
 
@@ -238,13 +238,13 @@ def log_objects(path: Path, *places: str) -> Iterator[tuple[str, dict[str, Any]]
     if first == "{" and _is_lines(path):
         yield from _line_objects(path)
         return
-    place = "" if first == "[" else next(iter(lists_at(path, list(places))), None)
-    if place is None:
-        raise not_in_format(path, f"the document has no {' and no '.join(f'`{each}`' for each in places)}")
-    for index, item in items_at(path, place):
+    keys = "" if first == "[" else next(iter(lists_at(path, list(lists))), None)
+    if keys is None:
+        raise not_in_format(path, f"the document has no {' and no '.join(f'`{name}`' for name in lists)}")
+    for index, item in items_at(path, keys):
         if not isinstance(item, dict):
-            raise not_in_format(path, f"{place}[{index}] is not an object")
-        yield f"{place}[{index}]", item
+            raise not_in_format(path, f"{keys}[{index}] is not an object")
+        yield f"{keys}[{index}]", item
 
 
 def first_character(path: Path) -> str:
@@ -299,15 +299,15 @@ def _bounded(path: Path, stream: IO[bytes]) -> Iterator[Event]:
         yield event, value
 
 
-def _start(path: Path, place: str) -> str | None:
+def _start(path: Path, keys: str) -> str | None:
     with _events(path) as events:
-        return _seek(events, place)
+        return _seek(events, keys)
 
 
-def _seek(events: Iterator[Event], place: str) -> str | None:
+def _seek(events: Iterator[Event], keys: str) -> str | None:
     """The event that begins the value at the place, None where there is none."""
     event = next(events, (None, None))
-    for key in place.split(".") if place else ():
+    for key in keys.split(".") if keys else ():
         if event[0] != "start_map":
             return None
         for kind, name in events:
@@ -332,12 +332,12 @@ def _value(events: Iterator[Event], first: Event) -> Any:
     """The value that begins with this event."""
     kind, value = first
     if kind == "start_map":
-        made: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for inner, name in events:
             if inner == "end_map":
                 break
-            made[name] = _value(events, next(events))
-        return made
+            mapping[name] = _value(events, next(events))
+        return mapping
     if kind == "start_array":
         items = []
         for event in events:

@@ -52,9 +52,9 @@ def event_messages(name: Any, values: Mapping[str, Any], body: Any = None) -> tu
     """
     if name in _CONTENT_EVENTS:
         side, key = _CONTENT_EVENTS[name]
-        found = parsed(values.get(key))
-        return side, found if isinstance(found, list) else [] if found is None else [
-            {"role": "user" if side == "input" else "assistant", "content": str(found)}
+        prompt = parsed(values.get(key))
+        return side, prompt if isinstance(prompt, list) else [] if prompt is None else [
+            {"role": "user" if side == "input" else "assistant", "content": str(prompt)}
         ]
     if name != "gen_ai.choice" and name not in _EVENT_ROLES:
         return "", []
@@ -87,9 +87,11 @@ def _with_content(message: dict[str, Any]) -> dict[str, Any]:
 
 def parsed_parts(value: Any) -> Any:
     """A content: a text, or parts that were written as JSON text."""
-    found = parsed(value)
-    is_parts = isinstance(found, list) and all(isinstance(part, dict) and "type" in part for part in found) and found
-    return found if is_parts else value
+    content = parsed(value)
+    is_parts = (
+        isinstance(content, list) and all(isinstance(part, dict) and "type" in part for part in content) and content
+    )
+    return content if is_parts else value
 
 
 _SCORE = "gen_ai.evaluation."
@@ -148,9 +150,9 @@ def _add(place: LogPlace, span: Any, traces: dict[str, dict[str, Any]]) -> None:
     events = [event for event in span.get("events") or [] if isinstance(event, dict)]
     sides = {side: _messages(place, values, side) or numbered_messages(values, side) for side in _SIDES}
     for event in events:
-        side, found = event_messages(event.get("name"), _attributes(event.get("attributes")))
-        if found:
-            sides[side] += found
+        side, messages = event_messages(event.get("name"), _attributes(event.get("attributes")))
+        if messages:
+            sides[side] += messages
     asked, replied = sides["input"], sides["output"]
     ended = int(span.get("endTimeUnixNano") or 0)
     model = values.get("gen_ai.response.model") or values.get("gen_ai.request.model")
@@ -193,13 +195,13 @@ def _add_records(place: LogPlace, resource: Any, traces: dict[str, dict[str, Any
                 continue
             values = _attributes(record.get("attributes"))
             name = values.get("event.name") or record.get("eventName")
-            side, found = event_messages(name, values, _value(record.get("body"))) if name else ("", [])
-            if found:
+            side, messages = event_messages(name, values, _value(record.get("body"))) if name else ("", [])
+            if messages:
                 span = inside.required(record, "spanId", str)
                 trace = traces[inside.required(record, "traceId", str)]
                 if trace["logged"]["span"] != span:
                     trace["logged"] = {"span": span, "input": [], "output": []}
-                trace["logged"][side] += found
+                trace["logged"][side] += messages
 
 
 def _add_score(values: dict[str, Any], trace: dict[str, Any]) -> None:
@@ -213,13 +215,13 @@ def _add_score(values: dict[str, Any], trace: dict[str, Any]) -> None:
 def _messages(place: LogPlace, values: dict[str, Any], side: str) -> list[Any]:
     """The messages of a span: structured, or as JSON text, which is what most SDKs write."""
     name = f"gen_ai.{side}.messages"
-    found = values.get(name)
-    if isinstance(found, str):
+    content = values.get(name)
+    if isinstance(content, str):
         try:
-            found = orjson.loads(found)
+            content = orjson.loads(content)
         except orjson.JSONDecodeError:
-            found = found or None
-    return [] if found is None else place.required({name: found}, name, list)
+            content = content or None
+    return [] if content is None else place.required({name: content}, name, list)
 
 
 def _attributes(pairs: Any) -> dict[str, Any]:

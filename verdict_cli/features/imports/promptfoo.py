@@ -67,11 +67,11 @@ class ConfigFile:
         self.default = default if isinstance(default, Mapping) else {}
         prompts = data.get("prompts") or []
         listed = prompts if isinstance(prompts, list) else [prompts]
-        texts = [self.read(each.get("raw", each.get("id")) if isinstance(each, Mapping) else each, ("prompts", at)) for at, each in enumerate(listed)]  # fmt: skip
+        texts = [self.read(prompt.get("raw", prompt.get("id")) if isinstance(prompt, Mapping) else prompt, ("prompts", at)) for at, prompt in enumerate(listed)]  # fmt: skip
         self.prompts = [text for text in texts if isinstance(text, str)]
         providers = data.get("providers") or data.get("targets") or []
         providers = providers if isinstance(providers, list) else [providers]
-        names = [each.get("id") if isinstance(each, Mapping) else each for each in providers]
+        names = [provider.get("id") if isinstance(provider, Mapping) else provider for provider in providers]
         self.only_echo = bool(names) and all(name == "echo" for name in names)
         for key in ("scenarios", "derivedMetrics", "redteam", "extensions"):
             if data.get(key):
@@ -84,10 +84,10 @@ class ConfigFile:
     def read(self, value: Any, path: DocumentPath) -> Any:
         """The value; that of a `$ref` within the file, and the content of a text file or of YAML next to it."""
         if isinstance(value, Mapping) and isinstance(value.get("$ref"), str) and value["$ref"].startswith("#/"):
-            found: Any = self.document.data
+            target: Any = self.document.data
             for key in value["$ref"][2:].split("/"):
-                found = found.get(key) if isinstance(found, Mapping) else None
-            return found if found is not None else self._lost(path, value["$ref"])
+                target = target.get(key) if isinstance(target, Mapping) else None
+            return target if target is not None else self._lost(path, value["$ref"])
         if not isinstance(value, str) or not value.startswith("file://"):
             return value
         file = (self.path.parent / value.removeprefix("file://")).resolve()
@@ -124,7 +124,7 @@ def test_cases(config: ConfigFile) -> list[TestCase]:
     """The test cases with the default variables, one for each combination where a variable is a list; without any, one without
     variables."""
     given = config.document.data.get("tests") or []
-    found: list[TestCase] = []
+    cases: list[TestCase] = []
     for at, test in enumerate(given if isinstance(given, list) else [given]):
         path: DocumentPath = ("tests", at) if isinstance(given, list) else ("tests",)
         for keys in _tests(config, test, path):
@@ -146,12 +146,12 @@ def test_cases(config: ConfigFile) -> list[TestCase]:
                 case = {**merged, **dict(zip(lists, combination, strict=True))}
                 output = keys.get("providerOutput")
                 text = output if output is None or isinstance(output, str) else json.dumps(output, ensure_ascii=False)
-                found.append(TestCase(case, keys, path, config.path.name, text))
+                cases.append(TestCase(case, keys, path, config.path.name, text))
             if keys.get("threshold") is not None:
                 config.left_out.append(
                     f"{config.place((*path, 'threshold'))}: the threshold of one test (that of defaultTest is)"
                 )
-    return found[:_MOST_CASES] or [TestCase(dict(config.default.get("vars") or {}), {}, (), config.path.name)]
+    return cases[:_MOST_CASES] or [TestCase(dict(config.default.get("vars") or {}), {}, (), config.path.name)]
 
 
 def _tests(config: ConfigFile, test: Any, path: DocumentPath) -> Iterator[Mapping[str, Any]]:
@@ -200,54 +200,54 @@ def _assertions(
 ) -> Iterator[AssertionUnit]:
     for at, item in enumerate(listed if isinstance(listed, list) else []):
         inner: DocumentPath = (*path, at)
-        found = config.read(item, inner)
-        if not isinstance(found, Mapping) or not isinstance(found.get("type"), str):
+        assertion = config.read(item, inner)
+        if not isinstance(assertion, Mapping) or not isinstance(assertion.get("type"), str):
             config.left_out.append(f"{config.place(inner)}: an assertion without a type")
             continue
-        if found["type"] == "assert-set":
-            if found.get("threshold") is not None:
+        if assertion["type"] == "assert-set":
+            if assertion.get("threshold") is not None:
                 config.left_out.append(
                     f"{config.place((*inner, 'threshold'))}: the threshold of an assert-set: each of its assertions must pass"
                 )
-            yield from _assertions(config, found.get("assert"), (*inner, "assert"), options)
-        elif (unit := _unit(config, found, inner, options)) is not None:
+            yield from _assertions(config, assertion.get("assert"), (*inner, "assert"), options)
+        elif (unit := _unit(config, assertion, inner, options)) is not None:
             yield unit
 
 
 def _unit(
-    config: ConfigFile, found: Mapping[str, Any], path: DocumentPath, options: Mapping[str, Any]
+    config: ConfigFile, assertion: Mapping[str, Any], path: DocumentPath, options: Mapping[str, Any]
 ) -> AssertionUnit | None:
-    negated = found["type"].startswith("not-")
-    kind = found["type"].removeprefix("not-").replace("model-graded-factuality", "factuality")
+    negated = assertion["type"].startswith("not-")
+    kind = assertion["type"].removeprefix("not-").replace("model-graded-factuality", "factuality")
     place = config.place(path)
     for key in ("transform", "contextTransform"):
-        if found.get(key):
-            config.left_out.append(f"{place}: {found['type']} with {key}, which is code")
+        if assertion.get(key):
+            config.left_out.append(f"{place}: {assertion['type']} with {key}, which is code")
             return None
     if kind not in TRANSLATED or (negated and kind == "select-best"):
-        config.left_out.append(f"{place}: {found['type']}")
+        config.left_out.append(f"{place}: {assertion['type']}")
         return None
-    value = config.read(found.get("value"), (*path, "value"))
-    rubric = config.read(found.get("rubricPrompt", options.get("rubricPrompt")), (*path, "rubricPrompt"))
+    value = config.read(assertion.get("value"), (*path, "value"))
+    rubric = config.read(assertion.get("rubricPrompt", options.get("rubricPrompt")), (*path, "rubricPrompt"))
     prompt = _messages(rubric)
     for text in (value if isinstance(value, list) else [value], [prompt]):
-        if any(isinstance(each, str) and _is_program(each) for each in text):
-            config.left_out.append(f"{place}: {found['type']} with a template that has more than {{{{variables}}}}")
+        if any(isinstance(template, str) and _is_program(template) for template in text):
+            config.left_out.append(f"{place}: {assertion['type']} with a template that has more than {{{{variables}}}}")
             return None
-    given = found.get("provider", options.get("provider"))
+    given = assertion.get("provider", options.get("provider"))
     model = grading_model(config, given)
     if given is not None and model is None:
         config.left_out.append(
-            f"{place}: the provider {given if isinstance(given, str) else json.dumps(given)[:60]} of {found['type']}"
+            f"{place}: the provider {given if isinstance(given, str) else json.dumps(given)[:60]} of {assertion['type']}"
         )
     return AssertionUnit(
         type=kind,
         value=value,
         place=place,
         negated=negated,
-        threshold=float(found["threshold"]) if isinstance(found.get("threshold"), int | float) else None,
-        weight=float(found["weight"]) if isinstance(found.get("weight"), int | float) else 1.0,
-        metric=found["metric"] if isinstance(found.get("metric"), str) else None,
+        threshold=float(assertion["threshold"]) if isinstance(assertion.get("threshold"), int | float) else None,
+        weight=float(assertion["weight"]) if isinstance(assertion.get("weight"), int | float) else 1.0,
+        metric=assertion["metric"] if isinstance(assertion.get("metric"), str) else None,
         model=model,
         prompt=prompt,
         scores=options.get("factuality") if isinstance(options.get("factuality"), Mapping) else None,
@@ -260,7 +260,7 @@ def _messages(prompt: Any) -> str | None:
         with suppress(ValueError):
             prompt = json.loads(prompt)
     if isinstance(prompt, list):
-        texts = [f"@{each['role']}\n{each['content']}" if isinstance(each, Mapping) and "content" in each else str(each) for each in prompt]  # fmt: skip
+        texts = [f"@{message['role']}\n{message['content']}" if isinstance(message, Mapping) and "content" in message else str(message) for message in prompt]  # fmt: skip
         return "\n".join(texts)
     return prompt if isinstance(prompt, str) else None
 
@@ -273,12 +273,12 @@ def rendered(text: str, variables: Mapping[str, Any]) -> str:
     """The text with the values of its variables; a variable that is not known stays."""
 
     def value(name: str, written: str) -> str:
-        found: Any = variables
+        content: Any = variables
         for key in name.split("."):
-            found = found.get(key) if isinstance(found, Mapping) else None
-        if found is None:
+            content = content.get(key) if isinstance(content, Mapping) else None
+        if content is None:
             return written
-        return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+        return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
 
     return _VARIABLE.sub(lambda match: value(match[1], match[0]), text)
 
@@ -317,37 +317,37 @@ def promptfoo_judges(path: Path, outputs: Path | None, model: Callable[[], Mappi
 
     Raises SpecError for a file that is not YAML, and DataError for results that are not promptfoo's.
     """
-    made = Translation()
-    config = ConfigFile(path, read_document(path), made.left_out)
+    translation = Translation()
+    config = ConfigFile(path, read_document(path), translation.left_out)
     cases = test_cases(config)
     judges: dict[str, _Judge] = {}
     compared: dict[str, _Judge] = {}
-    for place, case in enumerate(cases):
+    for index, case in enumerate(cases):
         seen: dict[str, int] = {}
-        for found in assertions_of(config, case):
-            if found.type not in TRANSLATED:
+        for assertion in assertions_of(config, case):
+            if assertion.type not in TRANSLATED:
                 continue
-            key = found.signature
+            key = assertion.signature
             seen[key] = seen.get(key, 0) + 1
-            group = compared if found.type == "select-best" else judges
-            group.setdefault(f"{key}#{seen[key]}", _Judge(found)).values[place] = found.value
+            group = compared if assertion.type == "select-best" else judges
+            group.setdefault(f"{key}#{seen[key]}", _Judge(assertion)).values[index] = assertion.value
     default = grading_model(config, config.default.get("options", {}).get("provider")) or dict(model())
     results = list(read_logs("promptfoo", [outputs])) if outputs is not None else []
-    rows, complete = _rows(config, cases, results, made)
+    rows, complete = _rows(config, cases, results, translation)
     if judges:
-        made.pipelines.append(_pipeline(config, cases, list(judges.values()), rows, default, made))
-        made.pipelines[-1].complete = complete
+        translation.pipelines.append(_pipeline(config, cases, list(judges.values()), rows, default, translation))
+        translation.pipelines[-1].complete = complete
     for judge in compared.values():
         text, best_rows = select_best(judge.unit, judge.values, cases, _by_case(cases, results), path, default)
         if text:
-            made.pipelines.append(ForeignPipeline("select_best", text, best_rows))
+            translation.pipelines.append(ForeignPipeline("select_best", text, best_rows))
         else:
-            made.left_out.append(
+            translation.left_out.append(
                 f"{judge.unit.place}: select-best compares outputs of one test: give its results with --outputs"
             )
-    made.left_out[:] = dict.fromkeys(made.left_out)
-    made.changed[:] = dict.fromkeys(made.changed)
-    return made
+    translation.left_out[:] = dict.fromkeys(translation.left_out)
+    translation.changed[:] = dict.fromkeys(translation.changed)
+    return translation
 
 
 def _pipeline(
@@ -356,7 +356,7 @@ def _pipeline(
     judges: Sequence[_Judge],
     rows: list[tuple[int, ForeignRow]],
     default: Mapping[str, Any],
-    made: Translation,
+    translation: Translation,
 ) -> ForeignPipeline:
     used = {"result", *(name for case in cases for name in case.vars), _OUTPUT, _INPUT, "id", "scores"}
     units = []
@@ -366,9 +366,9 @@ def _pipeline(
         always = len(judge.values) == len(cases) or not cases
         constant = always and all(value == values[0] for value in values)
         if not constant:
-            for place, row in rows:
-                is_judged = place in judge.values
-                row[f"{name}_value"] = rendered(_text(judge.values[place]), cases[place].vars) if is_judged else None
+            for index, row in rows:
+                is_judged = index in judge.values
+                row[f"{name}_value"] = rendered(_text(judge.values[index]), cases[index].vars) if is_judged else None
         units.append(
             judge_of(
                 judge.unit,
@@ -377,7 +377,7 @@ def _pipeline(
                 optional=not always,
                 has_input=all(row.get(_INPUT) for _, row in rows) and bool(rows),
                 variables={name for case in cases for name in case.vars},
-                changed=made.changed,
+                changed=translation.changed,
                 default=default,
             )
         )
@@ -396,20 +396,20 @@ def _pipeline(
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return "\n".join(f"- {each}" for each in value)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return "\n".join(f"- {item}" for item in value)
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _by_case(cases: Sequence[TestCase], results: Sequence[Mapping[str, Any]]) -> dict[int, list[Mapping[str, Any]]]:
     """The results of each test case, by its variables."""
-    places = {_key(case.vars): place for place, case in enumerate(cases)}
-    found: dict[int, list[Mapping[str, Any]]] = {}
+    index_of = {_key(case.vars): index for index, case in enumerate(cases)}
+    by_case: dict[int, list[Mapping[str, Any]]] = {}
     for result in results:
-        place = places.get(_key((result.get("metadata") or {}).get("vars") or {}))
-        if place is not None and result.get("output") is not None:
-            found.setdefault(place, []).append(result)
-    return found
+        index = index_of.get(_key((result.get("metadata") or {}).get("vars") or {}))
+        if index is not None and result.get("output") is not None:
+            by_case.setdefault(index, []).append(result)
+    return by_case
 
 
 def _key(variables: Mapping[str, Any]) -> str:
@@ -417,24 +417,24 @@ def _key(variables: Mapping[str, Any]) -> str:
 
 
 def _rows(
-    config: ConfigFile, cases: Sequence[TestCase], results: Sequence[Mapping[str, Any]], made: Translation
+    config: ConfigFile, cases: Sequence[TestCase], results: Sequence[Mapping[str, Any]], translation: Translation
 ) -> tuple[list[tuple[int, ForeignRow]], bool]:
     """The rows, each with the place of its test case, and whether all have an output."""
     rows: list[tuple[int, ForeignRow]] = []
     if results:
-        for place, found in _by_case(cases, results).items():
+        for index, outputs in _by_case(cases, results).items():
             rows += [
-                (place, {**cases[place].vars, "id": _id(place, at), _INPUT: one.get("input"), _OUTPUT: _output(one["output"]), "scores": one.get("scores"), "model": one.get("model")})
-                for at, one in enumerate(found)
+                (index, {**cases[index].vars, "id": _id(index, at), _INPUT: result.get("input"), _OUTPUT: _output(result["output"]), "scores": result.get("scores"), "model": result.get("model")})
+                for at, result in enumerate(outputs)
             ]  # fmt: skip
         if lost := len(results) - len(rows):
-            made.changed.append(
+            translation.changed.append(
                 f"{lost} of {len(results)} results have no output, or are of no test case of {config.path.name}"
             )
         return rows, bool(rows)
-    for place, case in enumerate(cases):
+    for index, case in enumerate(cases):
         for at, (prompt, output) in enumerate(_outputs(config, case)):
-            rows.append((place, {**case.vars, "id": _id(place, at), _INPUT: prompt, _OUTPUT: output}))
+            rows.append((index, {**case.vars, "id": _id(index, at), _INPUT: prompt, _OUTPUT: output}))
     return rows, bool(rows) and all(row[_OUTPUT] is not None for _, row in rows)
 
 
@@ -451,8 +451,8 @@ def _outputs(config: ConfigFile, case: TestCase) -> Iterator[tuple[str | None, s
         yield None, None
 
 
-def _id(place: int, at: int) -> str:
-    return f"test-{place + 1}" if at == 0 else f"test-{place + 1}-{at + 1}"
+def _id(index: int, at: int) -> str:
+    return f"test-{index + 1}" if at == 0 else f"test-{index + 1}-{at + 1}"
 
 
 def _output(value: Any) -> str:

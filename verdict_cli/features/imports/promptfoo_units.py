@@ -63,12 +63,12 @@ class AssertionUnit:
 
 def prompt_text(template: str, slots: Mapping[str, str]) -> str:
     """A template of promptfoo as a prompt: its variables are columns, but for those in ``slots``."""
-    made, end = [], 0
-    for found in _VARIABLE.finditer(template):
-        name, *keys = found[1].split(".")
-        made += [literal_text(template[end : found.start()]), slots.get(found[1]) or slot_of(name, *keys)]
-        end = found.end()
-    return "".join([*made, literal_text(template[end:])])
+    parts, end = [], 0
+    for variable in _VARIABLE.finditer(template):
+        name, *keys = variable[1].split(".")
+        parts += [literal_text(template[end : variable.start()]), slots.get(variable[1]) or slot_of(name, *keys)]
+        end = variable.end()
+    return "".join([*parts, literal_text(template[end:])])
 
 
 def judge_of(
@@ -253,20 +253,20 @@ def select_best(
     default: Mapping[str, Any],
 ) -> tuple[str, list[ForeignRow]]:
     """The pipeline that chooses the best output of each test case, and its rows; empty without outputs to compare."""
-    counts = {len(results.get(place, ())) for place in values}
+    counts = {len(results.get(index, ())) for index in values}
     if len(counts) != 1 or not 2 <= (count := counts.pop()) <= 26:
         return "", []
     rows: list[ForeignRow] = [
         {
-            **cases[place].vars,
-            "id": f"test-{place + 1}",
+            **cases[index].vars,
+            "id": f"test-{index + 1}",
             "criterion": str(value),
-            "outputs": [str(one["output"]) for one in results[place]],
-            "models": [str(one.get("model")) for one in results[place]],
+            "outputs": [str(result["output"]) for result in results[index]],
+            "models": [str(result.get("model")) for result in results[index]],
         }
-        for place, value in values.items()
+        for index, value in values.items()
     ]
-    options = ", ".join(f'"source.outputs[{place}]"' for place in range(count))
+    options = ", ".join(f'"source.outputs[{index}]"' for index in range(count))
     prompt = [
         "Which output meets the criterion best?",
         *block("criterion", "{source.criterion}"),
@@ -291,8 +291,8 @@ def select_best(
         "",
         "evaluate:",
     ]
-    for place in range(count):
-        letter = chr(ord("A") + place)
-        lines += [f"  output_{letter.lower()}:   # how often output {place + 1} of a test is the best"]
+    for index in range(count):
+        letter = chr(ord("A") + index)
+        lines += [f"  output_{letter.lower()}:   # how often output {index + 1} of a test is the best"]
         lines += [f"    value: 1.0 if output.choice == '{letter}' else 0.0", "    metrics: [mean]"]
     return "\n".join(lines) + "\n", rows

@@ -36,10 +36,10 @@ def inclusion_probabilities(sizes: Floats, n: int) -> Floats:
     while True:
         rest = n - int(certain.sum())
         others = np.where(certain, 0.0, sizes)
-        found = np.where(certain, 1.0, rest * others / others.sum() if rest else 0.0)
-        above = (found >= 1) & ~certain
+        inclusion = np.where(certain, 1.0, rest * others / others.sum() if rest else 0.0)
+        above = (inclusion >= 1) & ~certain
         if not above.any():
-            return found
+            return inclusion
         certain |= above
 
 
@@ -54,8 +54,8 @@ def stratified_probabilities(strata: Ints, n: int) -> Floats:
         taken += more
         left -= more.sum()
         open_ = taken < sizes - 1e-9
-    found: Floats = (taken / sizes)[np.searchsorted(codes, strata)]
-    return found
+    inclusion: Floats = (taken / sizes)[np.searchsorted(codes, strata)]
+    return inclusion
 
 
 def systematic_draw(inclusion: Floats, rng: np.random.Generator) -> Ints:
@@ -96,16 +96,16 @@ def draw_queue(
             f"--n {n:,} is more than the {len(ids):,} rows that were judged", hint=f"at most --n {len(ids)}"
         )
     if choose == "random":
-        found, drawn_by = np.full(len(ids), n / len(ids)), ""
+        inclusion, drawn_by = np.full(len(ids), n / len(ids)), ""
     else:
         rows, drawn_by = _measured(plan, results, choose, by)
         values = rows[positions]
         if choose == "stratified":
-            found = stratified_probabilities(values.astype(np.int64), n)
+            inclusion = stratified_probabilities(values.astype(np.int64), n)
         else:
-            found = inclusion_probabilities(scaled_sizes(values), n)
-    drawn = systematic_draw(found, np.random.default_rng(seed))
-    queued = tuple(QueuedRow(ids[index], int(positions[index]), round(float(found[index]), 12)) for index in drawn)
+            inclusion = inclusion_probabilities(scaled_sizes(values), n)
+    drawn = systematic_draw(inclusion, np.random.default_rng(seed))
+    queued = tuple(QueuedRow(ids[index], int(positions[index]), round(float(inclusion[index]), 12)) for index in drawn)
     return LabelQueue(choose, annotators, blind, seed, queued), drawn_by
 
 
@@ -146,22 +146,26 @@ def _measured(plan: Plan, results: Path, choose: QueueDraw, by: str | None) -> t
 
 
 def _collected(evaluation: Evaluation, results: Path) -> Collected:
-    found = collect({"queue": evaluation}, results)["queue"]
-    if found.unreadable:
-        count, first = next(iter(found.unreadable.values()))
+    columns = collect({"queue": evaluation}, results)["queue"]
+    if columns.unreadable:
+        count, first = next(iter(columns.unreadable.values()))
         raise UsageError(f"--by cannot be computed on {count:,} rows; {first}", hint="check the expression")
-    return found
+    return columns
 
 
 def _stratum(plan: Plan) -> str:
-    text = next((each.prediction for each in plan.evaluations.values() if each.prediction is not None), None)
+    text = next(
+        (evaluation.prediction for evaluation in plan.evaluations.values() if evaluation.prediction is not None), None
+    )
     if text is None:
         raise UsageError("no evaluation has a `prediction` to draw by", hint="give --by, such as --by output.score")
     return text
 
 
 def _doubt(plan: Plan, results: Path) -> str:
-    probability = next((each.probability for each in plan.evaluations.values() if each.probability is not None), None)
+    probability = next(
+        (evaluation.probability for evaluation in plan.evaluations.values() if evaluation.probability is not None), None
+    )
     if probability is not None:
         return f"1 - (2 * ({probability}) - 1) | abs"
     columns = set(table_columns(results))
@@ -272,7 +276,6 @@ def queue(
 
     Example: verdict queue runs/demo/judge --n 40 --choose stratified --annotators 2 --blind
     """
-
     if choose == "random" and by is not None:
         raise UsageError(
             "--by has no meaning with --choose random", hint="add --choose stratified, uncertain or disagree"
@@ -309,5 +312,5 @@ def queue(
 
 
 def _ends(drawn: LabelQueue) -> dict[str, float]:
-    shares = [each.inclusion for each in drawn.rows]
+    shares = [row.inclusion for row in drawn.rows]
     return {"least_inclusion": min(shares), "most_inclusion": max(shares)}

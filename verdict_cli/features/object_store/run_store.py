@@ -335,8 +335,8 @@ class Segments:
         """Put the lines into the store as a segment."""
         token = self._check()
         if not self._number:
-            found = (_SEGMENT.search(name) for name in self.names())
-            self._number = max((int(match[1]) for match in found if match), default=0)
+            matches = (_SEGMENT.search(name) for name in self.names())
+            self._number = max((int(match[1]) for match in matches if match), default=0)
         self._number += 1
         self._folder.write(f"{SEGMENT_FOLDER}/{token:08}-{self._number:010}-{os.urandom(4).hex()}.jsonl", lines)
 

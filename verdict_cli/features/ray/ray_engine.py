@@ -16,7 +16,7 @@ from typing import Any
 
 from verdict_cli.errors import UsageError, VerdictError, WorkerError
 from verdict_cli.features.ray.coordinator import Coordinator
-from verdict_cli.features.ray.run_options import RayOptions
+from verdict_cli.features.ray.run_hooks import RayOptions
 from verdict_cli.features.ray.worker import WorkerOptions, WorkerResult, fetch_tables, judge_partition, pipeline_files
 from verdict_cli.messages import Output, Row
 from verdict_cli.run.event_loop import loop_factory
@@ -334,8 +334,8 @@ class RayPartsRun(RayRun):
 
     def partitions(self) -> Iterator[tuple[int, list[Row]]]:
         self.ranges: dict[int, RowRange] = {}
-        for number, found, rows in unfinished_parts(self.job, self.layout, self.marks):
-            self.ranges[number] = found
+        for number, part, rows in unfinished_parts(self.job, self.layout, self.marks):
+            self.ranges[number] = part
             yield number, list(rows)
 
     async def ended(self, name: str, done: PartitionResult) -> None:

@@ -30,18 +30,18 @@ TRL_OBJECTS = ("completion_ids", "trainer_state", "log_extra", "log_metric", "en
 
 def trl_rows(prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Any]) -> list[dict[str, Any]]:
     """TRL's `reward_func(prompts, completions, **columns)`: texts, or conversations as lists of messages."""
+
+    def is_column(name: str, values: Any) -> bool:
+        return name not in TRL_OBJECTS and isinstance(values, list | tuple) and len(values) == len(prompts)
+
     rows: list[dict[str, Any]] = []
     for index, (prompt, completion) in enumerate(_zipped(prompts=prompts, completions=completions)):
-        row = {name: values[index] for name, values in columns.items() if _is_column(name, values, len(prompts))}
+        row = {name: values[index] for name, values in columns.items() if is_column(name, values)}
         row |= {"prompt": prompt, "completion": completion, "response": text_of(completion)}
         if isinstance(prompt, list) and isinstance(completion, list):
             row["messages"] = [*prompt, *completion]
         rows.append(row)
     return rows
-
-
-def _is_column(name: str, values: Any, count: int) -> bool:
-    return name not in TRL_OBJECTS and isinstance(values, list | tuple) and len(values) == count
 
 
 def openrlhf_rows(
@@ -133,15 +133,15 @@ class TrainerRewards:
                 raise UsageError(
                     "rollouts are compared by their prompt, and the trainer sends none", hint="use a judge that scores"
                 )
-        places = prompt_groups([row["prompt"] for row in rows])
+        indices = prompt_groups([row["prompt"] for row in rows])
         groups = [
-            (_shared([rows[place] for place in group]), [rows[place]["response"] for place in group])
-            for group in places
+            (_shared([rows[index] for index in group]), [rows[index]["response"] for index in group])
+            for group in indices
         ]
         rewards: list[float | None] = [None] * len(rows)
-        for group, found in zip(places, await self.group.rewards(groups, judge), strict=True):
-            for place, reward in zip(group, found, strict=True):
-                rewards[place] = reward
+        for group, rewards_of_group in zip(indices, await self.group.rewards(groups, judge), strict=True):
+            for index, reward in zip(group, rewards_of_group, strict=True):
+                rewards[index] = reward
         return {REWARD: rewards}
 
 
@@ -213,8 +213,8 @@ def verl_reward(
     def compute_score(
         data_source: Any, solution_str: str, ground_truth: Any, extra_info: Mapping[str, Any] | None = None, **_: Any
     ) -> dict[str, float]:
-        found = judge.rewards_of([verl_row(data_source, solution_str, ground_truth, extra_info)])
-        return verl_score({name: values[0] for name, values in found.items()})
+        rewards = judge.rewards_of([verl_row(data_source, solution_str, ground_truth, extra_info)])
+        return verl_score({name: values[0] for name, values in rewards.items()})
 
     return compute_score
 

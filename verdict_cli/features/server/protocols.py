@@ -191,9 +191,11 @@ def _openrlhf(app: FastAPI, service: Service) -> None:
     async def get_reward(body: OpenRLHFRequest) -> Response:
         """Rewards of samples. One without a reward is NaN, and `extra_logs.failed` is 1 there."""
         rewards = await _rewards(service, _checked(openrlhf_rows, body.query, body.prompts, body.labels))
-        scores = [float("nan") if value is None else value for value in rewards[REWARD]]
-        logs = {name: _with_nan(values) for name, values in rewards.items() if name != REWARD}
         failed = [float(value is None) for value in rewards[REWARD]]
+        logs = {
+            name: [float("nan") if value is None else value for value in values] for name, values in rewards.items()
+        }
+        scores = logs.pop(REWARD)
         return _answer({"rewards": scores, "scores": scores, "extra_logs": {"failed": failed, **logs}})
 
 
@@ -201,15 +203,15 @@ def _verl(app: FastAPI, service: Service) -> None:
     @app.post("/compute_score")
     async def compute_score(body: VerlRequest) -> Response:
         """The score of a solution, or those of several. One without a score is NaN, and its `failed` is 1."""
-        one = body.solution_strs is None
-        solutions = [body.solution_str] if one else body.solution_strs
+        is_single = body.solution_strs is None
+        solutions = [body.solution_str] if is_single else body.solution_strs
         columns = (
             ([body.data_source], [body.ground_truth], [body.extra_info])
-            if one
+            if is_single
             else (body.data_sources, body.ground_truths, body.extra_infos)
         )
         count = len(solutions or ())
-        if not count or solutions is None or any(each is None for each in solutions):
+        if not count or solutions is None or any(solution is None for solution in solutions):
             raise DataError(
                 Problem("bad-batch", "there is no `solution_str`", "send `solution_str` or `solution_strs`")
             )
@@ -222,7 +224,7 @@ def _verl(app: FastAPI, service: Service) -> None:
         ]
         rewards = await _rewards(service, rows)
         scores = [verl_score({name: values[at] for name, values in rewards.items()}) for at in range(count)]
-        return _answer(scores[0] if one else scores)
+        return _answer(scores[0] if is_single else scores)
 
 
 def _trl(app: FastAPI, service: Service) -> None:
@@ -240,10 +242,6 @@ def _checked(make: Any, *given: Any) -> list[dict[str, Any]]:
     except UsageError as error:
         raise DataError(Problem("bad-batch", error.message, error.hint)) from None
     return rows
-
-
-def _with_nan(values: Sequence[float | None]) -> list[float]:
-    return [float("nan") if value is None else value for value in values]
 
 
 def _answer(document: Any) -> Response:

@@ -348,7 +348,7 @@ class Service:
         Raises DataError before any row is judged, and Overloaded if there are too many.
         """
         pipeline = self.active
-        rows = [pipeline.row(each, index) for index, each in enumerate(values)]
+        rows = [pipeline.row(columns, index) for index, columns in enumerate(values)]
         with self.admission.admit(len(rows)):
             if len(rows) == 1:
                 return [await self._judge_row(pipeline, rows[0], until)]
@@ -357,12 +357,12 @@ class Service:
     async def results(self, values: Sequence[Mapping[str, Any]], until: float) -> list[Result]:
         """The results of rows, for trainers. Raises what `judge_rows` does."""
         pipeline = self.active
-        rows = [pipeline.row(each, index) for index, each in enumerate(values)]
+        rows = [pipeline.row(columns, index) for index, columns in enumerate(values)]
         with self.admission.admit(len(rows)):
-            found = await asyncio.gather(*(self._result(pipeline, row, until) for row in rows))
-        for result, _ in found:
+            judged = await asyncio.gather(*(self._result(pipeline, row, until) for row in rows))
+        for result, _ in judged:
             self.metrics.count_row(result.failure, result.calls)
-        return [result for result, _ in found]
+        return [result for result, _ in judged]
 
     async def _result(self, pipeline: ActivePipeline, row: Row, until: float) -> tuple[Result, int]:
         """The row's result, and the status of a response to it alone if it failed."""
@@ -423,7 +423,7 @@ def _local_image(kind: FieldType, value: Any) -> str | None:
     if isinstance(kind, RecordType) and isinstance(value, Mapping):
         parts = ((f".{name}", inner, value.get(name)) for name, inner in kind.fields.items())
     elif isinstance(kind, ListType) and isinstance(value, list | tuple):
-        parts = ((f"[{place}]", kind.item, entry) for place, entry in enumerate(value))
+        parts = ((f"[{index}]", kind.item, entry) for index, entry in enumerate(value))
     elif isinstance(kind, ImageType) and isinstance(value, str) and not is_image_url(value):
         return ""
     for part, inner, entry in parts:

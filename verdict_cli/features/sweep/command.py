@@ -13,11 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from verdict_cli.cli.console import print_error, print_json, print_message
+from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import RowOptions
+from verdict_cli.cli.multi_run import execute_all_or_exit
+from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AsJson, Config, Data, IntervalLevel, MetricOption
+from verdict_cli.cli.show_report import show_study
+from verdict_cli.cli.signals import stopping
+from verdict_cli.cli.variant_runs import VariantRun, choose_metric
 from verdict_cli.errors import SpecError, UsageError, VerdictError
-from verdict_cli.features.sweep.variants import SweepPoint, SweepResult, price
+from verdict_cli.features.sweep.variants import SweepPoint, SweepResult, compare_variants, price, variants
+from verdict_cli.language.document.document import read_document
+from verdict_cli.language.document.overrides import apply_override
+from verdict_cli.language.package_files import configs, file_or_named
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import ChartPoint, Dots, PlanePoint, Scatter, Series
 from verdict_cli.report.conclusions import change_text, is_significant, listed_names
@@ -33,8 +41,11 @@ from verdict_cli.report.document import (
     Section,
     Table,
 )
+from verdict_cli.report.plan_graph import calls_a_row
 from verdict_cli.report.report import metric_json
-from verdict_cli.report.study_files import write_study
+from verdict_cli.report.write_report import write_report
+from verdict_cli.run.job import Stop
+from verdict_cli.run.session import open_run
 
 if TYPE_CHECKING:
     from verdict_cli.features.sweep.variants import SweepVariant
@@ -92,7 +103,7 @@ def sweep_conclusion(sweep: SweepResult) -> str:
     }
     if not gains:
         return f"no variant could be compared with {base}" if sweep.points[1:] else ""
-    decided = [name for name, (_, each) in gains.items() if is_significant(each, sweep.level)]
+    decided = [name for name, (_, gain) in gains.items() if is_significant(gain, sweep.level)]
     better = sorted((name for name in decided if gains[name][0] > 0), key=lambda name: -gains[name][0])
     worse = [name for name in decided if gains[name][0] < 0]
     best = better[0] if better else max(gains, key=lambda name: gains[name][0])
@@ -112,14 +123,14 @@ def short_labels(names: Sequence[str]) -> list[str]:
     `model=a repeat=3` and `model=b repeat=3` give `a` and `b`.
     """
     words = [name.split(" ") for name in names]
-    if len({len(each) for each in words}) > 1 or len(names) < 2:
+    if len({len(parts) for parts in words}) > 1 or len(names) < 2:
         return list(names)
-    differing = [place for place in range(len(words[0])) if len({each[place] for each in words}) > 1]
-    kept = [[each[place] for place in differing] for each in words]
-    keys = {each[0].partition("=")[0] for each in kept if each}
-    if len(differing) == len(keys) == 1 and all("=" in each[0] for each in kept):
-        return [each[0].partition("=")[2] for each in kept]
-    return [" ".join(each) for each in kept]
+    differing = [index for index in range(len(words[0])) if len({parts[index] for parts in words}) > 1]
+    kept = [[parts[index] for index in differing] for parts in words]
+    keys = {parts[0].partition("=")[0] for parts in kept if parts}
+    if len(differing) == len(keys) == 1 and all("=" in parts[0] for parts in kept):
+        return [parts[0].partition("=")[2] for parts in kept]
+    return [" ".join(parts) for parts in kept]
 
 
 def sweep_json(sweep: SweepResult, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -261,7 +272,7 @@ def _frontier_chart(sweep: SweepResult) -> Scatter:
     ]
     return Scatter(
         f"{sweep.metric.rpartition('.')[2]} against {sweep.axis}",
-        [each for each in series if each.points],
+        [line for line in series if line.points],
         AXIS_UNITS[sweep.axis],
         sweep.metric,
         caption=f"Bars are {formatting.interval_header(sweep.level)}s. The line joins the variants on the frontier.",
@@ -328,21 +339,9 @@ def sweep(
 
     Example: verdict sweep early_stopping answers_sample --model baseline/random --vary 'pipeline[0].repeat=1,3,5' --set 'pipeline[0].until=null'
     """
-    from verdict_cli.cli.multi_run import execute_all_or_exit
-    from verdict_cli.cli.open_dataset import check_data, open_dataset
-    from verdict_cli.cli.show_report import to_terminal
-    from verdict_cli.cli.signals import stopping
-    from verdict_cli.cli.variant_runs import VariantRun, choose_metric
-    from verdict_cli.features.sweep.variants import compare_variants
-    from verdict_cli.report.renderers.terminal import render_terminal
-    from verdict_cli.report.write_report import write_report
-    from verdict_cli.run.job import Stop
-    from verdict_cli.run.run_directory import RunDirectory
-    from verdict_cli.run.session import open_run
-
     how = how.with_level(level)
-    found = _variants(config, how, vary, together=together)
-    plans = _planned(config, how, found)
+    chosen = _variants(config, how, vary, together=together)
+    plans = _planned(config, how, chosen)
     names = [variant.name for variant, _ in plans]
     name, figure = choose_metric([(f"variant {variant.name}", plan) for variant, plan in plans], metric)
     recording = _answering([(variant.name, plan) for variant, plan in plans], how)
@@ -379,52 +378,41 @@ def sweep(
     )
     title = plans[0][1].name
     settings = {"sweep": str(folder), "pipeline": title, "config": str(config), "dataset": data, "vary": vary}
-    outcome = sweep_document(title, result, settings)
-    write_study(RunDirectory(folder), "sweep", outcome)
-    if as_json:
-        print_json(outcome.as_json())
-    else:
-        to_terminal(render_terminal(outcome))
-        if not how.quiet:
-            print_message(f"chart: {folder / 'sweep.html'}")
+    chart = "" if how.quiet else f"chart: {folder / 'sweep.html'}"
+    show_study(sweep_document(title, result, settings), folder, "sweep", as_json=as_json, message=chart)
     if not all(report.passed for report in reports):
         raise typer.Exit(1)
     raise typer.Exit(3 if any(run.facts.failed for run in results) else 0)
 
 
 def _variants(config: Path, how: RowOptions, vary: list[str], *, together: bool) -> tuple[SweepVariant, ...]:
-    from verdict_cli.features.sweep.variants import variants
-    from verdict_cli.language.document.document import read_document
-    from verdict_cli.language.document.overrides import apply_override
-    from verdict_cli.language.package_files import configs, file_or_named
-
-    found = variants(
+    chosen = variants(
         apply_override(read_document(file_or_named(config, configs)), how.settings or ()), vary, together=together
     )
-    if how.model is not None and any(one.split("=")[0] == "model" for one in vary):
+    if how.model is not None and any(axis.split("=")[0] == "model" for axis in vary):
         raise UsageError("--model and --vary model= cannot be combined", hint="remove one of them")
-    return found
+    return chosen
 
 
-def _planned(config: Path, how: RowOptions, found: tuple[SweepVariant, ...]) -> list[tuple[SweepVariant, Plan]]:
+def _planned(config: Path, how: RowOptions, chosen: tuple[SweepVariant, ...]) -> list[tuple[SweepVariant, Plan]]:
     """The plan of every variant. SpecError with the problems of all variants."""
     plans, problems = [], []
     warned: set[Any] = set()
-    for one in found:
+    for variant in chosen:
         try:
-            built = replace(how, settings=[*(how.settings or ()), *one.settings]).built(config, off=one.off)
+            built = replace(how, settings=[*(how.settings or ()), *variant.settings]).built(config, off=variant.off)
         except SpecError as error:
             problems += [
-                replace(problem, message=f"variant {one.name}: {problem.message}") for problem in error.problems
+                replace(problem, message=f"variant {variant.name}: {problem.message}") for problem in error.problems
             ]
             continue
         except UsageError as error:
-            raise UsageError(f"variant {one.name}: {error.message}", hint=error.hint) from None
+            raise UsageError(f"variant {variant.name}: {error.message}", hint=error.hint) from None
         for warning in built.warnings:
             if warning not in warned:
                 warned.add(warning)
-                print_error(f"warning: variant {one.name}: {warning}")
-        plans.append((one, built.plan))
+                print_error(f"warning: variant {variant.name}: {warning}")
+        plans.append((variant, built.plan))
     if problems:
         raise SpecError(problems)
     return plans
@@ -451,21 +439,19 @@ def _warn_once(warned: dict[str, None], message: str) -> None:
 
 def _announce(runs: list[tuple[Plan, int]]) -> None:
     """Print how many calls are made, at most."""
-    from verdict_cli.report.plan_graph import calls_a_row
-
     calls = sum(rows * calls_a_row(plan) for plan, rows in runs)
     print_message(f"{len(runs)} variants of {runs[0][1]:,} rows: at most {calls:,} model calls, equal ones shared")
 
 
 def _slugs(names: list[str]) -> list[str]:
     """A folder name for each variant, without duplicates."""
-    made: list[str] = []
+    slugs: list[str] = []
     for name in names:
         slug = re.sub(r"[^A-Za-z0-9._=-]+", "-", name).strip("-.")[:80] or "variant"
         count = 1
         unique = slug
-        while unique in made:
+        while unique in slugs:
             count += 1
             unique = f"{slug}-{count}"
-        made.append(unique)
-    return made
+        slugs.append(unique)
+    return slugs

@@ -13,7 +13,7 @@ import numpy as np
 from verdict_cli.cli.variant_runs import VariantRun, main_metric
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import parse_document
-from verdict_cli.language.document.overrides import OverrideTarget, find_target, parts_of
+from verdict_cli.language.document.overrides import find_target, parts_of
 from verdict_cli.language.document.source_positions import Document
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import find_metric
@@ -57,7 +57,7 @@ def variants(document: Document, vary: Sequence[str], *, together: bool = False)
     Values are items of a YAML list. For a path to a mapping or a list, `on` keeps it and `off` leaves it out; elsewhere
     they are texts. UsageError if a path or its values cannot be read.
     """
-    axes = [_axis(document, one) for one in vary]
+    axes = [_axis(document, text) for text in vary]
     paths = [axis[0] for axis in axes]
     if len(set(paths)) < len(paths):
         duplicate = next(path for path in paths if paths.count(path) > 1)
@@ -68,21 +68,21 @@ def variants(document: Document, vary: Sequence[str], *, together: bool = False)
         for (path, values, switched), name in zip(axes, short, strict=True)
     ]
     if together:
-        if len({len(each) for each in choices}) > 1:
-            counts = ", ".join(f"{path} has {len(each)}" for path, each in zip(paths, choices, strict=True))
+        if len({len(settings) for settings in choices}) > 1:
+            counts = ", ".join(f"{path} has {len(settings)}" for path, settings in zip(paths, choices, strict=True))
             raise UsageError(f"--together needs as many values of each path: {counts}")
         combined: list[tuple[_Choice, ...]] = list(zip(*choices, strict=True))
     else:
         combined = list(product(*choices))
     combinations = [
         SweepVariant(
-            " ".join(one.name for one in each),
-            tuple(one.setting for one in each if one.setting),
-            tuple(one.off for one in each if one.off),
+            " ".join(choice.name for choice in choices_of_variant),
+            tuple(choice.setting for choice in choices_of_variant if choice.setting),
+            tuple(choice.off for choice in choices_of_variant if choice.off),
         )
-        for each in combined
+        for choices_of_variant in combined
     ]
-    names = [one.name for one in combinations]
+    names = [variant.name for variant in combinations]
     if len(set(names)) < len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
         raise UsageError(f"--vary has the variant {duplicate} twice", hint="values must differ")
@@ -98,12 +98,13 @@ def _axis(document: Document, vary: str) -> tuple[str, list[tuple[str, Any]], bo
     values = _values(text, vary)
     target = find_target(document.data, path)
     words = {value for value in values if isinstance(value, str)}
-    switched = len(words) == len(values) and words <= set(SWITCH) and _is_container(target)
+    switched = (
+        len(words) == len(values)
+        and words <= set(SWITCH)
+        and target is not None
+        and isinstance(target.value, dict | list)
+    )
     return path, [(_text(value), value) for value in values], switched
-
-
-def _is_container(target: OverrideTarget | None) -> bool:
-    return target is not None and isinstance(target.value, dict | list)
 
 
 def _values(text: str, vary: str) -> list[Any]:
@@ -221,7 +222,7 @@ def compare_variants(
     axis = axis or _default_axis(points)
     gains = [None if point.metric.value is None else point.metric.value * (-1 if lower else 1) for point in points]
     on_frontier = frontier([price(point, axis) for point in points], gains)
-    points = [replace(point, on_frontier=each) for point, each in zip(points, on_frontier, strict=True)]
+    points = [replace(point, on_frontier=is_best) for point, is_best in zip(points, on_frontier, strict=True)]
     return SweepResult(
         f"{evaluation}.{metric}",
         lower,
@@ -273,12 +274,15 @@ def _best(
     """The best variant with the interval that holds for all variants together; None where it is not known."""
     if joint is None or len(points) < 2 or all(gain is None for gain in gains):
         return None
-    index = max(range(len(points)), key=lambda each: -np.inf if gains[each] is None else float(gains[each] or 0.0))
+    index = max(
+        range(len(points)),
+        key=lambda index_of_point: -np.inf if gains[index_of_point] is None else float(gains[index_of_point] or 0.0),
+    )
     level = joint.level(level, np.eye(len(points)), np.random.default_rng([abs(seed), 2]))
     run = points[index].run
     only = _with_metric(run.plan.evaluations[evaluation], metric)
-    found = measure({evaluation: only}, run.folder / "results.parquet", seed=seed, level=level)[evaluation]
-    return run.name, found.values[metric]
+    measures = measure({evaluation: only}, run.folder / "results.parquet", seed=seed, level=level)[evaluation]
+    return run.name, measures.values[metric]
 
 
 def price(point: SweepPoint, axis: str) -> float | None:
@@ -298,11 +302,11 @@ def _with_metric(evaluation: Evaluation, metric: str) -> Evaluation:
     return evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None})
 
 
-def _with_differences(points: list[SweepPoint], found: AgainstReference) -> list[SweepPoint]:
-    differences = [None if isinstance(each, str) else each for each in found.differences]
-    adjusted = holm_adjusted([None if each is None else each.p for each in differences])
+def _with_differences(points: list[SweepPoint], against: AgainstReference) -> list[SweepPoint]:
+    differences = [None if isinstance(difference, str) else difference for difference in against.differences]
+    adjusted = holm_adjusted([None if difference is None else difference.p for difference in differences])
     compared = points[:1]
-    for point, given, difference, p in zip(points[1:], found.differences, differences, adjusted, strict=True):
+    for point, given, difference, p in zip(points[1:], against.differences, differences, adjusted, strict=True):
         if difference is None:
             compared.append(replace(point, reason=str(given)))
         else:

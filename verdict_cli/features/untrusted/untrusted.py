@@ -279,12 +279,12 @@ def _cache_directory() -> Path:
 
 
 def _proxy_ports(environ: Mapping[str, str]) -> set[int]:
-    found = set()
+    folders = set()
     for name, value in environ.items():
         if name.lower().endswith("_proxy") and name.lower() != "no_proxy":
             with suppress(ValueError):
-                found.add(host_and_port(value.rpartition("@")[2] if "@" in value else value)[1])
-    return found
+                folders.add(host_and_port(value.rpartition("@")[2] if "@" in value else value)[1])
+    return folders
 
 
 def _run_child(rules: Confinement, environ: Mapping[str, str]) -> int:

@@ -10,14 +10,22 @@ from typing import Annotated, Any
 
 import typer
 
-from verdict_cli.cli.console import print_error, print_json, print_message
+from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import RowOptions
+from verdict_cli.cli.multi_run import execute_or_exit
+from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AsJson, Config, Yes
+from verdict_cli.cli.show_report import show_study
+from verdict_cli.cli.signals import stopping
+from verdict_cli.cli.spending import tell_cost
 from verdict_cli.errors import UsageError
-from verdict_cli.features.watch.history import WatchHistory
+from verdict_cli.features.watch.history import Look, WatchHistory, anchor_score, open_history, served_models
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import PlanePoint, Scatter, Series
 from verdict_cli.report.document import PAGE_FORMATS, FactList, Note, Only, Part, ReportDocument, Section, Table
+from verdict_cli.report.write_report import write_report
+from verdict_cli.run.job import Stop
+from verdict_cli.run.session import open_run
 from verdict_cli.stats.confidence_sequence import DriftInterval, drift_intervals
 
 MOST_LOOKS_PRINTED = 20
@@ -46,7 +54,7 @@ class WatchResult:
     @property
     def first_drift(self) -> int | None:
         """The first look that said so."""
-        return next((each.look for each in self.intervals if each.drifted), None)
+        return next((interval.look for interval in self.intervals if interval.drifted), None)
 
     @property
     def width(self) -> float:
@@ -65,9 +73,9 @@ class WatchResult:
 
     def trend(self) -> Iterator[dict[str, Any]]:
         """Each look, for JSON."""
-        known = {each.look: each for each in self.intervals}
+        known = {interval.look: interval for interval in self.intervals}
         for number, look in enumerate(self.history.looks):
-            found = known.get(number)
+            interval = known.get(number)
             yield {
                 "look": number,
                 "started": look.started,
@@ -75,15 +83,15 @@ class WatchResult:
                 "mean": look.mean,
                 "failed": look.failed,
                 "served_models": look.served,
-                **self.interval_json(found),
+                **self.interval_json(interval),
             }
 
-    def interval_json(self, found: DriftInterval | None) -> dict[str, Any]:
+    def interval_json(self, interval: DriftInterval | None) -> dict[str, Any]:
         """The interval on the score's own scale; nulls where there is none."""
-        if found is None:
+        if interval is None:
             return {"change": None, "low": None, "high": None, "since": None, "drifted": False}
-        ends = {name: getattr(found, name) * self.width for name in ("change", "low", "high")}
-        return {**ends, "since": found.since, "drifted": found.drifted}
+        ends = {name: getattr(interval, name) * self.width for name in ("change", "low", "high")}
+        return {**ends, "since": interval.since, "drifted": interval.drifted}
 
 
 def watch_result(history: WatchHistory, reference: int, level: float) -> WatchResult:
@@ -152,14 +160,14 @@ def watch_document(result: WatchResult) -> ReportDocument:
 def _trend(result: WatchResult) -> Iterator[Part]:
     rows = []
     points = []
-    for each in result.trend():
-        change = "–" if each["change"] is None else formatting.format_number(each["change"])
-        interval = formatting.interval(each["low"], each["high"])
-        mark = "drift" if each["drifted"] else ""
-        when = str(each["started"])[:16].replace("T", " ")
-        rows.append((f"{each['look']}", when, formatting.format_number(each["mean"]), change, interval, mark))
-        if each["change"] is not None:
-            points.append(PlanePoint(each["look"], each["change"], each["low"], each["high"], label=when))
+    for look in result.trend():
+        change = "–" if look["change"] is None else formatting.format_number(look["change"])
+        interval = formatting.interval(look["low"], look["high"])
+        mark = "drift" if look["drifted"] else ""
+        when = str(look["started"])[:16].replace("T", " ")
+        rows.append((f"{look['look']}", when, formatting.format_number(look["mean"]), change, interval, mark))
+        if look["change"] is not None:
+            points.append(PlanePoint(look["look"], look["change"], look["low"], look["high"], label=when))
     if points:
         chart = Scatter(
             CHANGE_TITLE, (Series("", points, joined=True),), "look", "change",
@@ -211,19 +219,6 @@ def watch(
 
     Example: verdict watch grounded grounded_sample --model baseline/lexical --history watch/grounded
     """
-    from verdict_cli.cli.multi_run import execute_or_exit
-    from verdict_cli.cli.open_dataset import check_data, open_dataset
-    from verdict_cli.cli.show_report import to_terminal
-    from verdict_cli.cli.signals import stopping
-    from verdict_cli.cli.spending import tell_cost
-    from verdict_cli.features.watch.history import Look, anchor_score, open_history, served_models
-    from verdict_cli.report.renderers.terminal import render_terminal
-    from verdict_cli.report.study_files import write_study
-    from verdict_cli.report.write_report import write_report
-    from verdict_cli.run.job import Stop
-    from verdict_cli.run.run_directory import RunDirectory
-    from verdict_cli.run.session import open_run
-
     plan = how.plan(config)
     watched = anchor_score(plan, score, None if ends is None else _ends(ends))
     recording = how.recording(plan)
@@ -245,7 +240,7 @@ def watch(
     scores, unreadable = watched.read(run.directory.results)
     for text in unreadable[:3]:
         print_error(f"warning: {text}")
-    missing = sum(one is None for one in scores)
+    missing = sum(score is None for score in scores)
     if missing == len(scores):
         raise UsageError(
             f"no anchor has a score: {run.directory.path} is not counted as a look",
@@ -253,12 +248,7 @@ def watch(
         )
     look = Look(run.facts.started, name, missing, served_models(run.directory), scores)
     result = watch_result(known.with_look(look), reference, level)
-    outcome = watch_document(result)
-    write_study(RunDirectory(folder), "watch", outcome)
-    if as_json:
-        print_json(outcome.as_json())
-    else:
-        to_terminal(render_terminal(outcome))
+    show_study(watch_document(result), folder, "watch", as_json=as_json)
     raise typer.Exit(1 if result.drifted else 3 if missing else 0)
 
 

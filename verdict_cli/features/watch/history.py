@@ -74,14 +74,14 @@ def anchor_score(plan: Plan, text: str | None, ends: tuple[float, float] | None)
         kind = None if expression.path is None else scope.resolve(expression.path).type
     except ExpressionError as error:
         raise UsageError(f"--score `{text}`: {error.message}", hint=error.hint) from None
-    found = None if kind is None else without_null(kind)
-    if isinstance(found, ScaleType):
-        numbers = found.scale.bounds()
+    known = None if kind is None else without_null(kind)
+    if isinstance(known, ScaleType):
+        numbers = known.scale.bounds()
         if numbers is None:
             raise UsageError(
                 f"`{text}` is a label without a number", hint=f'watch a condition: --score "{text} == source.label"'
             )
-        return AnchorScore(text, expression, found.scale.number, ends or numbers)
+        return AnchorScore(text, expression, known.scale.number, ends or numbers)
     return AnchorScore(text, expression, _number, ends or (0.0, 1.0))
 
 
@@ -143,14 +143,14 @@ class WatchHistory:
         """The scores of all looks from 0 to 1, (looks, rows), NaN where missing."""
         low, high = self.ends
         rows = [[np.nan if score is None else score for score in look.scores] for look in self.looks]
-        found: Floats = (np.array(rows, dtype=np.float64).reshape(len(rows), -1) - low) / (high - low)
-        return found
+        scaled: Floats = (np.array(rows, dtype=np.float64).reshape(len(rows), -1) - low) / (high - low)
+        return scaled
 
     def with_look(self, look: Look) -> WatchHistory:
         """Store the look, and return the history with it."""
         grown = WatchHistory(self.folder, self.head, (*self.looks, look))
         self.folder.mkdir(parents=True, exist_ok=True)
-        lines = [self.head, *(each.as_json(number) for number, each in enumerate(grown.looks))]
+        lines = [self.head, *(look.as_json(number) for number, look in enumerate(grown.looks))]
         with replacing(self.folder / HISTORY_FILE) as part:
             part.write_bytes(b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines))
         return grown
@@ -201,10 +201,10 @@ def read_history(folder: Path) -> WatchHistory:
             Look(line["started"], line["run"], int(line["failed"]), dict(line["served_models"]), list(line["scores"]))
             for line in lines
         )
-        found = WatchHistory(folder, head, looks)
+        history = WatchHistory(folder, head, looks)
         if head["watch"] != 1 or len({len(look.scores) for look in looks} | {head["anchors"]["rows"]}) != 1:
             raise ValueError
-        found.scores()
+        history.scores()
     except OSError as error:
         raise DataError(Problem("unreadable", f"cannot be read: {error.strerror}", "", str(file))) from None
     except (ValueError, LookupError, TypeError, AttributeError):
@@ -212,13 +212,13 @@ def read_history(folder: Path) -> WatchHistory:
         raise DataError(
             Problem("history", message, "restore it, or start another one: --history DIR", str(file))
         ) from None
-    return found
+    return history
 
 
 def served_models(directory: RunDirectory) -> dict[str, int]:
     """How many replies each model gave, by the name that the provider sent with the reply; empty for built-in models and
     recordings, which are not journalled."""
-    found: Counter[str] = Counter()
+    served: Counter[str] = Counter()
     if not directory.journal.is_file():
         return {}
     with directory.journal.open("rb") as lines:
@@ -228,5 +228,5 @@ def served_models(directory: RunDirectory) -> dict[str, int]:
             except ValueError:
                 continue
             if reply is not None:
-                found[reply.model or "unknown"] += 1
-    return dict(found.most_common())
+                served[reply.model or "unknown"] += 1
+    return dict(served.most_common())
