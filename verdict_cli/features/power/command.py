@@ -88,10 +88,10 @@ class PrecisionOptions:
         for option, value in (("--half-width", self.half_width), ("--mde", self.mde)):
             if value is not None and value <= 0:
                 raise UsageError(f"{option} {value:g} is not above 0")
-        for option in ("power", "confidence", "expect", "discordant"):
-            value = getattr(self, option)
+        for option in ("--power", "--confidence", "--expect", "--discordant"):
+            value = getattr(self, option.removeprefix("--"))
             if value is not None and not 0 < value < 1:
-                raise UsageError(f"--{option} {value:g} is not between 0 and 1")
+                raise UsageError(f"{option} {value:g} is not between 0 and 1")
         if len(self.pilot or ()) > 2:
             raise UsageError("--pilot is given more than twice", hint="one run, or two to compare")
         if self.pilot and self.expect is not None:
