@@ -24,8 +24,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import numpy.typing as npt
 
-from verdict_cli.features.audit.effects import Effect
-from verdict_cli.features.audit.noticed import attack_p, probe_p, with_family
+from verdict_cli.features.audit.effects import Effect, attack_p, probe_p, with_family
 from verdict_cli.features.power.sample_size import rows_for_difference
 from verdict_cli.features.rank.bradley_terry import Choice, fit_ratings
 from verdict_cli.features.rank.pointwise import _differ, _pooled

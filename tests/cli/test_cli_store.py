@@ -205,14 +205,14 @@ def test_a_place_that_cannot_be_is_told(url: str, told: str, shell: Any) -> None
 def test_a_writer_that_was_stopped_and_taken_over_makes_no_call_after_it_wakes(
     shell: Any, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from verdict_cli.features.object_store import lease
+    from verdict_cli.features.object_store import run_store
 
     place = RemoteFolder.at("memory://stopped/run")
 
     def answer(_: Any) -> str:
         if len(scripted_model.requests) == 8:  # the process stands still, and another one takes the run over
-            now = lease._clock()
-            monkeypatch.setattr(lease, "_clock", lambda: now + 60)
+            now = run_store._clock()
+            monkeypatch.setattr(run_store, "_clock", lambda: now + 60)
             place.write("lease/00000009", b'{"mark": "of the other"}')
             place.write("run.json", b"of the other")
         return "5"

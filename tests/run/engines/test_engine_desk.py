@@ -14,7 +14,7 @@ from verdict_cli.features.batches.request_file import RequestFile
 from verdict_cli.features.batches.wave_budget import WaveBudget
 from verdict_cli.features.ray import coordinator as module
 from verdict_cli.features.ray.coordinator import CallOutcome, Coordinator, PermitGrant, PermitRequest
-from verdict_cli.features.ray.worker_client import SharedModelClient, SharedSpending
+from verdict_cli.features.ray.worker import SharedModelClient, SharedSpending
 from verdict_cli.llm.middleware.rate_limit import RateLimiters
 from verdict_cli.llm.providers import Providers
 from verdict_cli.messages import Reply, Request
@@ -144,7 +144,7 @@ async def test_a_worst_case_is_computed_where_there_is_a_budget_only(
     async def answer(_: Request) -> Reply:
         return Reply("4")
 
-    monkeypatch.setattr("verdict_cli.features.ray.worker_client.worst_case_usd", worst_case)
+    monkeypatch.setattr("verdict_cli.features.ray.worker.worst_case_usd", worst_case)
     desk = Coordinator(4, budget_usd)
     await desk.begin("w", 0)
     client = SharedModelClient(Providers(), coordinator=Desk(desk), shared_budget_usd=budget_usd)

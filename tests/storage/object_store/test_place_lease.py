@@ -8,17 +8,17 @@ from time import monotonic, sleep
 import pytest
 
 from verdict_cli.errors import JournalError
-from verdict_cli.features.object_store import lease
+from verdict_cli.features.object_store import run_store
 from verdict_cli.features.object_store.folder import RemoteFolder
-from verdict_cli.features.object_store.lease import Lease
+from verdict_cli.features.object_store.run_store import Lease
 
 fsspec = pytest.importorskip("fsspec")
 
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteFolder]:
-    monkeypatch.setattr(lease, "HEARTBEAT_S", 0.05)
-    monkeypatch.setattr(lease, "LAPSE_S", 0.4)
+    monkeypatch.setattr(run_store, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(run_store, "LAPSE_S", 0.4)
     yield RemoteFolder.at("memory://leases/run")
     fsspec.filesystem("memory").store.clear()
 
@@ -53,14 +53,14 @@ def test_an_abandoned_lease_is_taken_over_after_a_while(place: RemoteFolder) -> 
     dead(Lease.take(place, "one"))
     before = monotonic()
     second = Lease.take(place, "two")
-    assert monotonic() - before >= lease.LAPSE_S
+    assert monotonic() - before >= run_store.LAPSE_S
     assert place.names() == [second.name]
     second.release()
 
 
 def test_who_has_the_same_copy_takes_over_at_once(place: RemoteFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     dead(Lease.take(place, "one"))
-    monkeypatch.setattr(lease, "sleep", lambda _: pytest.fail("it waited"))
+    monkeypatch.setattr(run_store, "sleep", lambda _: pytest.fail("it waited"))
     Lease.take(place, "one").release()
 
 
@@ -97,8 +97,8 @@ def stopped(held: Lease, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process of the lease was stopped for a while: it renewed nothing, and the clock went on."""
     dead(held)
     held._released.clear()
-    now = lease._clock()
-    monkeypatch.setattr(lease, "_clock", lambda: now + 10)
+    now = run_store._clock()
+    monkeypatch.setattr(run_store, "_clock", lambda: now + 10)
 
 
 def test_who_was_stopped_and_taken_over_knows_it_before_anything_else(

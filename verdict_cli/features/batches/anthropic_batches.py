@@ -43,7 +43,6 @@ class AnthropicBatches(HttpBatchApi):
     max_requests = 100_000
     max_bytes = 255_000_000
     has_tags = False
-    uploads = False
 
     def line(self, custom_id: str, request: Request, mode: JsonMode) -> tuple[bytes, str]:
         body, sent = self.body(request, mode)

@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
@@ -77,20 +77,14 @@ class BatchApi(Protocol):
     max_bytes: int
     has_tags: bool
     """Whether the provider keeps the metadata of a batch, by which it is found again."""
-    uploads: bool
-    """Whether the request file is uploaded before the batch is created."""
     protocol: WireProtocol | None
 
     def line(self, custom_id: str, request: Request, mode: JsonMode) -> tuple[bytes, str]:
         """The request's line in the request file, and its parameters as JSON."""
         ...
 
-    async def upload(self, file: Path) -> str:
-        """The id of the uploaded request file; "" where the file is sent with the batch."""
-        ...
-
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
-        """The batch of a request file that was uploaded."""
+        """The batch of a request file. ``file_id`` is "" for an interface that is no `UploadApi`."""
         ...
 
     async def get(self, batch_id: str) -> BatchState: ...
@@ -112,6 +106,15 @@ class BatchApi(Protocol):
     async def close(self) -> None: ...
 
 
+@runtime_checkable
+class UploadApi(Protocol):
+    """A batch interface to which the request file is uploaded before the batch is created."""
+
+    async def upload(self, file: Path) -> str:
+        """The id of the uploaded request file. Raises ProviderError."""
+        ...
+
+
 class HttpBatchApi:
     """What the adapters share: the model's address, key and bodies."""
 
@@ -119,7 +122,6 @@ class HttpBatchApi:
     max_requests = 50_000
     max_bytes = 200_000_000
     has_tags = True
-    uploads = True
 
     def __init__(self, model: Model) -> None:
         of = family(model)

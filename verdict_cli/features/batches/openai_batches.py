@@ -157,7 +157,6 @@ class FileBatches:
     max_requests = 10**9
     max_bytes = 10**12
     has_tags = True
-    uploads = False
     protocol: WireProtocol | None = None
 
     def __init__(self, model: Model, target: Path | None = None) -> None:
@@ -169,9 +168,6 @@ class FileBatches:
     def line(self, custom_id: str, request: Request, mode: JsonMode) -> tuple[bytes, str]:
         body, sent = self._bodies.get(request, self._name, mode)
         return openai_line(custom_id, "/v1/chat/completions", body), sent
-
-    async def upload(self, file: Path) -> str:
-        raise NotImplementedError("a file is not uploaded")
 
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
         assert self._target is not None
@@ -195,7 +191,7 @@ class FileBatches:
         """There is nothing to cancel."""
 
     async def results(self, state: BatchState, to: Path) -> None:
-        raise NotImplementedError("results of a file are imported")
+        """There are no files of results: the user imports one."""
 
     def read(self, line: Any) -> ResultLine:
         return openai_result(line)

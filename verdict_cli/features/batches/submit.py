@@ -10,7 +10,7 @@ from time import time
 from typing import TypeVar
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
-from verdict_cli.features.batches.batch_api import BatchApi, BatchState
+from verdict_cli.features.batches.batch_api import BatchApi, BatchState, UploadApi
 from verdict_cli.features.batches.ledger import LOST, BatchLedger, SentBatch
 from verdict_cli.features.batches.request_file import read_keys
 from verdict_cli.llm.providers.wire_values import loads
@@ -43,7 +43,7 @@ class Submitter:
         """Send an intended batch. Raises QueueFullError, or ProviderError where it cannot be sent."""
         api = self._api_of(batch.model)
         file = self._ledger.request_file(batch.number)
-        if api.uploads and not batch.file_id:
+        if isinstance(api, UploadApi) and not batch.file_id:
             self._ledger.uploaded(batch, await _patiently(lambda: api.upload(file)))
         for attempt in range(_TRIES):
             try:
@@ -73,7 +73,11 @@ class Submitter:
         wait_s = batch.intended + ARRIVAL_S - time()
         if 0 < wait_s <= ARRIVAL_S:
             await asyncio.sleep(wait_s)
-        found = await _patiently(lambda: self.look_for(batch, api)) if batch.file_id or not api.uploads else None
+        found = (
+            await _patiently(lambda: self.look_for(batch, api))
+            if batch.file_id or not isinstance(api, UploadApi)
+            else None
+        )
         if found is None:
             await self.send(batch)
         else:

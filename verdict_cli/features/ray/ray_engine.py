@@ -334,8 +334,8 @@ class RayPartsRun(RayRun):
 
     def partitions(self) -> Iterator[tuple[int, list[Row]]]:
         self.ranges: dict[int, RowRange] = {}
-        for number, found, rows in unfinished_parts(self.job, self.layout, self.marks):
-            self.ranges[number] = found
+        for number, part, rows in unfinished_parts(self.job, self.layout, self.marks):
+            self.ranges[number] = part
             yield number, list(rows)
 
     async def ended(self, name: str, done: PartitionResult) -> None:

@@ -215,4 +215,13 @@ def yaml_scalar(text: str) -> str:
     return text if plain and text.lower() not in _RESERVED else json.dumps(text, ensure_ascii=False)
 
 
+def flow(value: Any) -> str:
+    """A value in YAML's flow style."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{yaml_scalar(str(key))}: {flow(inner)}' for key, inner in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(flow, value))}]"
+    return yaml_scalar(value) if isinstance(value, str) else json.dumps(value)
+
+
 _RESERVED = {"yes", "no", "true", "false", "on", "off", "null", "y", "n"}

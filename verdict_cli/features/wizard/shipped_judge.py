@@ -15,7 +15,7 @@ from verdict_cli.features.wizard import questions
 from verdict_cli.features.wizard.sampled_columns import SampledColumns, sampled_columns
 from verdict_cli.features.wizard.scaffold import without_schema_line
 from verdict_cli.features.wizard.scaffold_columns import identifier, label_likeness
-from verdict_cli.features.wizard.scaffold_evaluation import yaml_scalar
+from verdict_cli.features.wizard.scaffold_evaluation import flow
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.package_files import folder, named_config
@@ -155,20 +155,12 @@ def _unmapped(
 
 def _with_dataset(text: str, keys: Mapping[str, Any]) -> str:
     """The text with this section `dataset`."""
-    lines = [f"  {key}: {_flow(value)}\n" for key, value in keys.items()]
+    lines = [f"  {key}: {flow(value)}\n" for key, value in keys.items()]
     section = "".join(["dataset:\n", *lines]) if lines else ""
     pattern = re.compile(r"^dataset:.*\n(?:[ \t]+.*\n)*", re.MULTILINE)
     if pattern.search(text):
         return pattern.sub(lambda _: section, text, count=1)
     return re.sub(r"^(?=pipeline:)", lambda _: f"{section}\n" if section else "", text, count=1, flags=re.MULTILINE)
-
-
-def _flow(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{yaml_scalar(str(key))}: {_flow(inner)}' for key, inner in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_flow, value))}]"
-    return yaml_scalar(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _without(text: str, document: Any, dropped: Collection[str]) -> str:
