@@ -9,15 +9,17 @@ from functools import cache, wraps
 from inspect import signature
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, ValidationError, create_model
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from verdict_cli.errors import UsageError
+from verdict_cli.registry import Registry
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
 
 Checked = TypeVar("Checked", bound=Callable[..., Any])
+Kind = TypeVar("Kind", bound="ConfigModel")
 
 
 def checked_arguments(function: Checked) -> Checked:
@@ -127,6 +129,33 @@ class ConfigModel(BaseModel):
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """In fields of other classes this is a `lazy_schema`, so that only the classes that a file uses are built."""
         return lazy_schema(lambda: cls) if handler.field_name is not None else _lists_for_tuples(handler(source))
+
+
+def _config_class(name: str, loaded: Any) -> type[ConfigModel]:
+    if not (isinstance(loaded, type) and issubclass(loaded, ConfigModel)):
+        raise TypeError("is not a subclass of verdict_cli.config_model.ConfigModel")
+    return loaded
+
+
+FILE_KEYS: Registry[type[ConfigModel]] = Registry("verdict_cli", {}, "verdict_cli.file_keys", _config_class)
+"""Keys that features and packages add to a class of the core: under `CLASS.KEY`, a class that has them as its fields."""
+
+
+def added_classes(owner: str) -> list[type[ConfigModel]]:
+    """The classes whose fields are added to a class of that name."""
+    return [FILE_KEYS[name] for name in FILE_KEYS.names() if name.partition(".")[0] == owner]
+
+
+def with_added_keys(kind: type[Kind]) -> type[Kind]:
+    """Decorate a class whose mappings may have keys of features and packages: they become fields of it, after its own."""
+    added = added_classes(kind.__name__)
+    if not added:
+        return kind
+    # The bases come before the class itself: pydantic lists the fields of the last base first.
+    bases: Any = (*added, kind)
+    return cast(
+        "type[Kind]", create_model(kind.__name__, __base__=bases, __module__=kind.__module__, __doc__=kind.__doc__)
+    )
 
 
 def check_keywords(owner: str, keys: Iterable[str], known: Sequence[str]) -> None:

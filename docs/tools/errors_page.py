@@ -55,7 +55,9 @@ OF_PARTS = {
     "language/extractors": "bad-extractor",
     "language/document/document": "yaml-syntax",
     "language/gate_rules": "bad-gate",
+    "language/document/error_messages": "missing-feature",
     "language": "bad-evaluation",
+    "features/rank/arena": "bad-evaluation",
 }
 """Folders and modules whose checks return (key, message, fix), and the code under which these are reported. The first match
 wins, so the narrower path comes first."""

@@ -39,7 +39,7 @@ def choose_metric(plans: Sequence[tuple[str, Plan]], metric: str | None) -> tupl
         )
         evaluation = next(candidates, next(iter(first.evaluations), ""))
     if name and find_metric(name) is None:
-        raise UsageError(f"--metric: unknown metric {name!r}", hint=nearest_spelling(name, METRICS))
+        raise UsageError(f"--metric: unknown metric {name!r}", hint=nearest_spelling(name, METRICS.names()))
     for label, plan in plans:
         if evaluation not in plan.evaluations:
             known = ", ".join(plan.evaluations) or "none"

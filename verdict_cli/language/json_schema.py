@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import CoreRef, GenerateJsonSchema
 
-from verdict_cli.config_model import ConfigModel, described
+from verdict_cli.config_model import FILE_KEYS, ConfigModel, described
 from verdict_cli.language.authoring.custom_units import PACKAGE_UNITS
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.extractors.bound_extractor import Extractor
@@ -43,6 +43,16 @@ _FORMS = {SCALES: "ScaleKeys", EXTRACTORS: "ExtractorKeys"}
 """The definitions to which `schema_check` adds the parts of installed packages."""
 
 
+def _added_keys(kind: type[ConfigModel]) -> dict[str, dict[str, Any]]:
+    """The keys that features add to a class, each with its feature: without it, messages can name what a file needs."""
+    return {
+        key: {"x-feature": FILE_KEYS.feature(name)}
+        for name in FILE_KEYS.shipped()
+        if issubclass(kind, added := FILE_KEYS[name])
+        for key in added.model_fields
+    }
+
+
 class _Generator(GenerateJsonSchema):
     """Adds to pydantic's schemas what the classes check and pydantic leaves out."""
 
@@ -57,7 +67,8 @@ class _Generator(GenerateJsonSchema):
         metadata = schema.get("metadata", {})
         if "names" in metadata:
             registry = metadata["names"]
-            return self._defined(_NAMES[registry], {"enum": [*registry, *registry.plugins], "type": "string"})
+            names = dict.fromkeys((*registry.shipped(), *registry.plugins))
+            return self._defined(_NAMES[registry], {"enum": [*names], "type": "string"})
         if "plugins" in metadata:
             registry = metadata["plugins"]
             union = super().generate_inner({key: value for key, value in schema.items() if key != "ref"})
@@ -110,8 +121,9 @@ class _Generator(GenerateJsonSchema):
         if issubclass(kind, ConfigModel):
             self.classes[kind.__name__] = kind
             texts = described(kind)
+            features = _added_keys(kind)
             definition["properties"] = {
-                key: {**value, "description": texts[key]} if key in texts else value
+                key: {**value, **({"description": texts[key]} if key in texts else {}), **features.get(key, {})}
                 for key, value in definition.get("properties", {}).items()
             }
         if getattr(kind, "key_rules", ()):

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from verdict_cli.errors import Problem, SpecError
-from verdict_cli.language.evaluations import Evaluation, arena_keys
+from verdict_cli.language.evaluations import Evaluation, evaluator_of
 from verdict_cli.language.fields.types import FieldType
 from verdict_cli.language.load import Spec, in_order
 from verdict_cli.language.namespace import Namespace
@@ -136,8 +136,8 @@ class _Build:
         self._warn_same_prompts(nodes, valid)
         resolved = resolve_pipeline(self.names)
         everything = self.spec.file.evaluate
-        arenas = {name: item for name, item in everything.items() if arena_keys(item) is not None}
-        evaluations = {name: expand_panel(item, nodes) for name, item in everything.items() if name not in arenas}
+        studies = {name: item for name, item in everything.items() if evaluator_of(item) is not None}
+        evaluations = {name: expand_panel(item, nodes) for name, item in everything.items() if name not in studies}
         self._warn_shown(nodes, valid, evaluations)
         fingerprint, node_fingerprints = fingerprints(self.names, valid, nodes, output_nodes, early, groups, conditions)
         shown = None if self.whole_row else tuple(sorted(used.column for used in self.columns.values() if used.asked))
@@ -161,7 +161,7 @@ class _Build:
             fence=self.spec.fence,
             braces=tuple(self.braces),
             evaluation_locations={name: self.spec.problem("", "", "", ("evaluate", name)) for name in everything},
-            arenas=arenas,
+            studies=studies,
             groups=groups,
             conditions=conditions,
             is_shipped=is_shipped(Path(self.spec.document.file)),

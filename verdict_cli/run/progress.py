@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
+from typing import Protocol
 
 from verdict_cli.llm.middleware.rate_limit import Flow, RateLimiters
 from verdict_cli.llm.providers.price_book import cache_saved_usd
@@ -13,21 +14,14 @@ from verdict_cli.messages import Call, Result, Stage
 from verdict_cli.run_facts import RunFacts
 
 
-@dataclass(frozen=True, slots=True)
-class PendingCalls:
-    """Calls that are answered together: the last wave, the batches in flight, their requests, and how many are answered."""
-
-    wave: int
-    batches: int
-    requests: int
-    answered: int
+class PendingCalls(Protocol):
+    """Calls that are answered some time after they are made, for display. A feature has the counts."""
 
     def plus(self, other: PendingCalls | None) -> PendingCalls:
         """The pending calls of two parts of a run."""
-        if other is None:
-            return self
-        counts = (self.batches + other.batches, self.requests + other.requests, self.answered + other.answered)
-        return PendingCalls(max(self.wave, other.wave), *counts)
+
+    def text(self) -> str:
+        """A phrase of the progress line; "" where no call is pending."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 
 import orjson
@@ -233,7 +233,7 @@ class RunDirectory:
 
     def write_facts(self, facts: RunFacts) -> None:
         """Write `run.json`."""
-        self.write("run.json", orjson.dumps(asdict(facts), option=orjson.OPT_INDENT_2) + b"\n")
+        self.write("run.json", orjson.dumps(facts.as_json(), option=orjson.OPT_INDENT_2) + b"\n")
 
     def write(self, name: str, content: bytes | str) -> Path:
         """Write a file of the directory or of a folder in it, completely or not at all. OutputError for a file elsewhere."""

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from verdict_cli.cli.app import app
 from verdict_cli.errors import UsageError
+from verdict_cli.features.batches.batch_facts import batches_of
 from verdict_cli.features.batches.manage import RunBatches
 from verdict_cli.features.batches.run_hooks import BatchOptions
 from verdict_cli.run.run_directory import RunDirectory
@@ -42,7 +43,7 @@ def test_cancelled_requests_are_sent_again_by_the_same_run(bench: BatchBench) ->
     facts = bench.run(4)
     assert (facts.status, facts.failed) == ("finished", 0)
     assert bench.server.sizes == [12, 12, 12]
-    assert facts.batches[0].status == "cancelled"
+    assert batches_of(facts)[0].status == "cancelled"
     assert set(bench.server.paid.values()) == {1}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from batch_bench import BatchBench
 
+from verdict_cli.features.batches.batch_facts import batches_of
 from verdict_cli.features.batches.batch_interfaces import open_batch_api
 from verdict_cli.model import Model
 
@@ -27,10 +28,10 @@ def test_every_request_is_answered_and_paid_once(
     assert len(bench.server.paid) == 48
     assert set(bench.server.paid.values()) == {1}
     assert facts.cost_usd is not None
-    assert sum(batch.answered for batch in facts.batches) == 48
-    ordinary = sum((batch.cost_usd or 0) + (batch.saved_usd or 0) for batch in facts.batches)
+    assert sum(batch.answered for batch in batches_of(facts)) == 48
+    ordinary = sum((batch.cost_usd or 0) + (batch.saved_usd or 0) for batch in batches_of(facts))
     assert facts.cost_usd == pytest.approx(ordinary / 2)
-    assert sum(batch.requests for batch in facts.batches) == sum(bench.server.sizes)
+    assert sum(batch.requests for batch in batches_of(facts)) == sum(bench.server.sizes)
 
 
 @pytest.mark.parametrize(

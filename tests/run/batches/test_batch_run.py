@@ -14,6 +14,7 @@ import pytest
 from batch_bench import BatchBench
 
 from verdict_cli.errors import BudgetError, UsageError
+from verdict_cli.features.batches.batch_facts import batches_of
 from verdict_cli.features.batches.ledger import BatchLedger
 from verdict_cli.features.batches.run_hooks import BatchOptions
 from verdict_cli.llm.middleware.cache_store import CacheStore
@@ -56,13 +57,25 @@ def test_with_fallback_it_is_called_in_the_ordinary_way(bench: BatchBench) -> No
     assert 1 < len(bench.server.created) < 5
 
 
+def test_a_baseline_next_to_a_batched_model_answers_in_each_pass(bench: BatchBench) -> None:
+    steps = """
+- layer:
+  - {unit: JudgeUnit, name: judge, explanation: true, prompt: 'Rate {source.text}'}
+  - {unit: JudgeUnit, name: floor, explanation: true, prompt: 'Rate {source.text}', model: baseline/lexical}
+- {unit: MeanPoolUnit, field: score}
+"""
+    facts = bench.run(6, steps, head="batch: true", batches=BatchOptions())
+    assert (facts.status, facts.done, facts.failed) == ("finished", 6, 0)
+    assert bench.server.sizes == [6] and bench.server.live == 0
+
+
 def test_costs_are_those_of_batches(bench: BatchBench) -> None:
     facts = bench.run(5)
     tokens = facts.prompt_tokens, facts.completion_tokens
     # gpt-4o-mini in batches: $0.075 and $0.30 for a million tokens.
     assert facts.cost_usd == pytest.approx((tokens[0] * 0.075 + tokens[1] * 0.30) / 1e6)
-    assert sum(batch.cost_usd or 0 for batch in facts.batches) == pytest.approx(facts.cost_usd)
-    assert sum(batch.saved_usd or 0 for batch in facts.batches) == pytest.approx(facts.cost_usd)
+    assert sum(batch.cost_usd or 0 for batch in batches_of(facts)) == pytest.approx(facts.cost_usd)
+    assert sum(batch.saved_usd or 0 for batch in batches_of(facts)) == pytest.approx(facts.cost_usd)
 
 
 def test_prices_of_the_pipeline_are_halved(bench: BatchBench) -> None:
@@ -112,7 +125,7 @@ def test_detach_sends_what_is_ready_and_the_same_command_collects_it(bench: Batc
     detached = BatchOptions(every_model=True, detach=True)
     bench.server.hangs = True
     facts = bench.run(4, batches=detached)
-    assert (facts.status, [batch.status for batch in facts.batches]) == ("waiting", ["in_progress"])
+    assert (facts.status, [batch.status for batch in batches_of(facts)]) == ("waiting", ["in_progress"])
     assert bench.run(4, batches=detached).status == "waiting"
     assert bench.server.sizes == [12]
     bench.server.hangs = False
@@ -120,8 +133,8 @@ def test_detach_sends_what_is_ready_and_the_same_command_collects_it(bench: Batc
     assert bench.server.sizes == [12, 12]
     facts = bench.run(4, batches=detached)
     assert facts.status == "finished"
-    assert [batch.status for batch in facts.batches] == ["completed", "completed"]
-    assert all(batch.submitted and batch.ended for batch in facts.batches)
+    assert [batch.status for batch in batches_of(facts)] == ["completed", "completed"]
+    assert all(batch.submitted and batch.ended for batch in batches_of(facts))
 
 
 def test_a_budget_stops_the_second_wave_before_it_is_sent(bench: BatchBench) -> None:
@@ -171,7 +184,7 @@ def test_a_model_without_batches_is_an_error_before_anything_runs(bench: BatchBe
 def test_a_batch_that_takes_too_long_is_cancelled_and_its_requests_are_sent_again(
     bench: BatchBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from verdict_cli.model import BatchSettings
+    from verdict_cli.features.batches.batch_keys import BatchSettings
 
     monkeypatch.setattr(BatchSettings, "wait_s", 0.1)
     bench.server.hangs = True
@@ -184,7 +197,7 @@ def test_a_batch_that_takes_too_long_is_cancelled_and_its_requests_are_sent_agai
     bench.server.created = Once()
     facts = bench.run(2)
     assert facts.status == "finished"
-    assert [batch.status for batch in facts.batches] == ["cancelled", "completed", "completed"]
+    assert [batch.status for batch in batches_of(facts)] == ["cancelled", "completed", "completed"]
     assert bench.server.sizes == [6, 6, 6]
 
 
@@ -260,7 +273,7 @@ def test_ctrl_c_leaves_batches_in_flight_and_says_so(bench: BatchBench) -> None:
     assert b"1 batch with 12 requests in flight" in said
     facts = RunDirectory(bench.folder / "out").facts()
     assert facts is not None
-    assert [batch.ended for batch in facts.batches] == [""]
+    assert [batch.ended for batch in batches_of(facts)] == [""]
     # Ordinary calls would pay for its requests again.
     ordinary = [part for part in command if part != "--batch"]
     refused = subprocess.run(ordinary, cwd=bench.folder, capture_output=True, check=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.llm.model_families import (
     BASELINE_PREFIX,
     IN_PROCESS_PREFIX,
@@ -13,7 +14,7 @@ from verdict_cli.llm.model_families import (
     is_local,
     provider_of,
 )
-from verdict_cli.model import BatchSettings, Model
+from verdict_cli.model import Model
 
 if TYPE_CHECKING:
     from verdict_cli.features.batches.batch_api import BatchApi
@@ -72,8 +73,3 @@ def most_requests(model: Model) -> int:
     module, _, name = _ADAPTERS[provider_of(model.name)].partition(":")
     limit: int = getattr(import_module(module), name).max_requests
     return min(limit, batch_settings(model).max_requests or limit)
-
-
-def batch_settings(model: Model) -> BatchSettings:
-    """How the model's calls are collected into batches."""
-    return model.batch if isinstance(model.batch, BatchSettings) else BatchSettings()

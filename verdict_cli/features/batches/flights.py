@@ -9,7 +9,9 @@ from time import monotonic, time
 from verdict_cli.errors import Refused, Retryable, UsageError
 from verdict_cli.features.batches.batch_api import BatchApi, BatchState
 from verdict_cli.features.batches.batch_calls import short_id
-from verdict_cli.features.batches.batch_interfaces import TO_FILE, batch_settings, open_batch_api
+from verdict_cli.features.batches.batch_facts import PendingBatches
+from verdict_cli.features.batches.batch_interfaces import TO_FILE, open_batch_api
+from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.collect import Collector
 from verdict_cli.features.batches.ledger import SPLIT, BatchLedger, SentBatch
 from verdict_cli.features.batches.request_file import RequestFile, read_keys, reopened
@@ -60,7 +62,7 @@ class Flights:
         """What is in flight, for display."""
         flying = self.ledger.in_flight
         answered = sum(self._states[each.number].answered for each in flying if each.number in self._states)
-        return PendingCalls(self.ledger.wave, len(flying), sum(each.requests for each in flying), answered)
+        return PendingBatches(self.ledger.wave, len(flying), sum(each.requests for each in flying), answered)
 
     def api(self, model: Model) -> BatchApi:
         """The interface of a model's provider."""

@@ -17,10 +17,10 @@ from uuid import uuid4
 import orjson
 
 from verdict_cli.errors import JournalError
+from verdict_cli.features.batches.batch_facts import BatchFacts
 from verdict_cli.features.batches.request_file import RequestFile, disk_errors, key_path, result_path
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.model import Model
-from verdict_cli.run_facts import BatchFacts
 from verdict_cli.storage.journal.journal import sync_directory
 
 LEDGER = "batches.jsonl"

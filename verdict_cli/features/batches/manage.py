@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from verdict_cli.errors import ProviderError, Refused, UsageError
 from verdict_cli.features.batches.batch_api import BatchApi, BatchState
 from verdict_cli.features.batches.batch_calls import WaveJournal
+from verdict_cli.features.batches.batch_facts import with_batches
 from verdict_cli.features.batches.batch_interfaces import TO_FILE, open_batch_api
 from verdict_cli.features.batches.collect import CollectedBatch, Collector
 from verdict_cli.features.batches.ledger import LEDGER, LOST, REQUESTS, BatchLedger, SentBatch
@@ -105,8 +106,8 @@ class RunBatches:
         """Bring `run.json` up to date."""
         facts = self.directory.facts()
         if facts is not None:
-            batches = tuple(each for folder in self._folders for each in folder.ledger.facts)
-            self.directory.write_facts(replace(facts, batches=batches))
+            batches = [batch for folder in self._folders for batch in folder.ledger.facts]
+            self.directory.write_facts(with_batches(facts, batches))
 
 
 def batch_folders(directory: RunDirectory) -> list[RunDirectory]:

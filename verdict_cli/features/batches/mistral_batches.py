@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import orjson
 
 from verdict_cli.features.batches.batch_api import BATCHES_A_PAGE, CLOCKS_S, BatchState, HttpBatchApi, ResultLine
-from verdict_cli.features.batches.batch_interfaces import batch_settings
+from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.openai_batches import TAG, created_id, openai_result, with_query
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import count, object_at, objects

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verdict_cli.errors import Problem, UsageError
+from verdict_cli.features.batches.batch_facts import batches_of, with_batches
 from verdict_cli.features.batches.batch_interfaces import TO_FILE, batch_problem, export_problem
+from verdict_cli.features.batches.batch_keys import batch_key
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.model import Model
 from verdict_cli.plan.node import Plan
@@ -44,11 +46,11 @@ class BatchOptions(RunHooks):
 
     def takes(self, model: Model) -> bool:
         """Whether the model's calls are sent as batches."""
-        return (self.every_model or model.batch is not False) and not is_local(model.name)
+        return (self.every_model or batch_key(model) is not False) and not is_local(model.name)
 
     def sends(self, plan: Plan) -> bool:
         """Whether a run of the plan sends batches."""
-        return self.every_model or any(model.batch is not False for model in models_of(plan))
+        return self.every_model or any(batch_key(model) is not False for model in models_of(plan))
 
     def defers(self, options: RunOptions) -> bool:
         """As `RunHooks.defers`."""
@@ -61,7 +63,7 @@ class BatchOptions(RunHooks):
         if not self.defers(options):
             return
         for node, model, _ in models_in_use(options.plan):
-            if not (self.every_model or model.batch is not False):
+            if not (self.every_model or batch_key(model) is not False):
                 continue
             problem = batch_problem(model) if self.export is None else export_problem(model)
             if problem is not None:
@@ -120,18 +122,18 @@ class BatchOptions(RunHooks):
 
     def add_facts(self, directory: RunDirectory, facts: RunFacts) -> RunFacts:
         """As `RunHooks.add_facts`."""
-        return replace(facts, batches=tuple(each for ledger in part_ledgers(directory) for each in ledger.facts))
+        return with_batches(facts, [batch for ledger in part_ledgers(directory) for batch in ledger.facts])
 
     def model_problems(self, plan: Plan) -> Iterable[Problem]:
         """As `RunHooks.model_problems`."""
         for _, model, _ in models_in_use(plan):
-            if model.batch is not False and (why := batch_problem(model)) is not None:
+            if batch_key(model) is not False and (why := batch_problem(model)) is not None:
                 message = f"calls of model {model.name} cannot be sent as batches: {why}"
                 yield Problem("model-cannot-answer", message, "remove `batch` from it; a run is refused until then")
 
     def notices(self, facts: RunFacts, name: str, resume: str) -> Iterable[str]:
         """Say that batches continue at their provider without this process."""
-        flying = [batch for batch in facts.batches if not batch.ended]
+        flying = [batch for batch in batches_of(facts) if not batch.ended]
         if not flying:
             return
         requests = sum(batch.requests for batch in flying)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from verdict_cli.features.batches.batch_facts import BatchFacts, batches_of
 from verdict_cli.report import formatting
 from verdict_cli.report.document import PAGE_FORMATS, Note, Only, Section, Table
 from verdict_cli.report.report import Report
 from verdict_cli.report.report_context import ReportContext
-from verdict_cli.run_facts import BatchFacts
 
 _MOST_ROWS = 20
 
 
 def batch_sections(report: Report, context: ReportContext | None) -> Iterator[Section]:
     """How many batches and waves there were, what they saved, and a table; no section for a run of ordinary calls."""
-    batches = report.facts.batches
+    batches = batches_of(report.facts)
     if not batches:
         return
     rows = [_cells(batch) for batch in batches]

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from verdict_cli.features.batches.batch_interfaces import TIER, batch_problem, batch_settings, most_requests
+from verdict_cli.features.batches.batch_interfaces import TIER, batch_problem, most_requests
+from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model

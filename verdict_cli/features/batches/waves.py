@@ -7,13 +7,14 @@ so a run needs as many waves as its graph is deep, and memory does not grow with
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from verdict_cli.features.batches.batch_api import BatchApi
 from verdict_cli.features.batches.batch_calls import BatchCalls, CallParker, WaveJournal
-from verdict_cli.features.batches.batch_interfaces import batch_settings, open_batch_api
+from verdict_cli.features.batches.batch_facts import with_batches
+from verdict_cli.features.batches.batch_interfaces import open_batch_api
+from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.collect import Collector
 from verdict_cli.features.batches.flights import Flights, sleep_unless
 from verdict_cli.features.batches.ledger import REQUESTS, BatchLedger
@@ -132,7 +133,7 @@ class Waves:
 
     def facts(self, facts: RunFacts) -> RunFacts:
         """As `DeferredCalls.facts`."""
-        return replace(facts, batches=self._flights.ledger.facts)
+        return with_batches(facts, self._flights.ledger.facts)
 
     def _end_pass(self) -> None:
         """Remove the requests that were not sent: their calls are parked again."""

@@ -24,10 +24,11 @@ from scipy.special import expit
 
 from verdict_cli.cli.console import print_message
 from verdict_cli.errors import DataError, Problem, UsageError
+from verdict_cli.features.rank.arena.arena_keys import arena_keys
 from verdict_cli.features.rank.arena.battles import read_contests
 from verdict_cli.features.rank.arena.strengths import battle_counts
 from verdict_cli.features.rank.bradley_terry import SPREAD, Choice, fit_ratings
-from verdict_cli.language.evaluations import Evaluation, arena_keys
+from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.plan.node import Plan
 from verdict_cli.stats.columns.column import Floats, key_text
 
@@ -54,7 +55,9 @@ def write_battles(
     if after is not None:
         directory, _, earlier = load_run(after)
         known = battle_columns(earlier)
-        judged = earlier_battles(known.evaluation, earlier.arenas[known.evaluation], directory.results, outputs.systems)
+        judged = earlier_battles(
+            known.evaluation, earlier.studies[known.evaluation], directory.results, outputs.systems
+        )
     chosen = [battle_row(outputs, *each) for each in pairings(outputs, battles, seed, judged)]
     counts = f"{len(chosen):,} battles of {len(outputs.systems)} systems at {len(outputs.rows):,} tasks"
     if battles is not None and len(chosen) < battles:
@@ -81,7 +84,7 @@ class BattleColumns:
 
 def battle_columns(plan: Plan) -> BattleColumns:
     """The columns of the pipeline's leaderboard of battles. UsageError if it has none, or if they have other names."""
-    for name, evaluation in plan.arenas.items():
+    for name, evaluation in plan.studies.items():
         keys = arena_keys(evaluation)
         if keys is None or keys.winner is None:
             continue

@@ -21,6 +21,7 @@ class RayRunOptions:
         typer.Option(
             "--ray-address",
             metavar="ADDRESS",
+            rich_help_panel="Calls and hosts",
             help="With --engine ray: the cluster, e.g. auto or ray-head:6379. [default: a local Ray]",
         ),
     ] = None

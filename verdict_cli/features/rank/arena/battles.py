@@ -13,8 +13,15 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.errors import DataError, Problem, RowError
-from verdict_cli.language.arena import BATTLE_KEYS, SCORE_KEYS, ArenaKeys, control_names, control_texts
-from verdict_cli.language.evaluations import Evaluation, arena_keys
+from verdict_cli.features.rank.arena.arena_keys import (
+    BATTLE_KEYS,
+    SCORE_KEYS,
+    ArenaKeys,
+    arena_keys,
+    control_names,
+    control_texts,
+)
+from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.stats.columns.column import Floats, Ints, KeyBuilder, disambiguate_labels

@@ -36,6 +36,26 @@ class ArenaKeys(ConfigModel):
     """What the systems are compared at equal values of, such as the length of the answer: an expression for a number or a text (its length counts), in battles a pair of them. A plain name is a column, in battles `NAME_a` and `NAME_b`."""
 
 
+class ArenaEvaluation(ArenaKeys):
+    """The keys that leaderboards add to an evaluation."""
+
+    arena: ArenaKeys | None = None
+    """The keys of a leaderboard of systems (`system`, `item`, `score`, or `a`, `b`, `winner`, `item`), under one key instead of next to the others."""
+
+
+def arena_keys(evaluation: ConfigModel) -> ArenaKeys | None:
+    """What the evaluation's leaderboard is made from; None where it has none."""
+    assert isinstance(evaluation, ArenaEvaluation)
+    if evaluation.arena is not None:
+        return evaluation.arena
+    return evaluation if any(is_written(evaluation, key) for key in ArenaKeys.model_fields) else None
+
+
+def is_written(evaluation: ConfigModel, key: str) -> bool:
+    """Whether a key has a value."""
+    return getattr(evaluation, key) not in (None, ())
+
+
 def plain_control(text: str) -> bool:
     """Whether a control is the name of a column."""
     return text.isidentifier()
