@@ -14,8 +14,8 @@ from verdict_cli.errors import DataError, VerdictError
 from verdict_cli.messages import Call, Row
 from verdict_cli.run.digests import file_digest
 from verdict_cli.run.job import RunJob, open_tables
-from verdict_cli.run.part_files import PART_TABLES, Columns, PartCounts, PartLayout, PartMark, RowRange
-from verdict_cli.run.progress import RunStats
+from verdict_cli.run.part_files import PART_TABLES, Columns, PartLayout, PartMark, RowRange
+from verdict_cli.run.progress import Counts, RunStats
 from verdict_cli.run.result_columns import CALL_TYPES, column_types
 from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.run.row_writer import PartTables
@@ -61,10 +61,9 @@ class RunParts:
         self._failed = False
         self._digests = {number: mark.rows_digest for number, mark in marks.items()}
         self._columns: dict[int, PartColumns] = {number: mark.columns for number, mark in marks.items()}
-        self.kept = RunStats(0)
+        self.kept, self._ended = Counts(0), Counts(0)
         for mark in marks.values():
-            mark.counts.add_to(self.kept)
-        self._ended = RunStats(0)
+            self.kept.include(mark.counts)
         self.resumed = root.resumed or not layout.journals().isdisjoint(self._left)
         self.damaged = 0
 
@@ -163,7 +162,7 @@ class RunParts:
     def _tables(self, number: int) -> PartTables:
         part = self._open[number]
         if part.tables is None:
-            part.tables = PartTables(RunStats(0), *open_tables(self._job, *self._layout.tables(number).values()))
+            part.tables = PartTables(Counts(0), *open_tables(self._job, *self._layout.tables(number).values()))
         return part.tables
 
     def add_call(self, call: Call) -> None:
@@ -201,7 +200,7 @@ class RunParts:
             number = self._left[self._first]
             del self._open[number]
             self._columns[number] = mark.columns
-            mark.counts.add_to(self._ended)
+            self._ended.include(mark.counts)
             self._first, self._ending = self._first + 1, None
 
     def _end(self, part: _OpenPart) -> PartMark:
@@ -220,7 +219,7 @@ class RunParts:
 
     def counted(self, stats: RunStats) -> RunStats:
         """The counts of all rows that are done; ``stats`` has the number of rows and the start."""
-        whole = RunStats(stats.rows, stats.started, self.kept.done)
+        whole = RunStats(stats.rows, started=stats.started, kept=self.kept.done)
         for part in (self.kept, self._ended, *(part.tables.stats for part in self._open.values() if part.tables)):
             whole.include(part)
         return whole
@@ -288,17 +287,18 @@ PartColumns = Mapping[str, Columns]
 
 
 def finish_part(
-    job: RunJob, layout: PartLayout, number: int, rows: RowRange, stats: RunStats, columns: PartColumns
+    job: RunJob, layout: PartLayout, number: int, rows: RowRange, stats: Counts, columns: PartColumns
 ) -> PartMark:
     """Write the mark of a part, whose files are closed. DataError where the dataset was rewritten meanwhile, OutputError
     when the disk or the store refuses."""
     if file_stamps(job.dataset) != job.data.stamps and (error := changed_dataset(job)):
         raise error
     span = layout.span(number)
-    stats.rows = len(span)
+    counts = Counts(len(span))
+    counts.include(stats)
     mark = PartMark(
         span.start,
-        PartCounts.of(stats),
+        counts,
         job.start.spec_fingerprint,
         job.start.data_fingerprint,
         rows.digest,

@@ -12,17 +12,16 @@ import re
 import shutil
 from array import array
 from base64 import b64decode, b64encode
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from verdict_cli.errors import OutputError
-from verdict_cli.messages import Row, Stage
-from verdict_cli.run.progress import RunStats
+from verdict_cli.messages import Row
+from verdict_cli.run.progress import Counts
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.dataset import Dataset
@@ -220,42 +219,6 @@ Columns = Mapping[str, tuple[ColumnKind, bool]]
 """The columns of a table: the kind of each, and whether each of its integers is exactly a float."""
 
 
-class PartCounts(Struct, frozen=True):
-    """The counts of a part's rows, as in `RunStats`."""
-
-    rows: int
-    done: int
-    failed: int
-    calls: int
-    recalled: int
-    cached: int
-    cost_usd: float | None
-    prompt_tokens: int
-    completion_tokens: int
-    failures: dict[str, int]
-    reasons: dict[str, tuple[int, str]]
-    models: dict[str, int]
-    saved: dict[str, int]
-    stages: dict[str, tuple[Stage, ...]]
-    abstained: int
-    shared: int = 0
-    cached_tokens: int = 0
-    cache_saved_usd: float | None = 0.0
-    served: tuple[tuple[str, str, int], ...] = ()
-    """Each model, the version of it that answered, and how many calls."""
-
-    @classmethod
-    def of(cls, stats: RunStats) -> PartCounts:
-        served = tuple((model, answered, count) for (model, answered), count in stats.served.items())
-        return cls(**{name: getattr(stats, name) for name in cls.__struct_fields__[:-1]}, served=served)
-
-    def add_to(self, stats: RunStats) -> None:
-        """Add the counts to those of the run."""
-        served = Counter({(model, answered): count for model, answered, count in self.served})
-        counts = {name: getattr(self, name) for name in self.__struct_fields__[:-1]}
-        stats.include(replace(RunStats(0), **counts, served=served))
-
-
 class PartMark(Struct, frozen=True, forbid_unknown_fields=True):
     """The content of a part's ``done.json``, which is written last.
 
@@ -265,7 +228,7 @@ class PartMark(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     first: int
-    counts: PartCounts
+    counts: Counts
     spec_fingerprint: str
     data_fingerprint: str
     rows_digest: str

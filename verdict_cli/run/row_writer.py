@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Protocol
 
 from verdict_cli.messages import Call, Result
-from verdict_cli.run.progress import RunStats
+from verdict_cli.run.progress import Counts
 from verdict_cli.run.result_columns import ResultRows, call_row
 from verdict_cli.storage.tables.writer import ParquetTable
 
@@ -22,7 +22,7 @@ PAUSE_S = 0.02
 class PartTables:
     """The open tables of a part, and the counts of its rows."""
 
-    stats: RunStats
+    stats: Counts
     results: ParquetTable
     calls: ParquetTable
 

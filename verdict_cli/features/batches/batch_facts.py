@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
-from verdict_cli.run.progress import PendingCalls
 from verdict_cli.run_facts import RunFacts
+
+if TYPE_CHECKING:
+    from verdict_cli.run.progress import PendingCalls
 
 _KEY = "batches"
 

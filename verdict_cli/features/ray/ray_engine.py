@@ -31,7 +31,7 @@ from verdict_cli.run.open_parts import (
     widest_columns,
 )
 from verdict_cli.run.part_files import PART_TABLES, PARTS, PartLayout, PartMark, RowRange, part_name
-from verdict_cli.run.progress import Progress, RunStats
+from verdict_cli.run.progress import Counts, Progress, RunStats
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.run_metadata import changed_dataset, finish_run, start_run
 from verdict_cli.run.whole_run import claim_parts, recover_partitions
@@ -350,7 +350,7 @@ class RayPartsRun(RayRun):
     def _end(self, number: int, done: PartitionResult) -> None:
         """Take a part's tables, and write its mark where it is finished."""
         folder = self.parts / part_name(number)
-        stats = RunStats(0)
+        stats = Counts(0)
         stats.include(done.stats)
         columns = dict(done.columns)
         with output_errors(folder):
