@@ -130,7 +130,8 @@ def label_likeness(name: str, values: Sequence[Any]) -> int:
     return int(scale is not None and scale.kind != "continuous" and is_judgement(words, scale))
 
 
-_LABEL_NAME = re.compile(r"(is|was|has)[_ ]?[a-z]+$|isCorrect$", re.IGNORECASE)
+# `is_correct` and `isCorrect`, but neither `issue` nor `ISBN`.
+_LABEL_NAME = re.compile(r"(?i:is|was|has)[_ -][A-Za-z]+$|([Ii]s|[Ww]as|[Hh]as)[A-Z][A-Za-z]*$")
 
 
 def is_judgement(words: Sequence[str], scale: LabelScale) -> bool:
