@@ -74,7 +74,7 @@ def test_the_conclusion_of_equal_runs_claims_no_power(runs: Any) -> None:
     assert judged(runs, "c", [False] + [True] * 38 + [False]).code == 0
     equal = runs("compare", "b", "c", "--html", "page.html")
     first = " ".join(equal.out.split()).split("t → t ")[1]
-    assert first.startswith("no significant difference in accuracy: b − a is 0.000 [")
+    assert first.startswith("no significant difference in accuracy: c − b is 0.000 [")
     assert "power" not in first
     assert '<p class="conclusion">no significant difference' in (runs.folder / "page.html").read_text()
 

@@ -51,7 +51,7 @@ def compared(root: Path, first: list[Any], second: list[Any], evaluation: Evalua
         write(root / "a", first, keys.get("docs")),
         write(root / "b", second, keys.get("docs"), keys.get("offset", 0)),
     )
-    return comparison_conclusion(compare_runs({"e": (evaluation, evaluation)}, runs))
+    return comparison_conclusion(compare_runs({"e": (evaluation, evaluation)}, runs), ("a", "b"))
 
 
 def gated(root: Path, rows: list[Any], gate: dict[str, Any], evaluation: Evaluation = LABELS, **keys: Any) -> str:

@@ -10,7 +10,7 @@ from verdict_cli.report import formatting
 from verdict_cli.report.answering_models import changed_versions, version_notices
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.compress import packed
-from verdict_cli.report.conclusions import comparison_conclusion, contradictions, significance_text
+from verdict_cli.report.conclusions import comparison_conclusion, contradictions, short_names, significance_text
 from verdict_cli.report.document import (
     PAGE_FORMATS,
     TEXT_FORMATS,
@@ -36,7 +36,7 @@ MOST_SLICES_PRINTED = 12
 MOST_FLIPS_ON_PAGE = 10_000
 UNBOUNDED = frozenset({"mean", "median", "variance", "mae", "rmse", "log_loss"})
 """Metrics that share no axis with those from 0 to 1."""
-SAME_PIPELINE = "a and b are runs of one pipeline: their differences are those of a repeated run"
+SAME_PIPELINE = "both are runs of one pipeline: their differences are those of a repeated run"
 Sides = tuple["ComparisonContext", "ComparisonContext"]
 
 
@@ -153,31 +153,32 @@ def comparison_document(
     sides: Sides, comparison: RunComparison, changes: Sequence[PipelineChange] = (), *, same_pipeline: bool = False
 ) -> ReportDocument:
     """The document; differences are `b` minus `a`, `changes` those of the pipelines; `same_pipeline`: there is but one."""
-    sections = [Section("", [*_runs(sides), *([Note(SAME_PIPELINE)] if same_pipeline else [])], listed=False)]
+    names = short_names([side.run for side in sides])
+    sections = [Section("", [*_runs(sides, names), *([Note(SAME_PIPELINE)] if same_pipeline else [])], listed=False)]
     sections += [
-        Section(name, [*_evaluation(metric, comparison.paired.text, comparison.level)], metric.kind)
+        Section(name, [*_evaluation(metric, comparison.paired.text, comparison.level, names)], metric.kind)
         for name, metric in comparison.evaluations.items()
     ]
     return ReportDocument(
         f"{sides[0].facts.name} → {sides[1].facts.name}",
         [*sections, *changes_section(changes)],
         kicker="Verdict comparison",
-        lead=f"a is {sides[0].run}, b is {sides[1].run}",
+        lead=f"{names[1]} against {names[0]}, the reference",
         elsewhere="with --json",
         data=lambda: {**comparison_json(sides, comparison), "changes": [asdict(each) for each in changes]},
-        conclusion=comparison_conclusion(comparison),
+        conclusion=comparison_conclusion(comparison, names),
     )
 
 
-def _runs(sides: Sides) -> Iterator[Part]:
+def _runs(sides: Sides, names: Sequence[str]) -> Iterator[Part]:
     facts = [
         {"run": side.run, **dict(formatting.run_facts(side.facts)), **_latency_facts(side.latency)} for side in sides
     ]
-    names = dict.fromkeys((*facts[0], *facts[1]))
-    yield Table(("", "a", "b"), [(name, *(each.get(name, "–") for each in facts)) for name in names])
+    rows = dict.fromkeys((*facts[0], *facts[1]))
+    yield Table(("", *names), [(row, *(each.get(row, "–") for each in facts)) for row in rows])
     for model in dict.fromkeys((*sides[0].facts.floors, *sides[1].facts.floors)):
         yield Note(formatting.baseline_notice(model), warning=True)
-    for name, side in zip("ab", sides, strict=True):
+    for name, side in zip(names, sides, strict=True):
         for notice in (*formatting.replay_notice(side.facts), *version_notices(side.facts)):
             yield Note(f"{name}: {notice}", warning=True)
     for notice in changed_versions(sides[0].facts, sides[1].facts):
@@ -188,32 +189,34 @@ def _latency_facts(latency: Latency | None) -> dict[str, str]:
     return {} if latency is None else {"latency": f"{latency.median_s:.3g} s median, {latency.p95_s:.3g} s p95"}
 
 
-def _evaluation(metric: ComparedMetric, by: str, level: float) -> Iterator[Part]:
+def _evaluation(metric: ComparedMetric, by: str, level: float, names: Sequence[str]) -> Iterator[Part]:
     if metric.reason:
         yield Note(f"not compared: {metric.reason}", warning=True)
         return
     whole = metric.whole
     paired = f"{whole.n:,} rows paired by {by}"
     if any(metric.alone):
-        paired += f"; {metric.alone[0]:,} only in a, {metric.alone[1]:,} only in b"
+        paired += f"; {metric.alone[0]:,} only in {names[0]}, {metric.alone[1]:,} only in {names[1]}"
     yield Note(paired)
     if whole.test is not None:
-        yield Note(significance_text(whole.test))
-    yield _metrics_table(whole, level)
+        yield Note(significance_text(whole.test, names[1]))
+    yield _metrics_table(whole, level, names)
     for line in contradictions(whole, level):
         yield Note(line)
-    by_slice = [_slice_chart(expression, slices) for expression, slices in metric.slices.items() if slices]
-    charts = [*_difference_charts(whole), *by_slice]
+    by_slice = [_slice_chart(expression, slices, names) for expression, slices in metric.slices.items() if slices]
+    charts = [*_difference_charts(whole, names), *by_slice]
     if charts:
         yield Only(PAGE_FORMATS, [Group(charts)])
     for expression, slices in metric.slices.items():
-        yield Only(PAGE_FORMATS, [_slices_table(expression, slices, level, folded=True)])
-        yield Only(TEXT_FORMATS, [Note(f"by {expression}"), _slices_table(expression, slices, level, folded=False)])
+        yield Only(PAGE_FORMATS, [_slices_table(expression, slices, level, names, folded=True)])
+        yield Only(
+            TEXT_FORMATS, [Note(f"by {expression}"), _slices_table(expression, slices, level, names, folded=False)]
+        )
     if metric.flips:
-        yield from _flips(metric.flips)
+        yield from _flips(metric.flips, names)
 
 
-def _metrics_table(whole: Slice, level: float) -> Table:
+def _metrics_table(whole: Slice, level: float, names: Sequence[str]) -> Table:
     rows = [
         (
             name,
@@ -224,8 +227,12 @@ def _metrics_table(whole: Slice, level: float) -> Table:
         for name, difference in whole.differences.items()
     ]
     return Table(
-        ("metric", "a", "b", "b − a", formatting.interval_header(level), "p", "p (adj.)"), rows, (1, 2, 3, 5, 6)
+        ("metric", *names, _minus(names), formatting.interval_header(level), "p", "p (adj.)"), rows, (1, 2, 3, 5, 6)
     )
+
+
+def _minus(names: Sequence[str]) -> str:
+    return f"{names[1]} − {names[0]}"
 
 
 def p_cells(difference: Difference) -> tuple[str, str]:
@@ -241,7 +248,7 @@ def _change_cells(difference: Difference) -> tuple[str, str]:
     return formatting.format_number(change.value), interval
 
 
-def _difference_charts(whole: Slice) -> Iterator[Dots]:
+def _difference_charts(whole: Slice, names: Sequence[str]) -> Iterator[Dots]:
     """The differences of all metrics; those in units of their own in a second chart."""
     for bounded, title in ((True, "Differences"), (False, "Differences in the metrics' own units")):
         points = [
@@ -250,48 +257,48 @@ def _difference_charts(whole: Slice) -> Iterator[Dots]:
             if difference.change.value is not None and (name not in UNBOUNDED) == bounded
         ]
         if points:
-            yield Dots(title, points, "b − a", reference=0, caption="Right of the dashed line, b is higher.")
+            yield Dots(
+                title, points, _minus(names), reference=0, caption=f"Right of the dashed line, {names[1]} is higher."
+            )
 
 
-def _slice_chart(expression: str, slices: Mapping[str, Slice]) -> Dots:
+def _slice_chart(expression: str, slices: Mapping[str, Slice], names: Sequence[str]) -> Dots:
     metric = next((name for each in slices.values() for name in each.differences), "")
     points = [
         ChartPoint(value, found.change.value, found.change.low, found.change.high, f"n={each.n:,}")
         for value, each in slices.items()
         if (found := each.differences.get(metric)) is not None
     ]
-    return Dots(f"{metric} by {expression}", points, "b − a", reference=0, caption="Paired differences by slice.")
+    return Dots(f"{metric} by {expression}", points, _minus(names), reference=0, caption="Paired differences by slice.")
 
 
-def _slices_table(expression: str, slices: Mapping[str, Slice], level: float, *, folded: bool) -> Table:
+def _slices_table(
+    expression: str, slices: Mapping[str, Slice], level: float, names: Sequence[str], *, folded: bool
+) -> Table:
     """All metrics of each slice under a folded title, else the first metric of each."""
     rows = [
         (value, f"{each.n:,}", name, *_change_cells(difference), p_cells(difference)[1])
         for value, each in slices.items()
         for name, difference in list(each.differences.items())[: None if folded else 1]
     ]
-    headers = (expression, "n", "metric", "b − a", formatting.interval_header(level), "p (adj.)")
+    headers = (expression, "n", "metric", _minus(names), formatting.interval_header(level), "p (adj.)")
     title = f"All differences by {expression}" if folded else ""
     return Table(headers, rows, (1, 3, 5), folded=title, most_rows=MOST_SLICES_PRINTED)
 
 
-def _flips(flips: tuple[Flip, ...]) -> Iterator[Part]:
+def _flips(flips: tuple[Flip, ...], names: Sequence[str]) -> Iterator[Part]:
     cells = [
-        (
-            str(flip.id),
-            *map(_outcome_text, (flip.first, flip.second, flip.target)),
-            "b better" if flip.gain > 0 else "a better",
-        )
+        (str(flip.id), *map(_outcome_text, (flip.first, flip.second, flip.target)), f"{names[flip.gain > 0]} better")
         for flip in flips[:MOST_FLIPS_ON_PAGE]
     ]
     changed = f"{len(flips):,} rows are scored differently"
-    table = Table(("row", "a", "b", "target", ""), cells, most_rows=MOST_FLIPS_PRINTED, total_rows=len(flips))
+    table = Table(("row", *names, "target", ""), cells, most_rows=MOST_FLIPS_PRINTED, total_rows=len(flips))
     yield Only(TEXT_FORMATS, [Note(changed), table])
     columns = (
         TableColumn("better", "Which"),
         TableColumn("id", "Row"),
-        TableColumn("a", "a"),
-        TableColumn("b", "b"),
+        TableColumn("a", names[0]),
+        TableColumn("b", names[1]),
         TableColumn("target", "Target"),
         TableColumn("gain", "Gain", "number"),
     )

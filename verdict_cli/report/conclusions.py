@@ -6,7 +6,7 @@ The sentence of a study (an audit, a sweep, a ranking) is in the package of the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from string import ascii_lowercase
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from verdict_cli.language.metric_registry import find_metric
@@ -89,16 +89,28 @@ def p_text(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
-def comparison_conclusion(comparison: RunComparison) -> str:
-    """Whether the second run, b, is better than the first in the first metric of each evaluation."""
+def short_names(runs: Sequence[str]) -> list[str]:
+    """The names of runs for a reader: of their paths the last parts that tell them apart."""
+    parts = [PurePath(run).parts or (run,) for run in runs]
+    for length in range(1, max(map(len, parts))):
+        names = [str(PurePath(*each[-length:])) for each in parts]
+        if len(set(names)) == len(names):
+            break
+    else:
+        names = list(runs)
+    return [formatting.visible_text(name, 60) for name in names]
+
+
+def comparison_conclusion(comparison: RunComparison, names: Sequence[str]) -> str:
+    """Whether the second run is better than the first in the first metric of each evaluation."""
     found = {
         name: (each.reason, {metric: (one,) for metric, one in each.whole.differences.items()})
         for name, each in comparison.evaluations.items()
     }
-    return _conclusion(found, "ab", comparison.level)
+    return _conclusion(found, names, comparison.level)
 
 
-def several_conclusion(comparison: SeveralComparison) -> str:
+def several_conclusion(comparison: SeveralComparison, names: Sequence[str]) -> str:
     """Which pipelines are better than the first, the reference; of runs of one pipeline, how much they differ."""
     if len(comparison.sizes) == 1:
         return _spread_conclusion(comparison)
@@ -106,42 +118,38 @@ def several_conclusion(comparison: SeveralComparison) -> str:
         name: (each.reason, {metric: values.differences for metric, values in each.whole.metrics.items()})
         for name, each in comparison.evaluations.items()
     }
-    return _conclusion(found, ascii_lowercase[: len(comparison.sizes)], comparison.level)
+    return _conclusion(found, names, comparison.level)
 
 
 def _conclusion(
-    evaluations: Mapping[str, tuple[str, Mapping[str, Sequence[Difference]]]], letters: str, level: float
+    evaluations: Mapping[str, tuple[str, Mapping[str, Sequence[Difference]]]], names: Sequence[str], level: float
 ) -> str:
     """The sentence of each evaluation; several are named."""
     sentences = []
     for name, (reason, metrics) in evaluations.items():
         head = f"{formatting.visible_text(name, 60)}: " if len(evaluations) > 1 else ""
-        sentences.append(head + (f"not compared: {reason}" if reason else _sentence(metrics, letters, level)))
+        sentences.append(head + (f"not compared: {reason}" if reason else _sentence(metrics, names, level)))
     more = f"; {len(sentences) - MOST_NAMED} more evaluations" if len(sentences) > MOST_NAMED else ""
     return "; ".join(sentences[:MOST_NAMED]) + more
 
 
-def _sentence(metrics: Mapping[str, Sequence[Difference]], letters: str, level: float) -> str:
-    """The differences from the first letter in the first metric that has any, else of other metrics."""
+def _sentence(metrics: Mapping[str, Sequence[Difference]], names: Sequence[str], level: float) -> str:
+    """The differences from the first of these in the first metric that has any, else of other metrics."""
     main = next((name for name, found in metrics.items() if any(one.change.value is not None for one in found)), None)
     if main is None:
         return "no metric could be compared"
-    pairs = [
-        (letter, one) for letter, one in zip(letters[1:], metrics[main], strict=True) if one.change.value is not None
-    ]
+    pairs = [(name, one) for name, one in zip(names[1:], metrics[main], strict=True) if one.change.value is not None]
     significant = [pair for pair in pairs if is_significant(pair[1], level)]
     if significant:
         return "; ".join(
-            _open_text(one, one.change.value) + f"{letter} is {_better(main, one, letters)}: {change_text(one)}"
-            for letter, one in significant
+            _open_text(one, one.change.value) + f"{name} is {_better(main, one, names)}: {change_text(one)}"
+            for name, one in significant
         )
-    letter, largest = max(pairs, key=lambda pair: abs(pair[1].change.value or 0.0))
+    name, largest = max(pairs, key=lambda pair: abs(pair[1].change.value or 0.0))
     doubtful = next((text for _, one in pairs if (text := _open_text(one, None))), "")
     largest_of = "the largest, " if len(pairs) > 1 else ""
-    text = (
-        f"{doubtful}no significant difference in {main}: {largest_of}{letter} − {letters[0]} is {change_text(largest)}"
-    )
-    also = [name for name, found in metrics.items() if any(is_significant(one, level) for one in found)]
+    text = f"{doubtful}no significant difference in {main}: {largest_of}{name} − {names[0]} is {change_text(largest)}"
+    also = [metric for metric, found in metrics.items() if any(is_significant(one, level) for one in found)]
     return f"{text}; significant differences in {listed_names(also)}" if also else text
 
 
@@ -160,11 +168,11 @@ def _open_text(difference: Difference, gain: float | None) -> str:
     return f"inconclusive: {share} and could turn the result; on the others "
 
 
-def _better(metric: str, difference: Difference, letters: str) -> str:
+def _better(metric: str, difference: Difference, names: Sequence[str]) -> str:
     """`better on accuracy`, `higher in mean`; of several pipelines, than the reference."""
     gain = difference.change.value or 0.0
     direction = metric_direction(metric)
-    than = f" than {letters[0]}" if len(letters) > 2 else ""
+    than = f" than {names[0]}" if len(names) > 2 else ""
     if not direction:
         return f"{'higher' if gain > 0 else 'lower'}{than} in {metric}"
     return f"{'better' if gain * direction > 0 else 'worse'}{than} on {metric}"
@@ -199,8 +207,8 @@ def contradictions(whole: Slice, level: float) -> list[str]:
     return found
 
 
-def significance_text(test: Significance) -> str:
-    """`mcnemar, of right and wrong rows: b better on 12 rows, worse on 3; p 0.035, by Holm 0.07; cohen_g 0.3`."""
+def significance_text(test: Significance, name: str) -> str:
+    """`mcnemar, of right and wrong rows: v2 better on 12 rows, worse on 3; p 0.035, by Holm 0.07; cohen_g 0.3`."""
     effect = "" if test.effect is None else f"; {test.effect_name} {formatting.format_number(test.effect)}"
     p = f"p {test.p:.3g}, by Holm {test.p_holm:.3g}"
-    return f"{test.name}, of {test.of}: b better on {test.better:,} rows, worse on {test.worse:,}; {p}{effect}"
+    return f"{test.name}, of {test.of}: {name} better on {test.better:,} rows, worse on {test.worse:,}; {p}{effect}"

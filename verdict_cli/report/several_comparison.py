@@ -16,7 +16,7 @@ from verdict_cli.report.comparison import (
     p_cells,
     run_json,
 )
-from verdict_cli.report.conclusions import several_conclusion
+from verdict_cli.report.conclusions import several_conclusion, short_names
 from verdict_cli.report.document import (
     PAGE_FORMATS,
     TEXT_FORMATS,
@@ -48,6 +48,9 @@ class PipelineContext:
 def several_document(pipelines: Sequence[PipelineContext], comparison: SeveralComparison) -> ReportDocument:
     """The document; differences are from the first pipeline, the reference."""
     letters = [each.letter for each in pipelines]
+    short = short_names([each.runs[0].run for each in pipelines])
+    # The letter stands for the repeated runs of a pipeline, which have no name in common.
+    names = [name if len(each.runs) == 1 else each.letter for name, each in zip(short, pipelines, strict=True)]
     sections = [Section("", [*_opening(pipelines)], listed=False, essential=True)]
     sections += [
         Section(name, [*_evaluation(each, pipelines, comparison)], each.kind)
@@ -61,7 +64,7 @@ def several_document(pipelines: Sequence[PipelineContext], comparison: SeveralCo
         lead=f"{', '.join(letters[1:])} against a, the reference" if letters[1:] else "runs of one pipeline",
         elsewhere="with --json",
         data=lambda: several_json(pipelines, comparison),
-        conclusion=several_conclusion(comparison),
+        conclusion=several_conclusion(comparison, names),
     )
 
 

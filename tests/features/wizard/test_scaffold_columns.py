@@ -115,6 +115,15 @@ def test_ratings_of_a_rater_are_labels_and_its_name_is_none() -> None:
     assert label_likeness("rater", ["ann", "bob", "ann"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "is_label"),
+    [(name, True) for name in ("is_correct", "Is Correct", "was-right", "isCorrect", "hasErrors", "IsOK", "HAS_ERRORS")]
+    + [(name, False) for name in ("issue", "isbn", "ISBN", "hash", "wassup", "Island", "wasp", "hashtag")],
+)
+def test_a_name_of_is_was_or_has_with_a_separator_is_a_label(name: str, is_label: bool) -> None:
+    assert (label_likeness(name, ["17", "23", "29"]) > 0) == is_label
+
+
 def test_short_answers_are_read_although_they_repeat() -> None:
     samples = {"question": ["2+2?", "1+3?", "5-1?"], "model answer": ["4", "4", "4"], "label": ["5", "5", "4"]}
     assert suggested_columns(samples) == ["question", "model answer"]

@@ -138,7 +138,11 @@ def _prompt(start: Scaffold) -> list[str]:
         slot = start.slot(column)
         if start.types.get(column, "").startswith("list["):
             slot = f"{slot[:-1]} | numbered}}"
-        if column not in (start.pair or start.options) and not (start.rubric and column == start.rubric.column):
+        laid_out = {
+            *(start.pair or start.options),
+            *(start.paths[name][0] for name in start.options if name in start.paths),
+        }
+        if column not in laid_out and not (start.rubric and column == start.rubric.column):
             blocks.append(("_".join(_WORD.findall(column)) or "value", slot))
     for letter, column in zip("AB", start.pair or (), strict=False):
         words = [word for word in re.findall(r"[^\W\d_]+", column) if len(word) > 1]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from verdict_cli.features.wizard.scaffold_columns import ColumnPath, column_slot, option_labels, pair_labels
+from verdict_cli.features.wizard.scaffold_columns import column_slot, option_labels, pair_labels
 from verdict_cli.features.wizard.scaffold_labels import LabelScale, given_labels, label_words, numeric, partner, truth
 
 
@@ -38,13 +38,13 @@ class Scaffold:
     id: str | None = None
     target: str | None = None
     labels: Sequence[Any] = ()
-    paths: Mapping[str, ColumnPath] = field(default_factory=dict)
+    paths: Mapping[str, Sequence[str | int]] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
     compared: Sequence[tuple[str, list[str]]] = ()
     pair: tuple[str, str] | None = None
     rubric: Rubric | None = None
     options: tuple[str, ...] = ()
-    """The columns with the options of a multiple choice, of which the judge chooses one."""
+    """The options of a multiple choice, of which the judge chooses one: columns, or entries of a list."""
 
     def slot(self, column: str) -> str:
         """The placeholder of a column."""

@@ -140,6 +140,8 @@ def _number_scale(numbers: Sequence[float]) -> LabelScale | None:
         return BOOLEAN
     if not whole and low >= 0 and high <= 1:
         return LabelScale("continuous", ("0.0", "1.0"))
+    if not whole and low >= -1 and high <= 1:
+        return LabelScale("continuous", ("-1.0", "1.0"))
     # Ratings that nobody gave are on the scale too: labels from 2 to 4 are proposed as 1 to 5.
     for first, last in ((1, 3), (1, 5), (0, 3), (0, 5), (1, 10), (0, 10), (0, _MOST_NUMBERS)):
         if first <= low and high <= last and (last != 3 or high == 3):
