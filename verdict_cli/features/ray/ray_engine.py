@@ -315,7 +315,7 @@ class RayPartsRun(RayRun):
         self.marks: dict[int, PartMark] = await claim_parts(job, self.journal)
         self.layout = PartLayout(job.directory, job.start.part_rows, job.data.rows)
         for mark in self.marks.values():
-            mark.counts.add_to(self.stats)
+            self.stats.include(mark.counts)
         self.stats.kept = self.stats.done
         self.columns: dict[int, PartColumns] = {number: mark.columns for number, mark in self.marks.items()}
         self.digests = {number: mark.rows_digest for number, mark in self.marks.items()}
