@@ -28,6 +28,8 @@ def stated(prompt: Any, completion: Any, total: Any = None, thought: Any = None,
         (stated(12, 1, 399, 386), Usage(12, 387, reasoning_tokens=386)),
         (stated(21, 0, 81, 60), Usage(21, 60, reasoning_tokens=60)),
         (stated(21, None, 81), Usage(21, 60)),
+        (stated(None, None, 81), Usage(0, 81)),
+        (stated("9", "2", "11"), Usage(9, 2)),
         (stated(6, 102, 31048, cache_read_input_tokens=30940), Usage(30946, 102, 30940)),
         (stated(6, 102, 31434, 386, cache_read_input_tokens=30940), Usage(30946, 488, 30940, 0, 386)),
         (

@@ -44,6 +44,10 @@ _FILTER = re.compile(
     r"content[_ ]filter|content[_ ](management )?policy|moderation|\bflagged\b|data_inspection_failed|content[_ ]violation",
     re.IGNORECASE,
 )
+_BAD_KEY = re.compile(
+    r"\bapi[ _-]?key\b.{0,40}\b(not valid|invalid|incorrect|expired)|\b(invalid|incorrect|expired)\W+api[ _-]?key",
+    re.IGNORECASE,
+)
 _STATUS_OF_WORDS = tuple(
     (status, re.compile(words, re.IGNORECASE))
     for status, words in (
@@ -123,6 +127,8 @@ UNKNOWN_SOURCE = Source()
 def response_error(status: int, content: bytes, model: str, source: Source = UNKNOWN_SOURCE) -> ProviderError:
     """The error of a response without success."""
     detail, code = error_detail(content, source.hidden)
+    if 300 <= status < 400 and (location := source.headers.get("location")):
+        detail = f"to {redact_text(location, source.hidden)}"
     return error_of(
         status,
         detail,
@@ -193,7 +199,8 @@ def error_of(
         hint = "this key has no credit or daily quota left: add some, or use another key"
         return Refused(f"model {model} is out of quota{reason}", hint=hint, status=status)
     is_about_content = status == 403 and (is_filtered(words) or is_context_overflow(words))
-    if status in {401, 403} and not is_about_content:
+    has_bad_key = status == 400 and _BAD_KEY.search(detail)  # Gemini's status for one
+    if has_bad_key or (status in {401, 403} and not is_about_content):
         return Refused(
             f"{url} refused the request for model {model}{reason}",
             hint="check the key in the environment (without quotes around it), and that it may use this model",

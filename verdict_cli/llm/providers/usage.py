@@ -102,7 +102,8 @@ def read_usage(stated: Any) -> Usage | None:
         return Usage(stated["prompt_tokens"], stated["completion_tokens"])
     prompt, completion = _known(stated, "prompt_tokens", "input_tokens"), _known(stated, *_OUTPUT_KEYS)
     total = _known(stated, "total_tokens")
-    if completion is None and prompt is not None and total is not None:
+    if total is not None and completion is None:  # the dearer reading of a total alone is output
+        prompt = prompt or 0
         completion = max(0, total - prompt)
     if prompt is None or completion is None:
         return None
@@ -170,6 +171,8 @@ def _known(values: Mapping[str, Any], *keys: str) -> int | None:
     """The first of these keys' values that is a plausible number of tokens."""
     for key in keys:
         value = values.get(key)
+        if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
+            value = int(value)
         if value is not None and _is_count(value):
             return int(value)
     return None
@@ -184,5 +187,5 @@ def _details(stated: dict[str, Any], *keys: str) -> Mapping[str, Any]:
 
 
 def _is_count(value: Any) -> TypeGuard[int | float]:
-    """Whether the value is a plausible number of tokens; some gateways write 12 as 12.0."""
+    """Whether the value is a plausible number of tokens; some gateways write 12 as 12.0 or "12"."""
     return type(value) in (int, float) and 0 <= value <= MOST_TOKENS and value == int(value)
