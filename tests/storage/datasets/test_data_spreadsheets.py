@@ -89,7 +89,6 @@ def test_the_first_sheet_of_a_workbook_is_a_dataset(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([["a", None, "b"], [1, 2, 3]], "column 2 of the header"),
         ([["a", "a"], [1, 2]], "twice"),
         ([["a"], [1, 2]], "more than the 1"),
     ],
