@@ -57,7 +57,8 @@ OF_PARTS = {
     "language/gate_rules": "bad-gate",
     "language/document/error_messages": "missing-feature",
     "language": "bad-evaluation",
-    "features/rank/arena": "bad-evaluation",
+    "features/rank/arena_keys": "bad-evaluation",
+    "features/rank/evaluator": "bad-evaluation",
 }
 """Folders and modules whose checks return (key, message, fix), and the code under which these are reported. The first match
 wins, so the narrower path comes first."""

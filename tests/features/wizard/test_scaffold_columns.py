@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verdict_cli.features.wizard.scaffold import pipeline_text
+from verdict_cli.features.wizard.scaffold import Scaffold, pipeline_text
 from verdict_cli.features.wizard.scaffold_columns import (
     column_type,
     compared_pair,
@@ -20,7 +20,6 @@ from verdict_cli.features.wizard.scaffold_columns import (
     pair_labels,
     suggested_columns,
 )
-from verdict_cli.features.wizard.scaffold_evaluation import Scaffold
 from verdict_cli.features.wizard.scaffold_labels import LabelScale, parse_scale
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validated

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from verdict_cli.cli.app import app
 from verdict_cli.errors import UsageError
 from verdict_cli.features.batches.batch_facts import batches_of
-from verdict_cli.features.batches.manage import RunBatches
+from verdict_cli.features.batches.command import RunBatches
 from verdict_cli.features.batches.run_hooks import BatchOptions
 from verdict_cli.run.run_directory import RunDirectory
 

@@ -52,7 +52,7 @@ def test_files_are_uploaded_beside_the_address_of_ordinary_calls(
 ) -> None:
     for variable in ("OPENAI_API_KEY", "GROQ_API_KEY", "AZURE_API_KEY"):
         monkeypatch.setenv(variable, "k")
-    from verdict_cli.features.batches.openai_batches import OpenAIBatches
+    from verdict_cli.features.batches.providers import OpenAIBatches
 
     api = open_batch_api(Model(name=name, api_base=base or None))
     assert isinstance(api, OpenAIBatches)
@@ -61,7 +61,7 @@ def test_files_are_uploaded_beside_the_address_of_ordinary_calls(
 
 
 def test_azure_keeps_the_version_of_its_dated_api(monkeypatch: pytest.MonkeyPatch) -> None:
-    from verdict_cli.features.batches.openai_batches import OpenAIBatches
+    from verdict_cli.features.batches.providers import OpenAIBatches
 
     monkeypatch.setenv("AZURE_API_KEY", "k")
     api = OpenAIBatches(Model(name="azure/mine", api_base="http://127.0.0.1:9", params={"api_version": "2024-10-21"}))

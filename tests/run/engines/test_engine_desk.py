@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import BudgetError, Retryable
-from verdict_cli.features.batches.request_file import RequestFile
-from verdict_cli.features.batches.wave_budget import WaveBudget
+from verdict_cli.features.batches.flights import WaveBudget
+from verdict_cli.features.batches.ledger import RequestFile
 from verdict_cli.features.ray import coordinator as module
 from verdict_cli.features.ray.coordinator import CallOutcome, Coordinator, PermitGrant, PermitRequest
 from verdict_cli.features.ray.worker import SharedModelClient, SharedSpending

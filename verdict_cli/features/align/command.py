@@ -1,4 +1,4 @@
-"""An alignment as a document: the conclusion, old against new on the sealed rows, and everything that was tried."""
+"""`verdict align CONFIG LABELLED --unit NAME`, and its document: old against new on the sealed rows, and everything that was tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choose among candidates on labelled rows without fooling oneself: three parts by cluster, and successive halving.
+"""The search of `verdict align`: candidates are made, compared on rows, and the winner meets the sealed ones.
 
 The labelled rows are split into parts: candidates are made from `fit`, compared on `select`, and the winner meets the pipeline as it
 was once, on `test`, which nothing has seen before. Clusters are never divided. Successive halving (Jamieson and Talwalkar, 2016)

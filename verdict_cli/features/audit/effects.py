@@ -1,4 +1,6 @@
-"""Whether a judge notices planted errors: how much more often its verdict is worse than in repeats of the same rows."""
+"""Measure what a change does to the verdicts, row by row, with intervals; and whether the judge notices planted errors: how much
+more often its verdict is worse than in repeats of the same rows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Changed texts of an audit: neutral rewrites, attacks, and planted errors."""
+"""Changed texts of an audit: neutral rewrites, attacks, and planted errors that must lower a score.
+
+Errors are planted by seeded rules for each kind, or by a model. A text that a rule cannot change stays as it is.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan the probes of an audit, and give the reasons for those that do not apply."""
+"""Plan the probes of an audit, give the reasons for those that do not apply, and make the runs: the baseline and one for each."""
 
 from __future__ import annotations
 

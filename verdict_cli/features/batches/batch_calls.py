@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import Pending, Rejected
 from verdict_cli.features.batches.batch_keys import batch_settings
-from verdict_cli.features.batches.request_file import RequestFile, RequestKey, custom_id
+from verdict_cli.features.batches.ledger import RequestFile, RequestKey, custom_id
 from verdict_cli.features.batches.run_hooks import BatchOptions
 from verdict_cli.llm.middleware.cache import CacheKeys, free_reply
 from verdict_cli.llm.middleware.cache_store import CacheStore

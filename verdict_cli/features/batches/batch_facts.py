@@ -33,19 +33,19 @@ class BatchFacts:
 
 def with_batches(facts: RunFacts, batches: Iterable[BatchFacts]) -> RunFacts:
     """The facts of a run that was answered by these batches."""
-    found = [asdict(batch) for batch in batches]
-    return replace(facts, added={**facts.added, _KEY: found}) if found or _KEY in facts.added else facts
+    listed = [asdict(batch) for batch in batches]
+    return replace(facts, added={**facts.added, _KEY: listed}) if listed or _KEY in facts.added else facts
 
 
 def batches_of(facts: RunFacts) -> tuple[BatchFacts, ...]:
     """The batches by which a run was answered. ValueError for what no run writes."""
     from pydantic import TypeAdapter, ValidationError
 
-    found = facts.added.get(_KEY, ())
-    if not found:
+    listed = facts.added.get(_KEY, ())
+    if not listed:
         return ()
     try:
-        return TypeAdapter(tuple[BatchFacts, ...]).validate_python(tuple(found))
+        return TypeAdapter(tuple[BatchFacts, ...]).validate_python(tuple(listed))
     except ValidationError as error:
         raise ValueError(str(error)) from None
 
@@ -60,7 +60,6 @@ class PendingBatches:
     answered: int
 
     def plus(self, other: PendingCalls | None) -> PendingCalls:
-        """As `PendingCalls.plus`."""
         if not isinstance(other, PendingBatches):
             return self
         counts = (self.batches + other.batches, self.requests + other.requests, self.answered + other.answered)

@@ -53,11 +53,9 @@ class BatchOptions(RunHooks):
         return self.every_model or any(batch_key(model) is not False for model in models_of(plan))
 
     def defers(self, options: RunOptions) -> bool:
-        """As `RunHooks.defers`."""
         return options.recording is None and self.sends(options.plan)
 
     def check(self, options: RunOptions) -> None:
-        """As `RunHooks.check`."""
         if options.recording is not None and self.every_model:
             raise UsageError("--batch sends calls, and --replay makes none", hint="give one of them")
         if not self.defers(options):
@@ -82,7 +80,6 @@ class BatchOptions(RunHooks):
         return (options.part_rows or ROWS_A_PART) if options.engine == "ray" else 0
 
     def check_resumed(self, options: RunOptions, directory: RunDirectory, start: RunFacts) -> None:
-        """As `RunHooks.check_resumed`."""
         if self.defers(options) and bool(start.part_rows) != (options.engine == "ray"):
             form = "parts, each of which sends its own batches" if start.part_rows else "one part"
             raise UsageError(
@@ -106,7 +103,6 @@ class BatchOptions(RunHooks):
             )
 
     def deferred_calls(self, job: RunJob, journal: Journal, client: ModelClient, halt: Halt) -> DeferredCalls:
-        """As `RunHooks.deferred_calls`."""
         # Its clients of the providers take a while to import, which runs of ordinary calls need not wait for.
         waves: DeferredCalls = import_module("verdict_cli.features.batches.waves").Waves(
             self, job, journal, client, halt
@@ -114,18 +110,15 @@ class BatchOptions(RunHooks):
         return waves
 
     def awaits(self, folder: RunDirectory) -> bool:
-        """As `RunHooks.awaits`."""
         from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
 
         folder.fetch(name for name in folder.stored(LEDGER) if name == LEDGER)
         return bool(BatchLedger.read(folder.path).in_flight)
 
     def add_facts(self, directory: RunDirectory, facts: RunFacts) -> RunFacts:
-        """As `RunHooks.add_facts`."""
         return with_batches(facts, [batch for ledger in part_ledgers(directory) for batch in ledger.facts])
 
     def model_problems(self, plan: Plan) -> Iterable[Problem]:
-        """As `RunHooks.model_problems`."""
         for _, model, _ in models_in_use(plan):
             if batch_key(model) is not False and (why := batch_problem(model)) is not None:
                 message = f"calls of model {model.name} cannot be sent as batches: {why}"
@@ -146,7 +139,6 @@ class BatchOptions(RunHooks):
             yield f"waiting for batches: {resume}"
 
     def estimate(self, plan: Plan, lines: Sequence[Line]) -> OtherEstimate | None:
-        """As `RunHooks.estimate`."""
         from verdict_cli.features.batches.wave_estimate import estimate_waves
         from verdict_cli.report.formatting import money
 

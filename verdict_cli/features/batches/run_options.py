@@ -42,6 +42,5 @@ class BatchRunOptions:
     ] = False
 
     def applied(self, call: CommandCall) -> AbstractContextManager[None]:
-        """As `Extension.applied`."""
         call.extras["batches"] = BatchOptions(self.batch, self.batch_fallback, self.detach)
         return nullcontext()

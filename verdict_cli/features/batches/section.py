@@ -29,7 +29,7 @@ def _sentence(batches: tuple[BatchFacts, ...]) -> str:
     requests = sum(batch.requests for batch in batches)
     answered = sum(batch.answered for batch in batches)
     saved = [batch.saved_usd for batch in batches if batch.ended]
-    known = [each for each in saved if each is not None]
+    known = [amount for amount in saved if amount is not None]
     text = (
         f"{len(batches):,} batch{'' if len(batches) == 1 else 'es'} in {waves:,} wave{'' if waves == 1 else 's'}: "
         f"{requests:,} requests, {answered:,} answered"

@@ -1,4 +1,4 @@
-"""Recompute published values from the recorded replies of judges, by the pipelines of `configs/reproductions`."""
+"""`verdict bench NAME`: judge a benchmark, or recompute published values from the recorded replies of judges."""
 
 from __future__ import annotations
 

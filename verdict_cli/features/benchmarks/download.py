@@ -1,4 +1,6 @@
-"""Download files: one over HTTP, resumed and verified, and datasets of the Hugging Face hub (extra `hf`)."""
+"""Download one file over HTTP: resumed after interruptions, verified, and in place only when it is complete; and the Parquet files
+that the Hugging Face hub generates for each dataset (extra `hf`).
+"""
 
 from __future__ import annotations
 

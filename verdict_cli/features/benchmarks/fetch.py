@@ -1,4 +1,7 @@
-"""Check a file against its data card."""
+"""Fetch a card's file, or a split of a dataset of the Hugging Face hub, and check files against their cards.
+
+A split as a command's dataset, `hf:OWNER/NAME[:SPLIT]`, is fetched once, then read from disk.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Importers: the rows of each benchmark, from its authors' own file."""
+"""Importers: from a benchmark's own file to rows for a pipeline, and recorded replies where a file has them.
+
+Pairs have `pair_id, source, question, response_A, response_B, label` (`A>B`, `B>A` or `tie`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of the Verdict paper: the rows that each one needs, and its results beside those of a run."""
+"""`verdict reproduce paper`: the rows that each table of the Verdict paper needs, and its results beside those of a run."""
 
 from __future__ import annotations
 

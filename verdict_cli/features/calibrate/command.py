@@ -1,4 +1,4 @@
-"""From a run's labelled rows to a calibration, by the fit that is options."""
+"""`verdict calibrate RUN --target source.label`: from a run's labelled rows to a calibration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Choose a threshold on a confidence for a required agreement, with a guarantee."""
+"""What a fit works on (its options, the labelled rows and recorded replies of a run, metrics on held-out rows), and the fits of
+probabilities and of a threshold for a required agreement, with a guarantee.
+"""
 
 from __future__ import annotations
 

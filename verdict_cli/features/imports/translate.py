@@ -16,8 +16,8 @@ from typing import Any
 
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.errors import UsageError
+from verdict_cli.features.wizard.scaffold import flow, yaml_scalar
 from verdict_cli.features.wizard.scaffold_columns import column_slot
-from verdict_cli.features.wizard.scaffold_evaluation import flow, yaml_scalar
 
 ForeignRow = dict[str, Any]
 

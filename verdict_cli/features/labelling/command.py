@@ -1,4 +1,6 @@
-"""How much doubt a run has about each row: the judge's uncertainty, or the disagreement of its units."""
+"""`verdict queue RUN`: rows to label, drawn by how much doubt a run has about each: the judge's uncertainty, or the disagreement of
+its units.
+"""
 
 from __future__ import annotations
 

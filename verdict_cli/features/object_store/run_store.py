@@ -1,4 +1,6 @@
-"""Leases: one writer for a remote folder, where there are no file locks."""
+"""A run's directory in a store, which is authoritative, its copy on this machine, and the lease of its one writer, because
+there are no file locks.
+"""
 
 from __future__ import annotations
 
@@ -357,9 +359,7 @@ class ObjectStore:
     """Any store that fsspec has a filesystem for."""
 
     def folder(self, url: str) -> RemoteFolder:
-        """As `Store.folder`."""
         return RemoteFolder.at(url)
 
     def run(self, url: str) -> RemoteRunDirectory:
-        """As `Store.run`."""
         return RemoteRunDirectory(RemoteFolder.at(url))

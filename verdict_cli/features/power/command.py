@@ -1,4 +1,6 @@
-"""`verdict plan CONFIG DATA --half-width 0.02`."""
+"""`verdict plan CONFIG DATA --half-width 0.02`: the rows and repeats that an interval or a difference needs, and what they cost,
+from what is expected or from pilots.
+"""
 
 from __future__ import annotations
 
@@ -144,14 +146,14 @@ def needed(
                 f"what people would say of all rows (`gold`), to ±{want.half_width:g} with 95%: {few} labels with the judge on "
                 f"{gold.rows:,} rows (`ppi`), {gold.alone:,} without it"
             )
-        found = repeated(its, its.evaluations[want.name], want.name, want.metric, directory.results)
-        if isinstance(found, str):
-            notes.append(f"rows against repeats: {found}")
+        repeats = repeated(its, its.evaluations[want.name], want.name, want.metric, directory.results)
+        if isinstance(repeats, str):
+            notes.append(f"rows against repeats: {repeats}")
         else:
-            parts = found
+            parts = repeats
             notes.append(
-                f"a row's score varies by {found[1].between:.4g} among rows and {found[1].within:.4g} among askings of "
-                f"{found[0]}; the table is for the mean of the askings' scores, not for a vote"
+                f"a row's score varies by {repeats[1].between:.4g} among rows and {repeats[1].within:.4g} among askings of "
+                f"{repeats[0]}; the table is for the mean of the askings' scores, not for a vote"
             )
     return needs, parts, notes
 
@@ -188,10 +190,10 @@ def _difference(want: RequirementOptions, runs: list[Any]) -> dict[str, Any]:
     if len(runs) == 2:
         both = (runs[0][2].evaluations[want.name], runs[1][2].evaluations[want.name])
         paths = (runs[0][0].results, runs[1][0].results)
-        found = spread_of_change(both, want.name, want.metric, paths, want.seed)
-        if isinstance(found, str):
-            raise UsageError(f"the two pilots cannot be compared: {found}")
-        spread, count = found
+        spread_and_count = spread_of_change(both, want.name, want.metric, paths, want.seed)
+        if isinstance(spread_and_count, str):
+            raise UsageError(f"the two pilots cannot be compared: {spread_and_count}")
+        spread, count = spread_and_count
         rows = rows_for_change(spread, want.mde, want.test_level, want.power)
         return {
             "for": what,

@@ -108,7 +108,7 @@ def order_reader(plan: Plan, text: str | None, count: int) -> Callable[[Result, 
     def order(result: Result, texts: Sequence[str]) -> Order:
         preference = read(result)
         if isinstance(preference, list | tuple):
-            return tuple(_position(each, texts, count) for each in preference)
+            return tuple(_position(entry, texts, count) for entry in preference)
         if isinstance(preference, bool):
             return (0,) if preference else (1,)
         if isinstance(preference, str) and preference.strip().lower() in ("tie", ""):
@@ -123,9 +123,9 @@ def _preference(plan: Plan, text: str | None) -> Callable[[Result], Any]:
         return compile_reward(plan, text, "--choice")
     node = next(
         (
-            each
-            for each in (plan.output_node, choosing_unit(plan))
-            if each is not None and any(name in each.result.fields for name in _PREFERENCE_FIELDS)
+            node
+            for node in (plan.output_node, choosing_unit(plan))
+            if node is not None and any(name in node.result.fields for name in _PREFERENCE_FIELDS)
         ),
         None,
     )

@@ -26,8 +26,7 @@ from verdict_cli.features.rank.candidates import (
     order_reader,
     read_candidates,
 )
-from verdict_cli.features.rank.pointwise import rank_by_score
-from verdict_cli.features.rank.standings import CountingJudge, Ranking, ranking_document
+from verdict_cli.features.rank.standings import CountingJudge, Ranking, rank_by_score, ranking_document
 from verdict_cli.features.rank.system_battles import write_battles
 from verdict_cli.features.rank.tournament import GROUP_ROUNDS, ROUND_ROBIN, Tournament, swiss_rounds
 from verdict_cli.report.plan_graph import calls_a_row
@@ -214,7 +213,7 @@ class _RankingTask:
         are_rows = (
             not named
             and self.options.field is None
-            and all(not isinstance(each.value, str) for each in self.candidates)
+            and all(not isinstance(candidate.value, str) for candidate in self.candidates)
         )
         if are_rows and choosing_unit(self.plan) is None:
             return self._score(None)
@@ -230,12 +229,12 @@ class _RankingTask:
             raise UsageError("--tournament, --rounds and --choice need a judge that compares", hint="this one scores")
         reward = reward_of(self.plan, self.options.reward)
         count = len(self.candidates)
-        each = "" if self.options.samples == 1 else f", {self.options.samples} judgements each"
+        times = "" if self.options.samples == 1 else f", {self.options.samples} judgements each"
         return (
             lambda judging: rank_by_score(
                 judging, reward, where, self.shared, self.candidates, self.options.samples, self.options.field
             ),
-            _Workload(f"{count} candidates scored{each}", count * self.options.samples),
+            _Workload(f"{count} candidates scored{times}", count * self.options.samples),
         )
 
     def _compare(self, where: CandidateColumns) -> tuple[Work, _Workload]:

@@ -72,7 +72,6 @@ class RayEngine:
     """
 
     def check(self, options: RunOptions, directory: RunDirectory) -> None:
-        """As `Engine.check`."""
         if any(node.code for node in options.plan.nodes):
             raise UsageError(
                 "a pipeline with Python functions or unit types of --allow-code cannot be sent to Ray's workers",

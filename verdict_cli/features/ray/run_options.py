@@ -27,6 +27,5 @@ class RayRunOptions:
     ] = None
 
     def applied(self, call: CommandCall) -> AbstractContextManager[None]:
-        """As `Extension.applied`."""
         call.extras["ray"] = RayOptions(self.ray_address)
         return nullcontext()

@@ -1,4 +1,6 @@
-"""A worker's model client: each call gets a permit from the coordinator of its run."""
+"""A Ray worker: runs one partition of the rows, by a plan that it builds from the pipeline's files. Each call gets a permit from the
+coordinator of the run.
+"""
 
 from __future__ import annotations
 

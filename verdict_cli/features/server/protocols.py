@@ -1,4 +1,9 @@
-"""Requests and responses of others: the OpenAI-compatible API, and the reward endpoints of trainers (`--protocol`)."""
+"""Requests and responses of others: the judge as a model of an OpenAI-compatible API, and the reward endpoints of trainers
+(`--protocol`).
+
+The OpenAI SDK, LangChain, LiteLLM and trainers' reward clients then need no code of their own. The verdict is the text of the
+message; its parts are in the field `verdict`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Prometheus metrics of `/metrics`."""
+"""The judge of the endpoints: the active pipeline, its reload, rows judged within a deadline, and the counters of `/metrics`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sweep as a document: its variants, the frontier, and the differences from the first variant."""
+"""`verdict sweep CONFIG DATA --vary PATH=V1,V2`, and its document: the variants, the frontier, and the differences from the first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""`--vary PATH=V1,V2`: the variants of a pipeline that a sweep runs."""
+"""`--vary PATH=V1,V2`: the variants of a pipeline, and their comparison: a metric, its paired difference from the first variant,
+cost, the Pareto frontier.
+
+The intervals of the differences hold for all variants together (max-T), and their p-values are adjusted (Holm). The best
+variant is the best of what chance showed, so it has an interval that holds for all variants at once, and a probability
+of being the best.
+"""
 
 from __future__ import annotations
 

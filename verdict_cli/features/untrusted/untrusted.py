@@ -1,7 +1,8 @@
-"""What a process with a stranger's files may use: memory, processor time, files, ports, and no other programs.
+"""`--untrusted`: the command itself, in a process that has nothing which a stranger's files could misuse.
 
-On Linux the kernel (Landlock) enforces the rules for files and ports. Elsewhere an audit hook of the interpreter does, which
-native code does not pass.
+The process has the environment and the files that the command line names, and calls the hosts that it names. On Linux the kernel
+(Landlock) enforces the rules for files and ports. Elsewhere an audit hook of the interpreter does, which native code does not
+pass.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run's metrics with the human labels that it has: against corrected targets, against the labels alone, and estimates."""
+"""One finished run: its columns, any page of its rows, and its metrics with the human labels that it has."""
 
 from __future__ import annotations
 

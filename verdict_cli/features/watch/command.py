@@ -1,4 +1,4 @@
-"""Whether a watched judge has drifted, and its document."""
+"""`verdict watch CONFIG ANCHORS`: whether a watched judge has drifted, and its document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The number of each anchor row in a run's results, and the range in which it must be."""
+"""The history of a watch: `history.jsonl`, a line about the anchors and then one for each look; and the number of each anchor row in
+a run's results.
+"""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ import typer
 from verdict_cli.cli.console import print_message
 from verdict_cli.errors import UsageError, VerdictError
 from verdict_cli.features.wizard.sampled_columns import SampledColumns, is_within, sampled_columns
+from verdict_cli.features.wizard.scaffold import Rubric
 from verdict_cli.features.wizard.scaffold_columns import is_answer, is_judgement, judged_column, pair_labels
-from verdict_cli.features.wizard.scaffold_evaluation import Rubric
 from verdict_cli.features.wizard.scaffold_labels import MAX_CATEGORIES, LabelScale, label_words, numeric
 
 _MOST_VALUE_CHARS = 60

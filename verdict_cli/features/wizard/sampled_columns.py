@@ -11,7 +11,7 @@ from typing import Any
 
 from verdict_cli.cli.open_dataset import dataset_files
 from verdict_cli.errors import DataError, Problem, UsageError
-from verdict_cli.features.wizard.scaffold import nameable
+from verdict_cli.features.wizard.scaffold import Rubric, nameable
 from verdict_cli.features.wizard.scaffold_columns import (
     ColumnPath,
     any_text,
@@ -29,7 +29,6 @@ from verdict_cli.features.wizard.scaffold_columns import (
     rubric_column,
     suggested_columns,
 )
-from verdict_cli.features.wizard.scaffold_evaluation import Rubric
 from verdict_cli.features.wizard.scaffold_labels import (
     MAX_CATEGORIES,
     LabelScale,
@@ -209,18 +208,18 @@ class SampledColumns:
     def check_scale(self, text: str, target: str | None) -> LabelScale:
         """The scale that the user wrote. UsageError for none, and for one that does not have the labels."""
         labels = self.all[target] if target else []
-        found = parse_scale(text, labels)
-        if isinstance(found, LabelScale):
-            return found
+        parsed = parse_scale(text, labels)
+        if isinstance(parsed, LabelScale):
+            return parsed
         words = label_words(labels)
-        if not words or len(words) > MAX_CATEGORIES or found.endswith("is not a scale"):
+        if not words or len(words) > MAX_CATEGORIES or parsed.endswith("is not a scale"):
             hint = "give boolean, 1-5, or words from worst to best: bad,fair,good"
         else:
             proposed = proposed_scale(labels)
             known = proposed.option() if proposed and proposed.kind != "nominal" else "categories"
             known = f"other,{words[0]}" if len(words) == 1 else known
             hint = f"--scale '{known}' has them"
-        raise UsageError(found, hint=hint)
+        raise UsageError(parsed, hint=hint)
 
     def proposed_scale(self, target: str | None) -> LabelScale | None:
         """The scale of the target's labels; None where the user must say what it is."""

@@ -37,18 +37,18 @@ def nested_columns(samples: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Colu
 
     A name that a column of the dataset has is that column's.
     """
-    found: dict[str, tuple[ColumnPath, list[Any]]] = {}
+    inner_columns: dict[str, tuple[ColumnPath, list[Any]]] = {}
     todo: list[tuple[ColumnPath, Sequence[Any]]] = [((name,), values) for name, values in samples.items()]
-    while todo and len(found) < MOST_NESTED:
+    while todo and len(inner_columns) < MOST_NESTED:
         path, values = todo.pop(0)
         if len(path) > 1 and ".".join(path) not in samples:
-            found[".".join(path)] = (path, list(values))
+            inner_columns[".".join(path)] = (path, list(values))
         mappings = [value for value in values if value is not None]
         if len(path) <= _DEPTH and mappings and all(isinstance(value, Mapping) for value in mappings):
             keys = dict.fromkeys(key for value in mappings for key in value if isinstance(key, str))
             inner = [((*path, key), [value.get(key) if value else None for value in values]) for key in keys]
             todo = inner + todo
-    return found
+    return inner_columns
 
 
 def column_type(values: Sequence[Any]) -> str | None:
@@ -291,8 +291,8 @@ def compared_pair(samples: Mapping[str, Sequence[Any]]) -> tuple[str, str] | Non
     found = [
         (name, keys[other])
         for tokens, name in keys.items()
-        for place, token in enumerate(tokens)
-        if (other := (*tokens[:place], _SIDES.get(token, ""), *tokens[place + 1 :])) in keys
+        for index, token in enumerate(tokens)
+        if (other := (*tokens[:index], _SIDES.get(token, ""), *tokens[index + 1 :])) in keys
     ]
     found = [pair for pair in found if _head(pair[0]) not in _META]
     return max(found, key=lambda pair: sum(len(str(value)) for name in pair for value in texts[name]), default=None)
@@ -343,7 +343,11 @@ def _numbered_choices(values: Sequence[Any]) -> dict[Any, str] | None:
     texts = {str(label).removesuffix(".0").strip(): label for label in labels}
     for numbers, letters in _NUMBERED:
         if len(texts) > 1 and texts.keys() <= numbers:
-            ends = [one for one in sorted(numbers, key=float) if one != "1.5" and (one != "0" or "-1" not in numbers)]
+            ends = [
+                number
+                for number in sorted(numbers, key=float)
+                if number != "1.5" and (number != "0" or "-1" not in numbers)
+            ]
             meaning = dict(zip(ends, letters, strict=False))
             return {label: meaning.get(text, "tie") for text, label in texts.items()}
     return None
@@ -372,7 +376,7 @@ def list_entries(samples: Mapping[str, Sequence[Any]]) -> dict[str, tuple[str, i
     for name, values in samples.items():
         lengths = {len(value) for value in values} if column_type(values) == "list[str]" else set()
         if _head(name) in _OPTIONS and len(lengths) == 1 and 2 < (count := lengths.pop()) <= MAX_CATEGORIES:
-            return {f"{name}[{place}]": (name, place) for place in range(count)}
+            return {f"{name}[{index}]": (name, index) for index in range(count)}
     return {}
 
 
@@ -397,7 +401,7 @@ _KEYS = frozenset({"answer", "choice", "idx", "index", "key", "option", "solutio
 
 def option_labels(options: Sequence[str], values: Sequence[Any]) -> dict[Any, str] | None:
     """Label -> the letter of the option that it names by its number, letter, or column; None for other labels."""
-    letters = [chr(ord("A") + place) for place in range(len(options))]
+    letters = [chr(ord("A") + index) for index in range(len(options))]
     seen = given_labels(values)
     if not options or not all(isinstance(label, str | int | float) for label in seen):
         return None
@@ -405,8 +409,8 @@ def option_labels(options: Sequence[str], values: Sequence[Any]) -> dict[Any, st
     texts = [str(label).removesuffix(".0").strip() for label in labels]
     count = len(options)
     for names in (
-        [str(place) for place in range(count)],
-        [str(place) for place in range(1, count + 1)],
+        [str(number) for number in range(count)],
+        [str(number) for number in range(1, count + 1)],
         letters,
         [letter.lower() for letter in letters],
         list(options),
@@ -444,15 +448,15 @@ def compared_scores(samples: Mapping[str, Sequence[Any]], scale: LabelScale) -> 
 
     Scores that the scale cannot be compared with are left out.
     """
-    found: list[tuple[str, list[str]]] = []
+    comparisons: list[tuple[str, list[str]]] = []
     for path, values in nested_columns({SCORES: samples.get(SCORES, ())}).values():
         named = len(path) > 1 and all(map(_PLAIN_KEY.fullmatch, path)) and "".join(path).isprintable()
         lines = _comparison(column_slot(path)[1:-1], values, scale) if named and None not in values else None
         if lines is not None:
-            found.append(
-                (f"their_{'_'.join(re.findall(r'[a-z0-9]+', '_'.join(path[1:]).lower())) or len(found)}", lines)
+            comparisons.append(
+                (f"their_{'_'.join(re.findall(r'[a-z0-9]+', '_'.join(path[1:]).lower())) or len(comparisons)}", lines)
             )
-    return list(dict(reversed(found)).items())[::-1][:_MOST_SCORES]
+    return list(dict(reversed(comparisons)).items())[::-1][:_MOST_SCORES]
 
 
 def _comparison(path: str, values: Sequence[Any], scale: LabelScale) -> list[str] | None:
@@ -479,11 +483,11 @@ def _target(expression: str) -> str:
 
 def column_slot(path: Sequence[str | int]) -> str:
     """The placeholder of a column, or of an entry of its list."""
-    made = "source"
+    slot = "source"
     for key in path:
         if isinstance(key, int):
-            made += f"[{key}]"
+            slot += f"[{key}]"
             continue
         quote = '"' if "'" in key else "'"
-        made += f".{key}" if re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII) else f"[{quote}{key}{quote}]"
-    return f"{{{made}}}"
+        slot += f".{key}" if re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII) else f"[{quote}{key}{quote}]"
+    return f"{{{slot}}}"

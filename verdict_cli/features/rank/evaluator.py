@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.config_model import ConfigModel
-from verdict_cli.features.rank.arena.arena_keys import (
+from verdict_cli.features.rank.arena_keys import (
     BATTLE_KEYS,
     SCORE_KEYS,
     ArenaKeys,
@@ -34,30 +34,30 @@ class ArenaEvaluator:
     def problems(self, evaluation: Evaluation) -> list[EvaluationIssue]:
         """As `Evaluator.problems`."""
         keys, base = _keys_below(evaluation)
-        found: list[EvaluationIssue] = []
+        issues: list[EvaluationIssue] = []
         if base:
-            found = [
+            issues = [
                 (key, f"`{key}` is both in and next to `arena`", "keep it in `arena`")
                 for key in ArenaKeys.model_fields
                 if is_written(evaluation, key)
             ]
         for key, message, hint in arena_problems(keys, evaluation.metrics or ()):
-            found.append((key if key == "metrics" else ".".join(filter(None, (*base, key))), message, hint))
-        return found
+            issues.append((key if key == "metrics" else ".".join(filter(None, (*base, key))), message, hint))
+        return issues
 
     def expressions(self, evaluation: Evaluation) -> list[tuple[tuple[str | int, ...], str | None]]:
         """As `Evaluator.expressions`."""
         keys, base = _keys_below(evaluation)
-        found: list[tuple[tuple[str | int, ...], str | None]] = [
+        expressions: list[tuple[tuple[str | int, ...], str | None]] = [
             ((*base, key), getattr(keys, key)) for key in (*SCORE_KEYS, *BATTLE_KEYS, "item")
         ]
         for index, texts in enumerate(control_texts(keys)):
-            found += [((*base, "control", index), text) for text in texts]
-        return found
+            expressions += [((*base, "control", index), text) for text in texts]
+        return expressions
 
     def measure(self, evaluations: Mapping[str, Evaluation], results: Path, seed: int) -> Mapping[str, Any]:
         """As `Evaluator.measure`."""
-        from verdict_cli.features.rank.arena.leaderboard import leaderboards  # here, because it imports numpy and scipy
+        from verdict_cli.features.rank.leaderboard import leaderboards  # here, because it imports numpy and scipy
 
         return leaderboards(evaluations, results, seed=seed)
 

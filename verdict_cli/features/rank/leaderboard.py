@@ -17,8 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
-from verdict_cli.features.rank.arena.battles import Contests, read_contests
-from verdict_cli.features.rank.arena.strengths import Strengths, battle_counts, bradley_terry, mean_scores, win_rates
+from verdict_cli.features.rank.strengths import (
+    Contests,
+    Strengths,
+    battle_counts,
+    bradley_terry,
+    mean_scores,
+    read_contests,
+    win_rates,
+)
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.report.conclusions import listed_names
 from verdict_cli.stats.columns.column import Floats, Ints
@@ -49,9 +56,9 @@ class SystemValue:
 
     def as_json(self) -> dict[str, Any]:
         """The value as reports have it."""
-        found: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
-        found |= {"reason": self.reason} if self.reason else {}
-        return found | ({} if self.uncontrolled is None else {"uncontrolled": self.uncontrolled})
+        content: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
+        content |= {"reason": self.reason} if self.reason else {}
+        return content | ({} if self.uncontrolled is None else {"uncontrolled": self.uncontrolled})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,7 @@ class Leaderboard:
 
     def conclusion(self) -> str:
         """Which systems may be first."""
-        first = [each.system for each in self.standings if each.rank[0] == 1]
+        first = [standing.system for standing in self.standings if standing.rank[0] == 1]
         if len(first) == 1:
             return f"{listed_names(first)} is first of {len(self.standings)} systems"
         return f"{len(first)} of {len(self.standings)} systems may be first: {listed_names(first)}" if first else ""
@@ -103,12 +110,12 @@ class Leaderboard:
         """The systems as `--json` and `report.json` have them."""
         return [
             {
-                "system": each.system,
-                "n": each.n,
-                **{metric: value.as_json() for metric, value in each.values.items()},
-                "rank": list(each.rank),
+                "system": standing.system,
+                "n": standing.n,
+                **{metric: value.as_json() for metric, value in standing.values.items()},
+                "rank": list(standing.rank),
             }
-            for each in self.standings
+            for standing in self.standings
         ]
 
     def as_json(self) -> dict[str, Any]:
@@ -142,24 +149,26 @@ def leaderboard(contests: Contests, metrics: tuple[str, ...] | None = None, seed
         return Leaderboard(asked, asked[0], (), (), (), 0, contests.rows, contests.missing, warnings=warnings)
     rng = np.random.default_rng(abs(seed))
     group = rng.permutation(contests.items) % max(1, min(contests.items, MOST_DELETIONS))
-    found = {metric: _METRICS[metric](contests, group) for metric in asked}
-    ranked_by = next((metric for metric in asked if not found[metric].reason), asked[0])
+    strengths = {metric: _METRICS[metric](contests, group) for metric in asked}
+    ranked_by = next((metric for metric in asked if not strengths[metric].reason), asked[0])
     count = len(contests.systems)
-    values = {metric: _system_values(metric, found[metric], contests, group) for metric in asked}
-    better = significantly_better(found[ranked_by], count)
+    values = {metric: _system_values(metric, strengths[metric], contests, group) for metric in asked}
+    better = significantly_better(strengths[ranked_by], count)
     main = [value.value for value in values[ranked_by]]
-    order = sorted(range(count), key=lambda each: (main[each] is None, -(main[each] or 0.0), contests.systems[each]))
-    counts = found[asked[0]].counts
+    order = sorted(
+        range(count), key=lambda system: (main[system] is None, -(main[system] or 0.0), contests.systems[system])
+    )
+    counts = strengths[asked[0]].counts
     standings = tuple(
         SystemStanding(
-            contests.systems[each],
-            int(counts[each]),
-            {metric: values[metric][each] for metric in asked},
-            (1 + int(better[:, each].sum()), count - int(better[each].sum())),
+            contests.systems[system],
+            int(counts[system]),
+            {metric: values[metric][system] for metric in asked},
+            (1 + int(better[:, system].sum()), count - int(better[system].sum())),
         )
-        for each in order
+        for system in order
     )
-    wins, met = (each[0] for each in battle_counts(contests.battles, count, np.zeros(contests.items, np.int64), 1))
+    wins, met = (counts[0] for counts in battle_counts(contests.battles, count, np.zeros(contests.items, np.int64), 1))
     return Leaderboard(
         asked,
         ranked_by,
@@ -169,8 +178,8 @@ def leaderboard(contests: Contests, metrics: tuple[str, ...] | None = None, seed
         contests.items,
         contests.rows,
         contests.missing,
-        _slopes(found[asked[0]], contests),
-        tuple(_warnings(contests, found, asked, ranked_by)),
+        _slopes(strengths[asked[0]], contests),
+        tuple(_warnings(contests, strengths, asked, ranked_by)),
     )
 
 
@@ -193,17 +202,17 @@ def _system_values(metric: str, strengths: Strengths, contests: Contests, group:
     known = np.isfinite(errors) & (errors > _ZERO)
     single = _single_level(covariance, known)[0]
     values = []
-    for each in range(count):
-        value = float(strengths.values[each])
+    for system in range(count):
+        value = float(strengths.values[system])
         if not np.isfinite(value):
             values.append(SystemValue(None, reason="no rows"))
-        elif not known[each]:
-            reason = "interval undefined: the system is in one item" if freedom[each] < 1 else NO_VARIATION
-            values.append(SystemValue(value, reason=reason, uncontrolled=without[each]))
+        elif not known[system]:
+            reason = "interval undefined: the system is in one item" if freedom[system] < 1 else NO_VARIATION
+            values.append(SystemValue(value, reason=reason, uncontrolled=without[system]))
         else:
-            reach = _quantile(single, freedom[each]) * float(errors[each])
+            reach = _quantile(single, freedom[system]) * float(errors[system])
             values.append(
-                SystemValue(value, max(value - reach, least), min(value + reach, most), uncontrolled=without[each])
+                SystemValue(value, max(value - reach, least), min(value + reach, most), uncontrolled=without[system])
             )
     return values
 
@@ -264,8 +273,10 @@ def significantly_better(strengths: Strengths, count: int) -> NDArray[np.bool_]:
     return better
 
 
-def _warnings(contests: Contests, found: Mapping[str, Strengths], asked: tuple[str, ...], ranked_by: str) -> list[str]:
-    warnings = [f"`{metric}` is undefined: {found[metric].reason}" for metric in asked if found[metric].reason]
+def _warnings(
+    contests: Contests, strengths: Mapping[str, Strengths], asked: tuple[str, ...], ranked_by: str
+) -> list[str]:
+    warnings = [f"`{metric}` is undefined: {strengths[metric].reason}" for metric in asked if strengths[metric].reason]
     if asked and ranked_by != asked[0]:
         warnings.append(f"the ranks are by `{ranked_by}`")
     if len(contests.systems) < 2:
@@ -275,7 +286,7 @@ def _warnings(contests: Contests, found: Mapping[str, Strengths], asked: tuple[s
     if contests.items >= FEW_ITEMS and ranked_by:
         few = [
             name
-            for name, items in zip(contests.systems, found[ranked_by].seen.sum(axis=0).tolist(), strict=True)
+            for name, items in zip(contests.systems, strengths[ranked_by].seen.sum(axis=0).tolist(), strict=True)
             if items < FEW_ITEMS
         ]
         if few:

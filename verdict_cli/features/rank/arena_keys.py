@@ -63,16 +63,16 @@ def plain_control(text: str) -> bool:
 
 def control_texts(keys: ArenaKeys) -> list[tuple[str, ...]]:
     """The expressions of each control: one for a scored answer, two for a battle."""
-    found: list[tuple[str, ...]] = []
+    texts: list[tuple[str, ...]] = []
     for control in keys.control:
         if not isinstance(control, str):
-            found.append(control)
+            texts.append(control)
         elif plain_control(control):
             suffixes = ("_a", "_b") if keys.winner is not None else ("",)
-            found.append(tuple(f"source.{control}{suffix}" for suffix in suffixes))
+            texts.append(tuple(f"source.{control}{suffix}" for suffix in suffixes))
         else:
-            found.append((control,))
-    return found
+            texts.append((control,))
+    return texts
 
 
 def control_names(keys: ArenaKeys) -> tuple[str, ...]:
@@ -89,18 +89,18 @@ def arena_problems(keys: ArenaKeys, metrics: Sequence[str]) -> list[tuple[str, s
         return [(battles[0], message, "write two evaluations")]
     wanted = BATTLE_KEYS if battles else SCORE_KEYS
     lacking = [key for key in (*wanted, "item") if getattr(keys, key) is None]
-    found = [("", f"an arena needs `{key}`", f"such as `{key}: {_EXAMPLES[key]}`") for key in lacking]
+    issues = [("", f"an arena needs `{key}`", f"such as `{key}: {_EXAMPLES[key]}`") for key in lacking]
     for index, control in enumerate(keys.control):
         if battles and isinstance(control, str) and not plain_control(control):
             message = f"a battle has two answers, and `{control}` is one value"
-            found.append((f"control[{index}]", message, "give a pair: `[source.length_a, source.length_b]`"))
+            issues.append((f"control[{index}]", message, "give a pair: `[source.length_a, source.length_b]`"))
         if not battles and not isinstance(control, str):
             hint = "give one expression, such as `source.length`"
-            found.append((f"control[{index}]", "a scored answer has one value of a control, not two", hint))
+            issues.append((f"control[{index}]", "a scored answer has one value of a control, not two", hint))
     if battles and "mean_score" in metrics:
         hint = "name `bradley_terry` or `win_rate`"
-        found.append(("metrics", "battles have no score: `mean_score` needs `system` and `score`", hint))
-    return found
+        issues.append(("metrics", "battles have no score: `mean_score` needs `system` and `score`", hint))
+    return issues
 
 
 _EXAMPLES = {
