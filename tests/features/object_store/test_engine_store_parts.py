@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_engine_run_parts import COUNTS, STEPS, Killed, cells, copies, spoken
+from part_cases import COUNTS, STEPS, Killed, cells, copies, spoken
 
 from verdict_cli.features.object_store import run_store as segments
 from verdict_cli.features.object_store.folder import RemoteFolder
