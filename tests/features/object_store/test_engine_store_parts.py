@@ -41,7 +41,7 @@ def stored(bench: Any, job: RunJob) -> RunFacts:
     with directory.lock():
         facts: RunFacts = bench.run(replace(job, directory=directory))
         if facts.status == "finished":
-            directory.fetch_tables()
+            directory.get_tables()
             shutil.rmtree(bench.folder / "fetched", ignore_errors=True)
             shutil.copytree(directory.path, bench.folder / "fetched")
     return facts
