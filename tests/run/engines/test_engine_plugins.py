@@ -98,4 +98,5 @@ def test_a_store_of_another_package_has_the_dataset_and_the_run(tmp_path: Path) 
 def test_an_unknown_engine_is_an_error_that_names_those_there_are() -> None:
     done = verdict("xstest_sample", "--engine", "qiet")
     assert isinstance(done.exception, UsageError)
-    assert "engines are local, ray, quiet" in str(done.exception)
+    assert f"engines are {', '.join(ENGINES.names())}" in str(done.exception)
+    assert {"local", "quiet"} <= {*ENGINES.names()}

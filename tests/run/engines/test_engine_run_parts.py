@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow.dataset
 import pytest
 from part_cases import COUNTS, STEPS, Killed, cells, copies, spoken
+from shell import needs
 
 from verdict_cli.errors import BudgetError, DataError, JournalError, OutputError, Retryable, UsageError
 from verdict_cli.messages import Reply, Request
@@ -197,6 +198,7 @@ def test_rows_added_leave_full_parts_and_call_the_new_rows_only(bench: Any) -> N
     assert len(cells(job.directory.results)) == 25
 
 
+@needs("batches")
 def test_batches_of_parts_that_are_in_flight_are_not_paid_a_second_time(bench: Any) -> None:
     texts = [f"text {place}" for place in range(18)]
     bench.run(update_of(bench, texts))
