@@ -247,7 +247,7 @@ def described(kind: type[ConfigModel]) -> dict[str, str]:
     import textwrap
 
     texts: dict[str, str] = {}
-    for owner in reversed([each for each in kind.__mro__ if issubclass(each, ConfigModel) and each is not ConfigModel]):
+    for owner in reversed([base for base in kind.__mro__ if issubclass(base, ConfigModel) and base is not ConfigModel]):
         try:
             source = inspect.getsource(owner)
         except OSError:  # an installed package without sources, or a class from `registry.subclass_of`

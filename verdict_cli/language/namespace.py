@@ -247,12 +247,12 @@ class Namespace:
             self.python_units.add(step.unit)
         given = dict(step.model_extra or {})
 
-        def place(inside: Path_) -> Path_:
+        def to_document(inside: Path_) -> Path_:
             owner = None if inside[0] in given else made.set_by.get(str(inside[0]))
             return (*path, *inside) if owner is None else ("units", owner, *inside)
 
         keys = {"name": snake(step.unit), **made.keys, **given, "unit": made.base}
-        return self._validated(made, keys, path, place)
+        return self._validated(made, keys, path, to_document)
 
     def _unit_of_class(self, written: UnitClass, step: UnitBase, path: Path_) -> UnitBase | None:
         """A unit of Python code whose class decides more than its document."""
@@ -264,7 +264,7 @@ class Namespace:
         made: MergedType,
         keys: Mapping[str, Any],
         path: Path_,
-        place: Callable[[Path_], Path_],
+        to_document: Callable[[Path_], Path_],
         like: LLMUnitStep | None = None,
     ) -> UnitBase | None:
         """The unit of these keys. Reports those that its type does not accept and returns None."""
@@ -274,7 +274,7 @@ class Namespace:
                 return kind.model_validate(keys)
             unit, functions = made.imported.from_keys(keys, path, like)
         except ValidationError as error:
-            for problem in explain_error(error, kind, self.spec.document, place):
+            for problem in explain_error(error, kind, self.spec.document, to_document):
                 self.tell(problem)
             return None
         self.code |= functions
@@ -300,8 +300,8 @@ class Namespace:
         try:
             kind.model_validate({**made.keys, "unit": made.base})
         except ValidationError as error:
-            place = lambda inside: ("units", made.set_by.get(str(inside[0]), name), *inside)  # noqa: E731
-            for problem in explain_error(error, kind, self.spec.document, place):
+            to_document = lambda inside: ("units", made.set_by.get(str(inside[0]), name), *inside)  # noqa: E731
+            for problem in explain_error(error, kind, self.spec.document, to_document):
                 if problem.code != "missing-key" or problem.path not in left_out:
                     self.tell(problem)
 
@@ -335,11 +335,11 @@ class Namespace:
             return None
 
     def _read(self, file: str, path: Path_) -> str | None:
-        place = self.inside(file, path)
-        if place is None:
+        found = self.inside(file, path)
+        if found is None:
             return None
         try:
-            with place.open("rb") as stream:
+            with found.open("rb") as stream:
                 content = stream.read(MAX_BYTES + 1)
             if len(content) <= MAX_BYTES:
                 return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")

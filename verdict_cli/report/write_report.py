@@ -125,7 +125,7 @@ def write_report(
     )
     for name in extra:
         export_table(directory.results, directory.path / name, inert=inert)
-        directory.deliver(name)
+        directory.put(name)
     short = run_document(report)
     _write(directory, "report.json", lambda: render_json(short), warn)
     _write(directory, "report.md", lambda: render_markdown(short), warn)

@@ -65,22 +65,22 @@ async def answer_together(
     assert isinstance(work, LLMNode)
     row = together(rows)
     written = written_id(node, row)
-    places = [each.entry.names["index"] for each in rows if each.entry is not None]
-    values = [node_values(node, each, previous) for each in rows]
-    rendered = [work.prompt.render(each) for each in values]
-    shared = _shared([each.messages for each in rendered], places)
+    numbers = [row.entry.names["index"] for row in rows if row.entry is not None]
+    values = [node_values(node, row, previous) for row in rows]
+    rendered = [work.prompt.render(names) for names in values]
+    shared = _shared([prompt.messages for prompt in rendered], numbers)
     if work.examples is not None:
         shared, _ = prefixed(shared, (), work.examples.text(row.source))
     suffix = work.suffix(draw(context.seed, row.lot, written))
     instruction = SEVERAL_ENTRIES.format(count=len(rows))
-    reading = _reading(work.response, places)
+    reading = _reading(work.response, numbers)
     request = Request(
         row=row,
         node=node.id,
         model=work.models[0],
         messages=suffixed(shared, f"{suffix}\n\n{instruction}" if suffix else instruction),
         json_schema=reading.json_schema,
-        inserted=tuple(text for each in rendered for text in each.inserted),
+        inserted=tuple(text for prompt in rendered for text in prompt.inserted),
         seed=context.seed,
         stream=work.unit.streamed,
         written=written,
@@ -89,43 +89,43 @@ async def answer_together(
     def outputs(response: Mapping[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         found = [{name: entry[name] for name in work.response.fields} for entry in response["entries"]]
         pairs = zip(found, values, strict=True)
-        return [(one, work.unit.combine_responses([one], ((),), given["input"])) for one, given in pairs]
+        return [(entry, work.unit.combine_responses([entry], ((),), given["input"])) for entry, given in pairs]
 
     def accept(response: dict[str, Any]) -> None:
-        for place, given, (one, output) in zip(places, values, outputs(response), strict=True):
-            broken = broken_rule(node, {**given, "response": one, "output": output})
+        for number, given, (entry, output) in zip(numbers, values, outputs(response), strict=True):
+            broken = broken_rule(node, {**given, "response": entry, "output": output})
             if broken:
-                raise ReplyError(f"entry {place}: {broken}", kind="invalid")
+                raise ReplyError(f"entry {number}: {broken}", kind="invalid")
 
     response, _ = await answer(CallSpec(request, work.models, reading, accept), context, calls)
     return [
-        passed_on(node, work, given, one, output)
-        for given, (one, output) in zip(values, outputs(response), strict=True)
+        passed_on(node, work, given, entry, output)
+        for given, (entry, output) in zip(values, outputs(response), strict=True)
     ]
 
 
-def _reading(response: RecordType, places: Sequence[int]) -> BoundExtractor:
+def _reading(response: RecordType, numbers: Sequence[int]) -> BoundExtractor:
     """How the list of answers is requested and read."""
     numbered = RecordType({"index": INTEGER, **response.fields})
     expected = RecordType({"entries": ListType(numbered)})
     schema = expected.json_schema()
     items = numbered.json_schema()
-    items["properties"]["index"] |= {"minimum": places[0], "maximum": places[-1]}
-    schema["properties"]["entries"] |= {"items": items, "minItems": len(places), "maxItems": len(places)}
+    items["properties"]["index"] |= {"minimum": numbers[0], "maximum": numbers[-1]}
+    schema["properties"]["entries"] |= {"items": items, "minItems": len(numbers), "maxItems": len(numbers)}
 
     def read(reply: Reply, _: Request) -> dict[str, Any]:
         found = expected.read(json_object(reply.text, cut=reply.finish_reason == "length"))
         indices = [entry["index"] for entry in found["entries"]]
-        if indices != list(places):
+        if indices != list(numbers):
             raise ReplyError(
-                f"the reply judges the entries {indices!r:.200}, expected {list(places)!r:.200}, in this order"
+                f"the reply judges the entries {indices!r:.200}, expected {list(numbers)!r:.200}, in this order"
             )
         return found
 
     return BoundExtractor(expected, read, json_schema=schema, corrects=True, deviates=repaired, thoughts="keep")
 
 
-def _shared(prompts: Sequence[tuple[Message, ...]], places: Sequence[int]) -> tuple[Message, ...]:
+def _shared(prompts: Sequence[tuple[Message, ...]], numbers: Sequence[int]) -> tuple[Message, ...]:
     """The prompts of several entries as one: the lines at the start and the end that all have, once; between them what each
     has of its own."""
     messages = []
@@ -137,8 +137,8 @@ def _shared(prompts: Sequence[tuple[Message, ...]], places: Sequence[int]) -> tu
         start = _common(texts)
         end = _common([text[start:][::-1] for text in texts])
         own = [
-            f'<entry index="{place}">\n' + "\n".join(text[start : len(text) - end]) + "\n</entry>"
-            for place, text in zip(places, texts, strict=True)
+            f'<entry index="{number}">\n' + "\n".join(text[start : len(text) - end]) + "\n</entry>"
+            for number, text in zip(numbers, texts, strict=True)
         ]
         messages.append(Message(same[0].role, "\n".join([*texts[0][:start], *own, *texts[0][len(texts[0]) - end :]])))
     return tuple(messages)
@@ -159,7 +159,7 @@ async def run_entries(count: int, run: Callable[[int], Awaitable[T]], slots: Ent
     """What ``run`` gives for each entry, in order. After an error that stops the run, no further entry is started; those
     that are running are waited for, since their calls are paid for. Entries with a pending call hold back no other."""
     found: list[Any] = [None] * count
-    places: Iterator[int] = iter(range(count))
+    numbers: Iterator[int] = iter(range(count))
     errors: list[VerdictError] = []
     pending: list[Pending] = []
     workers: list[asyncio.Task[None]] = []
@@ -168,13 +168,13 @@ async def run_entries(count: int, run: Callable[[int], Awaitable[T]], slots: Ent
     async def work(*, holds_slot: bool) -> None:
         nonlocal started
         try:
-            for place in places:
+            for number in numbers:
                 started += 1
                 if started < count and slots.free > 0:
                     slots.free -= 1
                     workers.append(asyncio.create_task(work(holds_slot=True)))
                 try:
-                    found[place] = await run(place)
+                    found[number] = await run(number)
                 except Pending as error:
                     pending.append(error)
                 except VerdictError as error:
@@ -206,12 +206,12 @@ def entry_rows(row: Row, group: EachGroup, entries: Sequence[Any]) -> list[Row]:
     before, key = ("", "") if outer is None else (f"{outer.item}.", outer.key)
     seen: dict[str, int] = {}
     rows = []
-    for place, entry in enumerate(entries):
+    for number, entry in enumerate(entries):
         digest = _digest([key, entry.digest if isinstance(entry, Turn) else entry])
         copy = seen[digest] = seen.get(digest, -1) + 1
-        inside = {**names, group.name: entry, "index": place}
+        inside = {**names, group.name: entry, "index": number}
         rows.append(
-            replace(row, entry=Entry(f"{before}{place}", inside, len(entries), f"{digest}.{copy}" if copy else digest))
+            replace(row, entry=Entry(f"{before}{number}", inside, len(entries), f"{digest}.{copy}" if copy else digest))
         )
     return rows
 

@@ -31,8 +31,8 @@ from verdict_cli.run.stopping_rule import first_batch
 def follows_units(plan: Plan, node: Node) -> bool:
     """Whether other units' answers decide how often a unit runs at a row."""
     groups = [plan.groups[group] for group in node.groups]
-    conditions = {*node.checked, *(place for group in groups for place in group.checked)}
-    return any(group.waits for group in groups) or any(plan.conditions[place].waits for place in conditions)
+    conditions = {*node.checked, *(number for group in groups for number in group.checked)}
+    return any(group.waits for group in groups) or any(plan.conditions[number].waits for number in conditions)
 
 
 def entry_assumptions(plan: Plan) -> tuple[str, ...]:
@@ -55,24 +55,24 @@ def runs_of_nodes(plan: Plan, row: Row) -> Counter[int]:
 def _runs(plan: Plan, around: tuple[int, ...], values: Mapping[str, Any] | None) -> Counter[int]:
     """How often each unit of a level runs at most; ``values`` None: they are not known. RowError for a bad list."""
 
-    def holds(places: Iterable[int]) -> bool:
-        known = (plan.conditions[place] for place in places if values is not None)
+    def holds(numbers: Iterable[int]) -> bool:
+        known = (plan.conditions[number] for number in numbers if values is not None)
         return all(condition(values or {}) for condition in known if not condition.waits)
 
     found: Counter[int] = Counter()
     for node in plan.nodes:
         if node.groups == around and not node.pinned and holds(node.checked):
             found[node.index] += 1
-    for place, group in enumerate(plan.groups):
+    for number, group in enumerate(plan.groups):
         if group.around != around or not holds(group.checked):
             continue
         if group.waits or values is None:
-            inside = _runs(plan, (*around, place), None)
+            inside = _runs(plan, (*around, number), None)
             times = -(-group.most // (group.per_call or 1))
             found.update({index: count * times for index, count in inside.items()})
             continue
         for index, entry in list(enumerate(group.list_of(values)))[:: group.per_call or 1]:
-            found.update(_runs(plan, (*around, place), {**values, group.name: entry, "index": index}))
+            found.update(_runs(plan, (*around, number), {**values, group.name: entry, "index": index}))
     return found
 
 

@@ -110,7 +110,7 @@ class JudgeSession:
 
         An error, also one of ``convert``, cancels the rest and is raised.
         """
-        inputs = [self.row(row, first + place) for place, row in enumerate(rows)]
+        inputs = [self.row(row, first + index) for index, row in enumerate(rows)]
         remaining = iter(inputs)
         converted: dict[int, T] = {}
 

@@ -70,7 +70,7 @@ class RunParts:
     def rows(self) -> Iterator[tuple[int, Row]]:
         """The rows that are left, each with its number among them. A part is opened with its first row."""
         transform = self._job.transform_row
-        place = 0
+        index = 0
         for number, found, rows in unfinished_parts(self._job, self._layout, self._marks):
             part = self._begin(number)
             part.range = found
@@ -78,8 +78,8 @@ class RunParts:
                 if self._layout.size:  # else the root journal has all calls: no row need be looked up
                     self._part_of[row.key] = part
                     part.rows.append(row.key)
-                yield place, row if transform is None else transform(row)
-                place += 1
+                yield index, row if transform is None else transform(row)
+                index += 1
 
     def _begin(self, number: int) -> _OpenPart:
         """The part, which is opened unless it is open."""
@@ -151,11 +151,11 @@ class RunParts:
             for table in () if part.tables is None else part.tables.both:
                 table.discard()
 
-    def at(self, place: int) -> PartTables:
+    def at(self, index: int) -> PartTables:
         """The tables of a row, by its number among those that are run."""
-        while place >= self._ends[self._current]:
+        while index >= self._ends[self._current]:
             self._current += 1
-        while self._current and place < self._ends[self._current - 1]:
+        while self._current and index < self._ends[self._current - 1]:
             self._current -= 1
         return self._tables(self._left[self._current])
 
@@ -177,13 +177,13 @@ class RunParts:
         if part is not None:
             self._tables(part.number).add_call(call)
 
-    async def end_before(self, place: int) -> None:
+    async def end_before(self, index: int) -> None:
         """Finish the parts whose rows are all before this one, and written."""
         # The only part of a run ends with the run.
         while (
             self._layout.size
             and not self._failed
-            and (self._ending is not None or (self._first < len(self._left) and self._ends[self._first] <= place))
+            and (self._ending is not None or (self._first < len(self._left) and self._ends[self._first] <= index))
         ):
             if self._ending is None:
                 part = self._open[self._left[self._first]]
@@ -317,7 +317,7 @@ def seal_part(layout: PartLayout, number: int, mark: PartMark) -> PartMark:
     # A journal that is in the store only is as it was when the mark was first written.
     digests = {name: file_digest(path) for name, path in files.items() if name not in mark.digests or path.exists()}
     sealed = replace(mark, digests={**mark.digests, **digests})
-    layout.deliver(number)
+    layout.put(number)
     layout.write_mark(number, sealed)
     return sealed
 
@@ -331,7 +331,7 @@ def publish_parts(job: RunJob, layout: PartLayout, parts: Mapping[int, PartColum
         layout.reopen(number)  # of an earlier process, which did other rows before it was stopped
     _unify_tables(job, layout, parts)
     for number in unfinished:
-        layout.deliver_tables(number)
+        layout.put_tables(number)
     layout.publish()
 
 
@@ -348,7 +348,7 @@ def _unify_tables(job: RunJob, layout: PartLayout, parts: Mapping[int, PartColum
         if not narrow:
             continue
         mark = PartMark.read(layout.mark(number))
-        layout.fetch_tables(number)
+        layout.get_tables(number)
         layout.remove_mark(number)
         for name in narrow:
             path = layout.tables(number)[name]

@@ -160,49 +160,49 @@ class PartLayout:
         with output_errors(self.folder(number)):
             for path in tables.values():
                 path.unlink(missing_ok=True)
-        self.directory.withdraw(f"{name}/{path.name}" for name, path in tables.items())
+        self.directory.remove(f"{name}/{path.name}" for name, path in tables.items())
 
     def remove_mark(self, number: int) -> None:
         """Remove a part's mark: it does not count as finished."""
         with output_errors(self.folder(number)):
             self.mark(number).unlink(missing_ok=True)
-        self.directory.withdraw([self._name(self.mark(number))])
+        self.directory.remove([self._name(self.mark(number))])
 
     def write_mark(self, number: int, mark: PartMark) -> None:
         """Write a part's mark."""
         mark.write(self.mark(number))
-        self.directory.deliver(self._name(self.mark(number)))
+        self.directory.put(self._name(self.mark(number)))
 
-    def deliver(self, number: int) -> None:
+    def put(self, number: int) -> None:
         """Send what is here of a part's journal and tables to the store, where the run is in one. The journal is then only
         there."""
-        self.deliver_tables(number)
-        self.deliver_journal(number)
+        self.put_tables(number)
+        self.put_journal(number)
 
-    def deliver_journal(self, number: int) -> None:
+    def put_journal(self, number: int) -> None:
         """Send a part's journal to the store, where the run is in one, and remove it here."""
         if self.journal(number).exists():
-            self._part(number).deliver_journal()
+            self._part(number).put_journal()
 
-    def deliver_tables(self, number: int) -> None:
+    def put_tables(self, number: int) -> None:
         """Send a part's tables to the store, where the run is in one."""
-        self.directory.deliver(*(f"{name}/{path.name}" for name, path in self.tables(number).items()))
+        self.directory.put(*(f"{name}/{path.name}" for name, path in self.tables(number).items()))
 
     def remove_strays(self, number: int) -> None:
         """Remove what workers have left of a finished part in the store, where the run is in one."""
         names = self.directory.stored(f"{PARTS}/{part_name(number)}")
-        self.directory.withdraw(name for name in names if name.endswith(PART_TABLES))
+        self.directory.remove(name for name in names if name.endswith(PART_TABLES))
 
-    def fetch_tables(self, number: int) -> None:
+    def get_tables(self, number: int) -> None:
         """Fetch a part's tables from the store, where the run is in one."""
-        self.directory.fetch(f"{name}/{path.name}" for name, path in self.tables(number).items())
+        self.directory.get(f"{name}/{path.name}" for name, path in self.tables(number).items())
 
     def remove(self, number: int) -> None:
         """Remove all of a part."""
         self.reopen(number)
         with output_errors(self.folder(number)):
             shutil.rmtree(self.folder(number), ignore_errors=True)
-        self.directory.withdraw(self.directory.stored(f"{PARTS}/{part_name(number)}"))
+        self.directory.remove(self.directory.stored(f"{PARTS}/{part_name(number)}"))
 
     def _name(self, path: Path) -> str:
         """The name of a file of the run, in its directory."""

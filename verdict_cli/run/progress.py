@@ -188,5 +188,5 @@ def _add_up(mine: dict[str, int], others: Mapping[str, int]) -> None:
         mine[name] = mine.get(name, 0) + count
 
 
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
+def _sum(total: float | None, other: float | None) -> float | None:
+    return None if total is None or other is None else total + other

@@ -158,7 +158,7 @@ class Session:
 
     def _result(self, facts: RunFacts) -> RunResult:
         if facts.status == "finished":
-            self.directory.fetch_tables()
+            self.directory.get_tables()
         return RunResult(self.directory, facts, self.options.plan)
 
 

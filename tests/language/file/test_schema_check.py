@@ -21,7 +21,7 @@ from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language import schema_check
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.source_positions import Document, Position, ValueNode
-from verdict_cli.plan.load_plan import load_plan
+from verdict_cli.plan.build import load_plan
 
 ROOT = Path(__file__).resolve().parents[3]
 SHIPPED = ROOT / "schemas" / "pipeline.schema.json"

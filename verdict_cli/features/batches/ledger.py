@@ -232,10 +232,10 @@ class SentBatch:
 class LedgerStore(Protocol):
     """The place of a run's directory in an object store."""
 
-    def deliver(self, *names: str) -> None:
+    def put(self, *names: str) -> None:
         """Send files of the folder to the store."""
 
-    def withdraw(self, names: Iterable[str]) -> None:
+    def remove(self, names: Iterable[str]) -> None:
         """Remove files from the store."""
 
 
@@ -274,7 +274,7 @@ class BatchLedger:
         """Forget all batches, for a run that starts over."""
         (self.folder / LEDGER).unlink(missing_ok=True)
         if self.store is not None:
-            self.store.withdraw([LEDGER])
+            self.store.remove([LEDGER])
         self.batches.clear()
         self.modes.clear()
         self.remove_unsent()
@@ -307,7 +307,7 @@ class BatchLedger:
         file.move(self.request_file(number))
         sync_directory(self.folder / REQUESTS)
         if self.store is not None:
-            self.store.deliver(*(f"{REQUESTS}/{path.name}" for path in (file.path, key_path(file.path))))
+            self.store.put(*(f"{REQUESTS}/{path.name}" for path in (file.path, key_path(file.path))))
         self._write(
             {
                 "event": "intent",
@@ -361,7 +361,7 @@ class BatchLedger:
         for path in paths:
             path.unlink(missing_ok=True)
         if self.store is not None and paths:
-            self.store.withdraw(f"{REQUESTS}/{path.name}" for path in paths)
+            self.store.remove(f"{REQUESTS}/{path.name}" for path in paths)
 
     def _files(self) -> Iterator[Path]:
         folder = self.folder / REQUESTS
@@ -414,7 +414,7 @@ class BatchLedger:
             if new:
                 sync_directory(self.folder)
         if self.store is not None:
-            self.store.deliver(LEDGER)
+            self.store.put(LEDGER)
         self._apply(event)
 
 

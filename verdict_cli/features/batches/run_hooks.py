@@ -93,7 +93,7 @@ class BatchOptions(RunHooks):
             return
         from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
 
-        job.directory.fetch(name for name in job.directory.stored(LEDGER) if name == LEDGER)
+        job.directory.get(name for name in job.directory.stored(LEDGER) if name == LEDGER)
         ledgers = [BatchLedger.read(job.directory.path), *part_ledgers(job.directory)]
         flying = [batch for ledger in ledgers for batch in ledger.in_flight]
         if flying:
@@ -112,7 +112,7 @@ class BatchOptions(RunHooks):
     def awaits(self, folder: RunDirectory) -> bool:
         from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
 
-        folder.fetch(name for name in folder.stored(LEDGER) if name == LEDGER)
+        folder.get(name for name in folder.stored(LEDGER) if name == LEDGER)
         return bool(BatchLedger.read(folder.path).in_flight)
 
     def add_facts(self, directory: RunDirectory, facts: RunFacts) -> RunFacts:
@@ -160,5 +160,5 @@ def part_ledgers(directory: RunDirectory) -> list[BatchLedger]:
     from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
     from verdict_cli.run.part_files import PARTS
 
-    directory.fetch(name for name in directory.stored(PARTS) if name.endswith(f"/{LEDGER}"))
+    directory.get(name for name in directory.stored(PARTS) if name.endswith(f"/{LEDGER}"))
     return [BatchLedger.read(path.parent) for path in sorted((directory.path / PARTS).glob(f"*/{LEDGER}"))]

@@ -24,7 +24,7 @@ from verdict_cli.features.benchmarks.recorded import NOT_POSSIBLE, Case, Publish
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.package_files import named_config
-from verdict_cli.plan.load_plan import load_plan
+from verdict_cli.plan.build import load_plan
 from verdict_cli.report.formatting import interval
 from verdict_cli.report.renderers.markdown import render_markdown
 from verdict_cli.report.report import full_json, summary_json

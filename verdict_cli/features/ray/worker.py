@@ -21,8 +21,8 @@ from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.rate_limit import RateLimiters, estimate_tokens, limited, wait_for_rate_limit
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers import Providers
+from verdict_cli.llm.providers.price_book import worst_case_usd
 from verdict_cli.llm.providers.recording import Recording
-from verdict_cli.llm.providers.worst_case import worst_case_usd
 from verdict_cli.messages import Ask, Output, Reply, Request, Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.hooks import RunHooks

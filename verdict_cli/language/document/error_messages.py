@@ -66,10 +66,10 @@ def nearest_spelling(word: str, known: Iterable[str], most: int | None = None) -
     there are more than ``most``."""
     words = sorted(known)
     close = get_close_matches(word, words, n=1, cutoff=0.6) or get_close_matches(
-        word.lower(), [each.lower() for each in words], n=1, cutoff=0.6
+        word.lower(), [known_word.lower() for known_word in words], n=1, cutoff=0.6
     )
     if close:
-        return f"did you mean '{next(each for each in words if each.lower() == close[0].lower())}'?"
+        return f"did you mean '{next(known_word for known_word in words if known_word.lower() == close[0].lower())}'?"
     return f"known: {', '.join(words)}" if words and (most is None or len(words) <= most) else ""
 
 
@@ -81,10 +81,10 @@ def explain_error(
     error: ValidationError,
     root: type[BaseModel],
     document: Document,
-    place: Callable[[ErrorPath], ErrorPath] = _itself,
+    to_document: Callable[[ErrorPath], ErrorPath] = _itself,
     feature_of: Callable[[str, str], str] = lambda owner, key: "",
 ) -> list[Problem]:
-    """Every problem of a validation error, with its position. `place` maps a path in `root` to one in the document, and
+    """Every problem of a validation error, with its position. `to_document` maps a path in `root` to one in the document, and
     `feature_of` gives the feature that brings a key of a class, "" for no feature."""
     grouped: dict[ErrorPath, list[tuple[Any, type[BaseModel] | None, Any]]] = {}
     for detail in error.errors(include_url=False):
@@ -107,7 +107,7 @@ def explain_error(
                 f"remove `{path[-1]}`, or install verdict with all of its features",
                 True,
             )
-        whole = place(path)
+        whole = to_document(path)
         position = document.key_at(whole) if at_key else document.value_at(whole)
         found.append(Problem(code, message, hint, document.file, position.line, position.column, format_path(whole)))
     return found
@@ -141,7 +141,7 @@ def _words(
     if kind == "written_form":
         return "wrong-value", f"expected {context['expected']}, found {displayed(given)}", context["hint"], False
     if kinds <= _TYPES.keys():
-        wanted = " or ".join(dict.fromkeys(_TYPES[one] for one in sorted(kinds)))
+        wanted = " or ".join(dict.fromkeys(_TYPES[expected] for expected in sorted(kinds)))
         return "wrong-type", f"expected {wanted}, found {displayed(given)}", _boolean_hint(given, kinds), False
     at_key = _is_of_key(detail)
     purpose = "" if at_key else _purpose(owner, str(last))

@@ -223,7 +223,7 @@ def _pattern_matches(pattern: str, kind: FieldType, ends: Ends) -> Callable[[str
             doubt = _within_word(text, start, end) if captured else ""
             if numeric and not doubt and any(char.isdigit() for char in captured):
                 numbers = find_numbers(text, ends) if numbers is None else numbers
-                around = next((one for one in numbers if one.start <= start and end <= one.end), None)
+                around = next((number for number in numbers if number.start <= start and end <= number.end), None)
                 if around is not None and (around.start < match.start() or around.end > match.end()):
                     if around.mention:
                         continue

@@ -93,7 +93,7 @@ def shown(given: Mapping[str, Any], letters: Sequence[str], arrangement: Sequenc
     texts by its own placeholders has no options in its input."""
     if not set(letters) <= given.keys():
         return dict(given)
-    return {**given, **{letters[place]: given[letters[option]] for place, option in enumerate(arrangement)}}
+    return {**given, **{letters[index]: given[letters[option]] for index, option in enumerate(arrangement)}}
 
 
 def shuffled(count: int, draw: int) -> tuple[int, ...]:

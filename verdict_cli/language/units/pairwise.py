@@ -114,8 +114,12 @@ class PairwiseJudgeUnit(ChoiceUnit):
         output = dict(responses[0])
         if self.positions == "both":
             output["consistent"] = choices[0] == choices[1]
-            output |= {MASS_FIELD: min(one[MASS_FIELD] for one in responses)} if MASS_FIELD in output else {}
-            output |= {SAMPLED_FIELD: any(one[SAMPLED_FIELD] for one in responses)} if SAMPLED_FIELD in output else {}
+            output |= {MASS_FIELD: min(response[MASS_FIELD] for response in responses)} if MASS_FIELD in output else {}
+            output |= (
+                {SAMPLED_FIELD: any(response[SAMPLED_FIELD] for response in responses)}
+                if SAMPLED_FIELD in output
+                else {}
+            )
         output["choice"] = choices[0] if len(set(choices)) == 1 else TIE
         if self.original:
             output["chosen"] = "" if output["choice"] == TIE else given[self.letters()[names.index(output["choice"])]]

@@ -216,7 +216,7 @@ class ModePoolUnit(Pool):
         shares, margins = [], []
         for name, votes in said.items():
             given = weights or [1.0] * len(votes)
-            share = summary_statistics.weighted_mean([float(one == pooled[name]) for one in votes], given)
+            share = summary_statistics.weighted_mean([float(vote == pooled[name]) for vote in votes], given)
             others = [weight for value, weight in summary_statistics.tally(votes, given) if value != pooled[name]]
             rest = max(others, default=0.0) / math.fsum(given)
             shares.append(share)

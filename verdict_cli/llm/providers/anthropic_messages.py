@@ -48,10 +48,10 @@ def cache_marks(request: Request) -> Mapping[int, list[int]]:
     found: dict[int, list[int]] = {}
     marks = [(len(request.messages) - 1, -1) if mark == (-1, -1) else mark for mark in request.marks]
     system = preceding = turn = 0
-    for place, message in enumerate(request.messages):
+    for index, message in enumerate(request.messages):
         is_system = message.role == "system"
         start = system + (len(_BETWEEN) if system else 0) if is_system else 0
-        for _, at in (mark for mark in marks if mark[0] == place):
+        for _, at in (mark for mark in marks if mark[0] == index):
             end = len(message.content) if at < 0 else min(at, len(message.content))
             size = preceding + len(message.content[:end].encode(errors="surrogatepass"))
             if size >= least * TOKEN_BYTES:
@@ -119,8 +119,8 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     if system:
         body["system"] = marked_parts(Message("system", system), marks.get(SYSTEM, ()))
     body["messages"] = [
-        {"role": turn.role, "content": [_part(part) for part in marked_parts(turn, marks.get(place, ()))]}
-        for place, turn in enumerate(turns)
+        {"role": turn.role, "content": [_part(part) for part in marked_parts(turn, marks.get(index, ()))]}
+        for index, turn in enumerate(turns)
     ]
     schema = request.json_schema
     if schema is not None:

@@ -57,11 +57,11 @@ def partition_journal(
     a changed row may be in any of them.
     """
     partitions = DigestIndex("I")
-    place = -1
-    for place, row in enumerate(rows):
-        partitions.put(_digest(row.key), place // size)
+    number = -1
+    for number, row in enumerate(rows):
+        partitions.put(_digest(row.key), number // size)
     every = [
-        name for part in range(place // size + 1) if (name := partition_name(part)) and (only is None or name in only)
+        name for part in range(number // size + 1) if (name := partition_name(part)) and (only is None or name in only)
     ]
     spent, buffer, buffered = 0.0, defaultdict[str, list[bytes]](list), 0
     with journal.open("rb") as file:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_engine_run_parts import COUNTS, STEPS, Killed, cells, copies, spoken
+from part_cases import COUNTS, STEPS, Killed, cells, copies, spoken
 
 from verdict_cli.features.object_store import run_store as segments
 from verdict_cli.features.object_store.folder import RemoteFolder
@@ -41,7 +41,7 @@ def stored(bench: Any, job: RunJob) -> RunFacts:
     with directory.lock():
         facts: RunFacts = bench.run(replace(job, directory=directory))
         if facts.status == "finished":
-            directory.fetch_tables()
+            directory.get_tables()
             shutil.rmtree(bench.folder / "fetched", ignore_errors=True)
             shutil.copytree(directory.path, bench.folder / "fetched")
     return facts

