@@ -166,8 +166,8 @@ class Desk:
 
 
 def test_batches_of_all_workers_count_towards_one_budget() -> None:
-    budget = pytest.importorskip("verdict_cli.features.batches.wave_budget").WaveBudget
-    kind = pytest.importorskip("verdict_cli.features.batches.request_file").RequestFile
+    budget = pytest.importorskip("verdict_cli.features.batches.flights").WaveBudget
+    kind = pytest.importorskip("verdict_cli.features.batches.ledger").RequestFile
     desk = Coordinator(8, 1.0, 0.2)
     first, second = (budget(SharedSpending(1.0, lambda usd: asyncio.run(desk.spend(usd)))) for _ in range(2))
     model = Model(name="openai/m", cost={"input_per_million": 200, "output_per_million": 0})
