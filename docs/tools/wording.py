@@ -1,6 +1,6 @@
 """Find retired words in the project's texts.
 
-The list is the table of retired_words.md beside this file. Checked are comments and strings of Python and JavaScript,
+The list is the table "Retired words" of style.md beside this file. Checked are comments and strings of Python and JavaScript,
 the text of HTML, comments of CSS, strings of JSON, and whole pages and configurations but for the keys.
 
 `python docs/tools/wording.py [PATH…]` prints `file:line: word -> better` and exits with 1 where it finds one.
@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-STYLE = ROOT / "docs" / "style.md"
-WORDS = Path(__file__).with_name("retired_words.md")
+STYLE = Path(__file__).with_name("style.md")
 CHECKED = (
     "verdict_cli/**/*.py",
     "verdict_cli/**/*.pyi",
@@ -62,9 +61,10 @@ EXPRESSION = re.compile(r"\$?\{[^{}]*\}")
 
 
 def retired(page: str) -> dict[str, str]:
-    """The retired phrases of the page, and what to write instead."""
+    """The retired phrases of the style page, and what to write instead."""
+    table = page.partition("## Retired words")[2].partition("\n## ")[0]
     found = {}
-    for line in page.splitlines():
+    for line in table.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if len(cells) == 2:
             found.update(dict.fromkeys(re.findall(r"`([^`]+)`", cells[0]), cells[1]))
@@ -155,22 +155,22 @@ def findings(text: str, suffix: str, phrases: dict[str, str]) -> Iterator[tuple[
 
 def main() -> int:
     """Check the given files, or all."""
-    phrases = retired(WORDS.read_text(encoding="utf-8"))
+    phrases = retired(STYLE.read_text(encoding="utf-8"))
     if not phrases:
-        sys.stdout.write(f"{WORDS.relative_to(ROOT)}: no table of retired words\n")
+        sys.stdout.write(f"{STYLE.relative_to(ROOT)}: no table of retired words\n")
         return 1
     given = [Path(name).resolve() for name in sys.argv[1:]]
     paths = given or sorted({path for each in CHECKED for path in ROOT.glob(each) if path.is_file()})
     count = 0
     for path in paths:
-        if path in (STYLE, WORDS, Path(__file__).resolve()):
+        if path == STYLE or path == Path(__file__).resolve():
             continue
         for line, phrase, better in findings(path.read_text(encoding="utf-8"), path.suffix, phrases):
             place = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
             sys.stdout.write(f"{place}:{line}: {phrase} -> {better}\n")
             count += 1
     if count:
-        sys.stdout.write(f"{count} retired words; see docs/tools/retired_words.md\n")
+        sys.stdout.write(f"{count} retired words; see docs/tools/style.md\n")
     return 1 if count else 0
 
 
