@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import typer
 
-from verdict_cli.cli.console import print_message
+from verdict_cli.cli.console import is_interactive, print_message
 from verdict_cli.errors import UsageError, VerdictError
 from verdict_cli.features.wizard.sampled_columns import SampledColumns, is_within, sampled_columns
 from verdict_cli.features.wizard.scaffold import Rubric
@@ -21,11 +20,6 @@ from verdict_cli.features.wizard.scaffold_labels import MAX_CATEGORIES, LabelSca
 _MOST_VALUE_CHARS = 60
 _NONE = "none"
 T = TypeVar("T")
-
-
-def is_interactive() -> bool:
-    """Whether a person can answer: standard input and standard error are a terminal."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def ask(question: str, parse: Callable[[str], T], default: str | None = None) -> T:
