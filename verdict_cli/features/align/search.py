@@ -11,6 +11,7 @@ import hashlib
 import json
 import random
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -556,7 +557,8 @@ class AlignSearch:
                 facts = check_data(plan, dataset, limit=rows, seed=how.seed, warn=lambda _: None)
                 options = how.run_options(plan, dataset, facts, (str(config), str(data)), recording, out=directory)
                 sessions.append(open_run(replace(options, warn=lambda _: None)))
-            results = execute_all_or_exit(sessions, self.folder, self.stop, replace(how, quiet=True))
+            quiet = how.quiet or not sys.stderr.isatty()  # without a terminal, dozens of short runs are only noise
+            results = execute_all_or_exit(sessions, self.folder, self.stop, replace(how, quiet=quiet))
         for result in results:
             key = str(result.directory.path)
             self.costs[key] = result.facts.cost_usd
