@@ -193,6 +193,18 @@ def test_inspect_itself_reads_the_log(shell: Any, judged: Any) -> None:
     assert [each.id for each in inspect_log.read_eval_log_sample_summaries("scores.json")] == ["r0", "r1", "r2"]
 
 
+def test_inspect_lists_the_log_in_its_folder(shell: Any, judged: Any) -> None:
+    judged(True, "scale: boolean")
+    for more in ([], ["--out", "others"]):
+        assert shell("export", "out", "--to", "inspect", *more).code == 0
+    (log,) = (shell.folder / "logs").iterdir()
+    assert [each.name for each in (shell.folder / "others").iterdir()] == [log.name]
+    inspect_log = pytest.importorskip("inspect_ai.log", reason="inspect_ai is not installed")
+    (listed,) = inspect_log.list_eval_logs(str(shell.folder / "logs"))
+    assert listed.name.endswith(log.name) and listed.task == "t"
+    assert inspect_log.read_eval_log(listed).status == "success"
+
+
 @pytest.mark.filterwarnings("ignore")  # those of its libraries
 def test_mlflow_itself_loads_the_table(shell: Any, judged: Any) -> None:
     mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed")
