@@ -156,7 +156,11 @@ def comparison_document(
     names = short_names([side.run for side in sides])
     sections = [Section("", [*_runs(sides, names), *([Note(SAME_PIPELINE)] if same_pipeline else [])], listed=False)]
     sections += [
-        Section(name, [*_evaluation(metric, comparison.paired.text, comparison.level, names)], metric.kind)
+        Section(
+            name,
+            [*_evaluation(metric, comparison.paired.text, comparison.level, names)],
+            formatting.kind_text(metric.kind),
+        )
         for name, metric in comparison.evaluations.items()
     ]
     return ReportDocument(

@@ -53,7 +53,7 @@ def several_document(pipelines: Sequence[PipelineContext], comparison: SeveralCo
     names = [name if len(each.runs) == 1 else each.letter for name, each in zip(short, pipelines, strict=True)]
     sections = [Section("", [*_opening(pipelines)], listed=False, essential=True)]
     sections += [
-        Section(name, [*_evaluation(each, pipelines, comparison)], each.kind)
+        Section(name, [*_evaluation(each, pipelines, comparison)], formatting.kind_text(each.kind))
         for name, each in comparison.evaluations.items()
     ]
     count = sum(len(each.runs) for each in pipelines)
