@@ -46,7 +46,7 @@ def command(shell: Any, monkeypatch: pytest.MonkeyPatch, scripted_model: Any) ->
 
     def run(name: str, *more: str, answer: str | None = None) -> Any:
         if answer is not None:
-            monkeypatch.setattr("verdict_cli.cli.spending.is_interactive", lambda: True)
+            monkeypatch.setattr("verdict_cli.cli.console.is_interactive", lambda: True)
             monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
         first, *options = COMMANDS[name][0]
         return shell(first, config, "texts.jsonl" if first == "rank" else "rows.jsonl", *options, *more)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from verdict_cli.cli.console import is_interactive, print_error, print_message
+from verdict_cli.cli import console
+from verdict_cli.cli.console import print_error, print_message
 
 if TYPE_CHECKING:
     from verdict_cli.model import Model
@@ -101,7 +102,7 @@ def ask_to_spend(
     cost = "cost unknown" if whole.cost_usd is None else f"{'up to' if bound else 'some'} {money(whole.cost_usd)}"
     names = ", ".join(dict.fromkeys(model.name for model in paid))
     spends = whole.cost_usd != 0 if whole.cost_usd is not None else not all(map(_is_on_this_machine, paid))
-    asks = spends and not yes and is_interactive()
+    asks = spends and not yes and console.is_interactive()
     if asks or not quiet:
         print_message(f"{what}: {calls} calls of {names}, {phrase or cost}")
     if asks and not typer.confirm("Continue?", default=True, err=True):

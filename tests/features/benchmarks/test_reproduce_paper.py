@@ -160,7 +160,7 @@ def test_an_interrupted_reproduction_resumes_without_repeating_calls(mirror: Pat
 def test_no_model_is_called_before_the_answer_on_a_terminal(
     mirror: Path, model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("verdict_cli.cli.spending.is_interactive", lambda: True)
+    monkeypatch.setattr("verdict_cli.cli.console.is_interactive", lambda: True)
     words = ["reproduce", "paper", "--mirror", str(mirror), "--out", str(tmp_path / "out"), "--table", "1"]
     refused = CliRunner().invoke(app, words, input="n\n")
     assert refused.exit_code == 130 and "no call was made" in refused.stderr

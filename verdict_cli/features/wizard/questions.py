@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import typer
 
-from verdict_cli.cli.console import is_interactive, print_message
+from verdict_cli.cli import console
+from verdict_cli.cli.console import print_message
 from verdict_cli.errors import UsageError, VerdictError
 from verdict_cli.features.wizard.sampled_columns import SampledColumns, is_within, sampled_columns
 from verdict_cli.features.wizard.scaffold import Rubric
@@ -35,7 +36,7 @@ def ask(question: str, parse: Callable[[str], T], default: str | None = None) ->
 
 def ask_dataset() -> SampledColumns:
     """Prompt for the dataset, and read its first rows. UsageError without a terminal."""
-    if not is_interactive():
+    if not console.is_interactive():
         raise UsageError(
             "DATA is missing: the dataset whose columns the judge reads",
             hint="verdict init answers.jsonl --question 'Is the answer right?' --columns question,answer\n"
