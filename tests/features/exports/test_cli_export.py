@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from shell import needs
 
 TRACE, SPAN = "5b8aa5a2d2c872e8321cf37308d69df2", "051581bf3cb55c13"
 WORDS = "scale: {type: discrete, values: [bad, good], scores: {bad: 0, good: 1}}"
@@ -83,6 +84,7 @@ def test_the_mlflow_table_has_a_value_and_a_rationale_for_each_score(shell: Any,
     assert rows[0]["inputs/meta"] == {"n": [1, None]} and rows[0]["error"] is None and rows[2]["error"]
 
 
+@needs("imports")
 def test_an_inspect_log_has_every_row_and_is_imported_again(shell: Any, judged: Any) -> None:
     judged("good")
     (log,) = exported(shell, "inspect")
