@@ -101,8 +101,8 @@ def _evaluation(name: str, evaluation: Mapping[str, Any], published: Mapping[str
     second = next(
         (known_metric for metric in SECOND_METRICS for known_metric in known if known_metric["metric"] == metric), None
     )
-    of = str(evaluation.get("of") or "rows")
-    main = first and {"evaluation": name, **first, "of": of, "wrong": _wrong(figures)}
+    counted = str(evaluation.get("of") or "rows")
+    main = first and {"evaluation": name, **first, "of": counted, "wrong": _wrong(figures)}
     return {
         "name": name,
         "kind": formatting.kind_text(str(evaluation.get("kind") or "")),
