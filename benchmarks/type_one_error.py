@@ -34,7 +34,7 @@ from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value
 from verdict_cli.stats.metrics import confusion
-from verdict_cli.stats.paired import Difference, RunRows
+from verdict_cli.stats.paired import RunRows, pair
 from verdict_cli.stats.permutation import swap_test
 from verdict_cli.stats.reference import compare_with_reference
 
@@ -116,9 +116,11 @@ def repeats(simulations: int) -> Lines:
                         drawn.append(_repeated(rng.random(rows) < chance))
                         chances.append(float(chance.mean()) - float((1 / (1 + np.exp(-hard))).mean()))
                     first, second, new = drawn[: counts[0]], drawn[counts[0] : -2], drawn[-2:]
-                    against = compare_with_reference("accuracy", [first, second], 0.95, [seed], 199)
+                    both = pair(*first, *second)
+                    assert not isinstance(both, str)
+                    against = compare_with_reference(["accuracy"], both, counts, 0.95, [seed], 199)["accuracy"]
                     difference, spread = against.differences[0], against.spread
-                    assert isinstance(difference, Difference) and spread is not None
+                    assert spread is not None
                     low, high = difference.change.low or 0.0, difference.change.high or 0.0
                     apart = np.ptp([float((run[0].target == run[0].prediction).mean()) for run in new])
                     found += ((difference.p or 0.0) <= 0.05, low <= 0 <= high, apart <= spread.noise_floor(0.95))

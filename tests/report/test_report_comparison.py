@@ -4,26 +4,31 @@ import io
 
 from rich.console import Console
 
-from verdict_cli.report.comparison import ComparisonContext, comparison_document, comparison_json
+from verdict_cli.report.comparison import ComparisonContext, PipelineContext, comparison_document, comparison_json
 from verdict_cli.report.renderers.html import render_html
 from verdict_cli.report.renderers.terminal import render_terminal
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.row_identities import RowIdentities
-from verdict_cli.stats.compare import ComparedMetric, RunComparison, Significance, Slice
+from verdict_cli.stats.compare import ComparedEvaluation, RunComparison, Significance, Slice
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.paired import Difference
 from verdict_cli.stats.paired_outcomes import Flip
+from verdict_cli.stats.reference import AgainstReference
 
 FACTS = RunFacts("t", "finished", "", "", "", "", "", "", rows=9, done=9, floors=("baseline/random",))
-SIDES = (ComparisonContext("runs/[red]a", FACTS, None), ComparisonContext("runs/b", FACTS, None))
+SIDES = [
+    PipelineContext(letter, [ComparisonContext(run, FACTS, None)])
+    for letter, run in (("a", "runs/[red]a"), ("b", "runs/b"))
+]
 TEST = Significance("mcnemar", 9, 3, 1, 0.625, 1.0, "cohen_g", 0.25)
-WHOLE = Slice(9, {"accuracy": Difference(0.5, 0.75, MetricValue(0.25, -0.1, 0.5, 9))}, TEST)
+CHANGE = Difference(0.5, 0.75, MetricValue(0.25, -0.1, 0.5, 9))
+WHOLE = Slice(9, {"accuracy": AgainstReference((), (), None, None, (CHANGE,), 0.95)}, TEST)
 FLIPS = tuple(Flip(f"[b]{n}\x1b", "[red]x", True, None, 1.0) for n in range(12))
 COMPARISON = RunComparison(
     RowIdentities((), "content", (), ("question",)),
     {
-        "e": ComparedMetric("classification", (1, 0), WHOLE, {"source.type": {"[i]": WHOLE}}, FLIPS),
-        "f": ComparedMetric("", reason="the runs have no row in common"),
+        "e": ComparedEvaluation("classification", (1, 0), WHOLE, {"source.type": {"[i]": WHOLE}}, FLIPS),
+        "f": ComparedEvaluation("", reason="the runs have no row in common"),
     },
 )
 

@@ -58,6 +58,12 @@ def format_number(value: float | None) -> str:
     return f"{value:.{digits}f}"
 
 
+def plural(count: int, noun: str) -> str:
+    """`1 row`, `1,200 rows`; a noun in y or of words of its own is given as `reply|replies`."""
+    one, _, more = noun.partition("|")
+    return f"{count:,} {one if count == 1 else more or f'{one}s'}"
+
+
 def percent(share: float) -> str:
     """`28%`, `1.2%`; a share above 0 is never 0%."""
     return f"{share:.0%}" if share >= 0.1 else f"{max(share, 0.001):.1%}"

@@ -412,11 +412,14 @@ def _against_baseline(gate: Gate, rows: GateRows) -> GateOutcome:
     if isinstance(pairs, str):
         change = undefined_difference(pairs).change
     else:
-        # The rows that only one of the runs has are left to the gate on `shared`.
-        pairs = replace(pairs, rows_alone=(np.empty(0, int), np.empty(0, int)))
-        change = paired_difference(metric, pairs, rows.draw(gate, CONFIDENCE_LEVEL)).change
+
+        def change_of(pairs: PairedRows) -> MetricValue:
+            return paired_difference(metric, pairs, rows.draw(gate, CONFIDENCE_LEVEL)).change
+
+        change = change_of(pairs)
         if change.value is not None and metric not in GOLD_ESTIMATES:
-            open_case = open_pairs(metric, pairs, rows.draw(gate, CONFIDENCE_LEVEL))
+            # The rows that only one of the runs has are left to the gate on `shared`.
+            open_case = open_pairs(metric, pairs, change_of, alone=False)
     upper = counts_errors(metric)
 
     def outcome(verdict: GateVerdict, reason: str = "") -> GateOutcome:

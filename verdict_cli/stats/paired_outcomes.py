@@ -40,7 +40,7 @@ class PairedOutcomes:
     labelled: bool = True
 
     def __len__(self) -> int:
-        return len(self.pairs.keys)
+        return len(self.pairs)
 
     @property
     def gain(self) -> Floats:
@@ -72,7 +72,7 @@ class PairedOutcomes:
         gain = self.gain
         return tuple(
             Flip(
-                self._name(self.pairs.keys[index]),
+                self._name(self.pairs.key(index)),
                 outcome_cell(columns[0], self.pairs.rows[0][index]),
                 outcome_cell(columns[1], self.pairs.rows[1][index]),
                 outcome_cell(new.targets, self.pairs.rows[1][index]),

@@ -48,8 +48,8 @@ _TOLERANCE = 1e-9
 def swap_test(
     metric: str,
     of: MetricInput,
-    data: tuple[EvaluationData, EvaluationData],
-    rows: tuple[Ints, Ints],
+    data: Sequence[EvaluationData],
+    rows: Sequence[Ints],
     rng: np.random.Generator,
     most: int = SWAPS,
 ) -> float | None:
@@ -60,8 +60,8 @@ def swap_test(
 
 def swap_tests(
     metrics: Sequence[str],
-    data: tuple[EvaluationData, EvaluationData],
-    rows: tuple[Ints, Ints],
+    data: Sequence[EvaluationData],
+    rows: Sequence[Ints],
     rng: np.random.Generator,
     most: int = SWAPS,
 ) -> dict[str, tuple[float, float]]:
@@ -142,7 +142,7 @@ class _Swappable:
         return found
 
 
-def _swappable(metric: str, data: tuple[EvaluationData, EvaluationData], rows: tuple[Ints, Ints]) -> _Swappable | None:
+def _swappable(metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints]) -> _Swappable | None:
     """The metric over the pairs that both runs score; None where there is none."""
     of = metric_input(metric, data[1])
     kept = np.flatnonzero(usable(of, data[0])[rows[0]] & usable(of, data[1])[rows[1]])
@@ -236,7 +236,7 @@ def _scaled(metric: str, data: EvaluationData, rows: Ints) -> EvaluationData:
     return replace(data, probability=scaled) if metric in OF_PROBABILITY else replace(data, predictions=scaled)
 
 
-def stack_runs(data: Sequence[EvaluationData], rows: tuple[Ints, Ints]) -> EvaluationData:
+def stack_runs(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> EvaluationData:
     """The first run's rows, then the second's, with the labels of both; without clusters."""
     old, new = data
     labels = list(new.labels)
@@ -334,3 +334,13 @@ def sign_flip_test(gain: Floats, cluster: Ints | None, rng: np.random.Generator,
     every = [gains.sum() - 2 * (flipped @ gains) for flipped in _swaps(times, most, max(1, CELLS // len(gains)), rng)]
     seen = np.array([gains.sum()])
     return _shares(np.concatenate(every)[None, :], seen, all_swapped=len(gains) <= ALL_SWAPPED)[0][0]
+
+
+def holm_adjusted(values: Sequence[float | None], more: int = 0) -> list[float | None]:
+    """The p-values adjusted as of one family (Holm, 1979), which has so many `more` tests; None stays None."""
+    known = sorted((p, index) for index, p in enumerate(values) if p is not None)
+    adjusted, highest = list(values), 0.0
+    for rank, (p, index) in enumerate(known):
+        highest = min(1.0, max(highest, p * (len(known) + more - rank)))
+        adjusted[index] = highest
+    return adjusted

@@ -12,8 +12,8 @@ from verdict_cli.features.audit.effects import Effect, mean_change, wilson_rate
 from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.plan.node import Plan
 from verdict_cli.stats.columns.column import Floats, Ints
-from verdict_cli.stats.compare import holm_adjusted
 from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.permutation import holm_adjusted
 
 _DRAWS = 1999
 """With the observed one 2,000 effects, so that twelve probes together can be significant at 0.006."""

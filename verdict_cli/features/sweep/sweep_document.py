@@ -128,7 +128,7 @@ def _point_json(point: SweepPoint) -> dict[str, Any]:
         "figure": metric_json(metric),
         "difference": None if change is None else metric_json(change),
         "p": None if point.difference is None else point.difference.p,
-        "p_holm": None if point.difference is None else point.difference.p_holm,
+        "p_holm": None if point.difference is None else point.difference.p_adjusted,
         "p_best": point.p_best,
         "like_frontier": list(point.like_frontier),
         "reason": point.reason or metric.reason,
@@ -177,7 +177,9 @@ def _differences_table(sweep: SweepResult) -> Table:
             point.reason
             if point.difference is None
             else formatting.interval(point.difference.change.low, point.difference.change.high),
-            "" if point.difference is None or point.difference.p_holm is None else f"{point.difference.p_holm:.3g}",
+            ""
+            if point.difference is None or point.difference.p_adjusted is None
+            else f"{point.difference.p_adjusted:.3g}",
         )
         for point in sweep.points[1:]
     ]

@@ -102,7 +102,7 @@ class ComparePage {
       make('td', { class: 'drawn' }, intervalBar(each, reach)),
       make('td', { class: 'number' }, each.low === null ? said(each.reason || '–') : `[${number(each.low)}, ${number(each.high)}]`),
       make('td', { class: 'number away' }, pValue(each.p)),
-      make('td', { class: 'number' }, pValue(each.p_holm)),
+      make('td', { class: 'number' }, pValue(each.p_adjusted)),
     ];
   }
 
