@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePath
 from typing import Any
 
+from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.report import formatting
 from verdict_cli.report.answering_models import changed_versions, version_notices
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.compress import packed
-from verdict_cli.report.conclusions import comparison_conclusion, contradictions, is_unbounded, significance_text
+from verdict_cli.report.conclusions import comparison_conclusion, contradictions, significance_text
 from verdict_cli.report.document import (
     PAGE_FORMATS,
     TEXT_FORMATS,
@@ -388,10 +389,16 @@ def _difference_charts(whole: Slice, letters: Sequence[str]) -> Iterator[Dots]:
         points = [
             ChartPoint(_point_name(metric, letter, letters), each.change.value, each.change.low, each.change.high)
             for metric, letter, each in _differences_of(whole, letters)
-            if each.change.value is not None and is_unbounded(metric) == unbounded
+            if each.change.value is not None and has_own_unit(metric) == unbounded
         ]
         if points:
             yield Dots(title, points, _axis(letters), reference=0, caption=f"Right of the dashed line, {higher}.")
+
+
+def has_own_unit(metric: str) -> bool:
+    """Whether the metric shares no axis with those from -1 to 1."""
+    known = find_metric(metric)
+    return known is not None and known.has_own_unit
 
 
 def _point_name(name: str, letter: str, letters: Sequence[str]) -> str:

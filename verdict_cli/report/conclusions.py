@@ -66,12 +66,6 @@ def metric_direction(metric: str) -> int:
     return -1 if known.lower_is_better else 1
 
 
-def is_unbounded(metric: str) -> bool:
-    """Whether the metric has units of its own, and shares no axis with those from -1 to 1."""
-    known = find_metric(metric)
-    return known is not None and not (known.bounds[0] >= -1 and known.bounds[1] <= 1)
-
-
 def is_significant(difference: Difference, level: float) -> bool:
     """Whether the metric's own test, adjusted for all tests made together, separates the two."""
     return difference.p_adjusted is not None and difference.p_adjusted <= 1 - level + 1e-12

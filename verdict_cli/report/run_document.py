@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.registry import Registry
 from verdict_cli.report import formatting
 from verdict_cli.report.answering_models import cached_share, prompt_cache_facts, version_notices
@@ -40,8 +41,6 @@ from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.measure import Measures
 
 MOST_TILES = 8
-SECOND_METRICS = ("cohen_kappa", "weighted_kappa", "krippendorff_alpha", "gwet_ac1", "mcc", "auroc", "spearman")
-"""What a tile shows next to the primary metric, the first that there is: agreement beyond chance, else order."""
 SectionMaker = Callable[[Report, ReportContext | None], Iterator[Section]]
 
 
@@ -112,8 +111,14 @@ def _headline(
         for name, metric in formatting.scalar_metrics(measures.values.items())
         if name != first[0] and metric.value is not None
     }
-    named = [name for name in (*SECOND_METRICS, *rest) if name in rest]
+    named = [*filter(is_beyond_chance, rest), *rest]
     return [first, *((name, rest[name]) for name in named[: 1 if evaluations <= 2 else 0])]
+
+
+def is_beyond_chance(metric: str) -> bool:
+    """Whether the metric says more than a share of rows: agreement beyond chance, or order."""
+    known = find_metric(metric)
+    return known is not None and known.beyond_chance
 
 
 def _coverage_tile(report: Report) -> Iterator[Tile]:

@@ -19,7 +19,6 @@ from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import value_of
-from verdict_cli.stats.metrics.label_averages import AVERAGED
 from verdict_cli.stats.metrics.metric_families import (
     CHOICES,
     has_prediction,
@@ -85,9 +84,7 @@ def _has_exact_extremes(metric: str, data: EvaluationData) -> bool:
     known, of = find_metric(metric), metric_input(metric, data)
     if known is None or of not in WORDED or known.interval == "agreement":
         return False
-    if of == "value":
-        return metric == "mean"
-    return of != "labels" or data.positive is not None or metric not in AVERAGED
+    return of != "labels" or data.positive is not None or not known.averaged
 
 
 def open_pairs(

@@ -120,12 +120,12 @@ def needed(
 
 
 def _interval(want: RequirementOptions, evaluation: Evaluation, runs: list[Any]) -> dict[str, Any]:
-    from verdict_cli.features.power.sample_size import SHARES, WORST, pilot, rows_for_share
+    from verdict_cli.features.power.sample_size import WORST, is_share, pilot, rows_for_share
 
     assert want.half_width is not None
     what = f"±{want.half_width:g} with {want.confidence:.0%} confidence"
     if not runs:
-        if want.metric not in SHARES:
+        if not is_share(want.metric):
             raise UsageError(
                 f"how much {want.metric} varies is not known beforehand", hint="give a small run with --pilot RUN"
             )
@@ -149,9 +149,9 @@ def _interval(want: RequirementOptions, evaluation: Evaluation, runs: list[Any])
 
 def _difference(want: RequirementOptions, runs: list[Any]) -> dict[str, Any]:
     from verdict_cli.features.power.sample_size import (
-        SHARES,
         WORST,
         discordant,
+        is_share,
         pilot,
         rows_for_change,
         rows_for_difference,
@@ -173,7 +173,7 @@ def _difference(want: RequirementOptions, runs: list[Any]) -> dict[str, Any]:
             "from": f"a row's difference spreads {spread:.3g} over {count:,} rows of the pilots",
             "rows": rows,
         }
-    if want.metric not in SHARES:
+    if not is_share(want.metric):
         raise UsageError(
             f"how much a difference of {want.metric} varies is not known beforehand",
             hint="give two small runs with --pilot RUN --pilot RUN",

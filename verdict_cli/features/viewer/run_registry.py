@@ -19,7 +19,7 @@ from verdict_cli.features.viewer.run_view import RunView
 from verdict_cli.features.viewer.runs import RunEntry, Runs
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.report import formatting
-from verdict_cli.report.run_document import SECOND_METRICS
+from verdict_cli.report.run_document import is_beyond_chance
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.storage.journal.entry import JournalEntry, decode_entry
 
@@ -126,7 +126,7 @@ def _evaluation(name: str, found: Mapping[str, Any], published: Mapping[str, Any
     metrics = [_metric(metric, value) for metric, value in figures.items() if metric != "confusion"]
     known = [each for each in metrics if each["value"] is not None]
     first = next((each for each in known if each["metric"] == published.get("metric")), known[0] if known else None)
-    second = next((each for metric in SECOND_METRICS for each in known if each["metric"] == metric), None)
+    second = next((each for each in known if is_beyond_chance(each["metric"])), None)
     of = str(found.get("of") or "rows")
     main = first and {"evaluation": name, **first, "of": of, "wrong": _wrong(figures)}
     return {
