@@ -43,11 +43,18 @@ are; others as at most so many."""
 FEW_VALUES, ROWS_ON_SCALE = 12, 5
 """Scales have at most so many points, each used twice on average. A row on a scale shows its tails as so many others do."""
 
+FEW_UNIFORM, UNIFORM = 150, 0.05
+"""Of fewer rows, one in fifty may lie at the other end of the scale unseen. Values that vary by less than this share of the
+variance that the scale allows are close together."""
+
 FEW_EFFECTIVE = "the clusters are worth {effective:.1f} of equal size: the interval is rough"
 FEW_OF_LABEL = "the rarest label has {rows}: the interval may be too narrow"
 FEW_OTHER_LABELS = "{rows} another label than the most frequent one: the interval may be too narrow"
 FEW_CLUSTERS_OF_LABEL = "the rarest label is in clusters worth {effective:.1f}: the interval may be too narrow"
 CERTAIN_ROWS = "{rows} next to 0 or 1: how often these are wrong decides this value, and few rows do not show it"
+CLOSE_TOGETHER = (
+    "{rows} close together on a long scale do not show whether others lie far away: the interval may be too narrow"
+)
 ONE_LABEL = "all rows have the same label: the interval may be too narrow"
 FEW_OTHERS = "{rows} from the most frequent value: the interval may be too narrow"
 FEW_CLUSTERS_OF_OTHERS = (
@@ -104,6 +111,8 @@ def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
         found += _few_of_rarest(classes, sample, statistic)
     for values in statistic.varies:
         found += _few_others(values, sample)
+    if statistic.scale_ends is not None and hidden_by_uniformity(statistic.varies[0], sample, statistic.scale_ends):
+        found.append(CLOSE_TOGETHER.format(rows=plural(sample.n, "row")))
     if statistic.certain is not None and (certain := int(sample.counts @ statistic.certain)):
         rows = "1 probability is" if certain == 1 else f"{certain:,} probabilities are"
         found.append(CERTAIN_ROWS.format(rows=rows))
@@ -131,18 +140,28 @@ def hiding_rows(statistic: Statistic, sample: Sample, design_effect: float) -> f
     if sample.cluster is not None:
         effective = effective_clusters(sample)
         rows = min(rows, effective * (1 if effective < sample.units / UNEQUAL else ROWS_OF_CLUSTER))
-    if len(np.unique(statistic.varies[0])) <= min(FEW_VALUES, sample.n / 2):
+    if max(len(np.unique(each)) for each in statistic.varies) <= min(FEW_VALUES, sample.n / 2):
         rows *= ROWS_ON_SCALE
-    few = sample.n < SHOWN_FROM or (rows < SHOWN_IF_SKEWED_FROM and not _near_normal(statistic.tails[0][sample.atom]))
+    few = sample.n < SHOWN_FROM or (rows < SHOWN_IF_SKEWED_FROM and not near_normal(statistic.tails[0][sample.atom]))
     return rows if few and rows < SHOWN_IF_SKEWED_FROM else None
 
 
-def _near_normal(values: Floats) -> bool:
-    """Whether the test of Shapiro and Wilk (1965) does not reject that the values are normal."""
+def hidden_by_uniformity(values: Floats, sample: Sample, bounds: tuple[float, float]) -> bool:
+    """Whether so few rows lie so close together within the ends of their scale that a few rows at the other end, which no row
+    shows, would decide the mean."""
+    if sample.n >= FEW_UNIFORM:
+        return False
+    mean = float(sample.counts @ values) / sample.n
+    variance = float(sample.counts @ (values - mean) ** 2) / sample.n
+    return 0 < variance < UNIFORM * (mean - bounds[0]) * (bounds[1] - mean)
+
+
+def near_normal(values: Floats, level: float = NOT_NORMAL) -> bool:
+    """Whether the test of Shapiro and Wilk (1965) at this level does not reject that the values are normal."""
     from scipy.stats import shapiro
 
     some = values[:: len(values) // MOST_TESTED + 1]
-    return bool(np.isfinite(some).all()) and float(shapiro(some).pvalue) >= NOT_NORMAL
+    return bool(np.isfinite(some).all()) and float(shapiro(some).pvalue) >= level
 
 
 def _few_of_rarest(classes: Floats, sample: Sample, statistic: Statistic) -> list[str]:

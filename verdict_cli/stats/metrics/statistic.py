@@ -148,6 +148,7 @@ class Statistic:
         shares: `mean_of_proportions`: makes the shares whose mean it is.
         differs: `agreement`: 1 at the atoms whose labels differ, else 0 (or the share of a row's pairs of votes); the
             metric is 1 where none does.
+        inexact: Of a mean distance: 1 at the atoms whose prediction is not the target, else 0.
         ordered: `order_statistics`: the values at the atoms, whose median it is.
         bins: `inverted_test`: the bins whose absolute mean deviations it adds up.
         transformed: `transformed`: the statistic that it is a function of.
@@ -164,6 +165,7 @@ class Statistic:
         hidden: The upper end that tails may have which so few rows do not show: rows, counts -> value.
         unexplained: Of a correlation: the mean squared residual of either side, given the other.
         separates: Of a metric of how two classes are ranked: 1 at the atoms of one class, 0 at those of the other.
+        scale_ends: Of a mean of values: the ends of their scale, if it has any.
         certain: 1 at the atoms whose loss, if they are wrong, is so large that a sample without one does not show it.
     """
 
@@ -174,6 +176,7 @@ class Statistic:
     share: Proportion | None = None
     shares: Callable[[], list[Proportion | HarmonicMean]] | None = None
     differs: Floats | None = None
+    inexact: Floats | None = None
     ordered: Floats | None = None
     bins: CalibrationBins | None = None
     transformed: TransformedStatistic | None = None
@@ -190,6 +193,7 @@ class Statistic:
     hidden: Callable[[float, Floats], float] | None = None
     unexplained: tuple[Statistic, ...] = ()
     separates: Floats | None = None
+    scale_ends: tuple[float, float] | None = None
     certain: Floats | None = None
 
     @property
