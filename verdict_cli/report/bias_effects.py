@@ -8,9 +8,10 @@ import numpy as np
 
 from verdict_cli.plan.node import LLMNode, Node
 from verdict_cli.report.charts import ChartPoint, Dots, PlanePoint, Scatter, Series
+from verdict_cli.report.evaluation_results import Bin, means_by_bin, proportions_by_bin, quantiles
 from verdict_cli.report.report_context import ReportContext, number_vectors, text_lengths
 from verdict_cli.stats.columns.column import Floats
-from verdict_cli.stats.evaluation_results import Bin, RowScores, means_by_bin, proportions_by_bin, quantiles
+from verdict_cli.stats.row_scores import RowScores
 
 LEAST_ROWS = 20
 """Five bins of fewer rows have intervals too wide to show an effect."""

@@ -59,8 +59,8 @@ def _repeat_key(run: RunResult) -> tuple[str, ...]:
 
 
 def _contexts(runs: Sequence[RunResult], names: Sequence[str]) -> list[ComparisonContext]:
+    from verdict_cli.report.call_stats import latency
     from verdict_cli.report.comparison import ComparisonContext
-    from verdict_cli.stats.call_stats import latency
 
     shown = names or [str(run.directory.path) for run in runs]
     return [

@@ -13,6 +13,7 @@ from typing import Any
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.report import formatting
 from verdict_cli.report.answering_models import changed_versions, version_notices
+from verdict_cli.report.call_stats import Latency
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.compress import packed
 from verdict_cli.report.conclusions import comparison_conclusion, contradictions, significance_text
@@ -31,7 +32,6 @@ from verdict_cli.report.document import (
 )
 from verdict_cli.report.pipeline_changes import PipelineChange, changes_section
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.stats.call_stats import Latency
 from verdict_cli.stats.compare import ComparedEvaluation, RunComparison, Significance, Slice
 from verdict_cli.stats.paired import Difference, OpenRows
 from verdict_cli.stats.paired_outcomes import Flip

@@ -11,11 +11,11 @@ from verdict_cli.report import formatting
 from verdict_cli.report.annotator_parts import annotator_parts
 from verdict_cli.report.charts import Bars, ChartPoint, Dots, PlanePoint, Scatter, Series
 from verdict_cli.report.document import PAGE_FORMATS, TEXT_FORMATS, Group, MetricList, Note, Only, Part, Section, Table
+from verdict_cli.report.evaluation_results import Bin, Distributions, Histogram, histogram
 from verdict_cli.report.isolation import isolated_parts
 from verdict_cli.report.report import PublishedComparison, Report
 from verdict_cli.report.report_context import ReportContext, number_vectors
 from verdict_cli.stats.columns.column import MISSING
-from verdict_cli.stats.evaluation_results import Bin, Distributions, Histogram, histogram
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.measure import Measures
 

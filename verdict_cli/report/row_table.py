@@ -16,7 +16,7 @@ from verdict_cli.report.document import RowBrowser, TableColumn
 from verdict_cli.report.report_context import ReportContext
 from verdict_cli.report.row_details import row_details
 from verdict_cli.stats.columns.column import Ints
-from verdict_cli.stats.evaluation_results import RowScores
+from verdict_cli.stats.row_scores import RowScores
 from verdict_cli.storage.tables.arrow_vectors import scalar, truths
 from verdict_cli.storage.tables.reader import read_arrow, read_rows, table_columns
 

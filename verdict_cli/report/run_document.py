@@ -10,6 +10,7 @@ from verdict_cli.registry import Registry
 from verdict_cli.report import formatting
 from verdict_cli.report.answering_models import cached_share, prompt_cache_facts, version_notices
 from verdict_cli.report.bias_effects import bias_effects
+from verdict_cli.report.call_stats import UnitCalls, by_unit
 from verdict_cli.report.charts import Bars
 from verdict_cli.report.conclusions import run_conclusion
 from verdict_cli.report.document import (
@@ -36,7 +37,6 @@ from verdict_cli.report.plan_graph import as_svg
 from verdict_cli.report.report import PublishedComparison, Report, full_json
 from verdict_cli.report.report_context import ReportContext
 from verdict_cli.report.row_table import row_table
-from verdict_cli.stats.call_stats import UnitCalls, by_unit
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.measure import Measures
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from verdict_cli.stats.columns.column import Column, Floats, Ints
-from verdict_cli.stats.evaluation_results import outcome_cell, predictions
 from verdict_cli.stats.paired import PairedRows
+from verdict_cli.stats.row_scores import outcome_cell, predictions
 
 Cell = Literal["a", "b", "both", "neither"]
 """The run that is right, or better, in a row; of equal scores, `both` are right or `neither` is."""

@@ -298,7 +298,7 @@ class AlignSearch:
         """What a candidate says of the fit rows."""
         from verdict_cli.language.expressions.expression import compile_expression
         from verdict_cli.stats.columns.saved_rows import saved_rows
-        from verdict_cli.stats.evaluation_results import scored_rows
+        from verdict_cli.stats.row_scores import scored_rows
 
         (run,) = self._runs([candidate], "fit", self.sizes["fit"])
         (scored,) = scored_rows({self.evaluation: run.plan.evaluations[self.evaluation]}, run.directory.results)
@@ -333,7 +333,7 @@ class AlignSearch:
     def _scoring(self, candidates: Sequence[PromptCandidate]) -> Callable[[Sequence[int], int], list[Any]]:
         import numpy as np
 
-        from verdict_cli.stats.evaluation_results import scored_rows
+        from verdict_cli.stats.row_scores import scored_rows
 
         def score(indices: Sequence[int], rows: int) -> list[Any]:
             found = []

@@ -14,15 +14,15 @@ import numpy as np
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.run.re_extract import recorded_replies
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import Floats, Ints
-from verdict_cli.stats.evaluation_results import outcome_cell
 from verdict_cli.stats.intervals.interval_methods import MetricValue, wilson
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
 from verdict_cli.stats.metrics.by_cluster import mean_of_clusters
 from verdict_cli.stats.paired import pair, paired_difference, run_rows
 from verdict_cli.stats.permutation import sign_flip_test
-from verdict_cli.stats.re_extract import recorded_replies
+from verdict_cli.stats.row_scores import outcome_cell
 
 TIE_VERDICT = "tie"
 

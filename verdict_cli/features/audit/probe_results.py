@@ -35,9 +35,9 @@ from verdict_cli.features.audit.probes import AuditOptions, Probe, ProbeVerdict
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.plan.node import Plan
 from verdict_cli.report import formatting
+from verdict_cli.run.re_extract import OWN_EXTRACTOR, re_extract
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.intervals.interval_methods import MetricValue
-from verdict_cli.stats.re_extract import OWN_EXTRACTOR, re_extract
 
 
 @dataclass(frozen=True, slots=True)

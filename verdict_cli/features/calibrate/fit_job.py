@@ -17,13 +17,13 @@ from verdict_cli.language.extractors.token_probability import TokenProbabilityEx
 from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.plan.node import LLMNode, Node, Plan
+from verdict_cli.run.re_extract import recorded_replies
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.columns.saved_rows import saved_rows
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals, paired_metric_value
 from verdict_cli.stats.metrics.statistic import Statistic
-from verdict_cli.stats.re_extract import recorded_replies
 
 GIVEN = ("source", "human")
 """The roots of expressions that need no judge: a row's columns and its human labels."""

@@ -15,7 +15,7 @@ from verdict_cli.errors import UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.run.load_run import load_run
-from verdict_cli.stats.re_extract import Disagreement, ReExtraction, re_extract
+from verdict_cli.run.re_extract import Disagreement, ReExtraction, re_extract
 
 
 def extract(

@@ -25,12 +25,12 @@ from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.compare import compare_runs
-from verdict_cli.stats.evaluation_results import scores_of
 from verdict_cli.stats.intervals.interval_methods import MetricValue, normal, student
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import measure
 from verdict_cli.stats.paired import run_rows
 from verdict_cli.stats.prediction_powered import GoldFacts
+from verdict_cli.stats.row_scores import scores_of
 from verdict_cli.storage.tables.reader import read_table
 
 MOST_ROWS_NEEDED = 10**9

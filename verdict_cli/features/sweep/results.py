@@ -15,7 +15,7 @@ import numpy as np
 from verdict_cli.cli.variant_runs import VariantRun, main_metric
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import find_metric
-from verdict_cli.stats.call_stats import ReplyLatencies, StandaloneCost, standalone_costs
+from verdict_cli.report.call_stats import ReplyLatencies, StandaloneCost, standalone_costs
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import measure

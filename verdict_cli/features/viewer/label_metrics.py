@@ -12,8 +12,8 @@ from verdict_cli.language.evaluations import Evaluation, Gold, label_evaluations
 from verdict_cli.language.metric_registry import GOLD_ESTIMATES
 from verdict_cli.report.report import metric_json
 from verdict_cli.run.load_run import load_run
-from verdict_cli.stats.evaluation_results import MOST_SCORED
 from verdict_cli.stats.measure import Measures, measure
+from verdict_cli.stats.row_scores import MOST_SCORED
 from verdict_cli.storage.tables.label_queue import QUEUE_FILE
 
 DRAWN = Gold(target="human.label", weight="human.inclusion")

@@ -29,7 +29,7 @@ from verdict_cli.features.viewer.runs import RunEntry
 from verdict_cli.report.report_context import prompt_columns
 from verdict_cli.report.row_details import row_details
 from verdict_cli.run.load_run import load_run
-from verdict_cli.stats.evaluation_results import scored_rows
+from verdict_cli.stats.row_scores import scored_rows
 from verdict_cli.storage.datasets.parquet import count_rows, open_parquet
 from verdict_cli.storage.tables.arrow_vectors import truths
 from verdict_cli.storage.tables.human_labels import (
