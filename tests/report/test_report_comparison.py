@@ -4,7 +4,9 @@ import io
 
 from rich.console import Console
 
+from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.comparison import ComparisonContext, PipelineContext, comparison_document, comparison_json
+from verdict_cli.report.document import PAGE_FORMATS, Group, Only, ReportDocument, Section
 from verdict_cli.report.renderers.html import render_html
 from verdict_cli.report.renderers.terminal import render_terminal
 from verdict_cli.run_facts import RunFacts
@@ -72,3 +74,10 @@ def test_the_page_has_the_same_and_takes_nothing_for_markup():
     assert page.count("<canvas") == 2
     assert "<i>" not in page.partition("<main")[2].partition("</main>")[0]
     assert "\x1b" not in page
+
+
+def test_a_chart_in_a_group_of_a_group_is_drawn():
+    """Of four evaluations, the charts of each are in a folded group: the page ended with an internal error."""
+    chart = Dots("Differences", [ChartPoint("accuracy", 0.1, 0.0, 0.2)], "b − a", reference=0)
+    page = render_html(ReportDocument("t", [Section("s", [Group([Only(PAGE_FORMATS, [Group([chart])])], "folded")])]))
+    assert page.count("<canvas") == 1 and "internal error" not in page
