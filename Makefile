@@ -89,7 +89,7 @@ test-bounds: $(VENV)/.core ## Test the language, plans, calls and commands with 
 		$(PYTHON) -m venv --clear $(BOUNDS) && \
 		{ [ $$versions = newest ] || $(BIN)/python docs/tools/bounds.py; } > $(BOUNDS)/bounds.txt && \
 		$(BOUNDS)/bin/python -m pip --quiet --disable-pip-version-check install --constraint $(BOUNDS)/bounds.txt \
-			. aiohttp httpx hypothesis jsonschema openpyxl pandas pytest pytest-socket pytest-xdist && \
+			. aiohttp httpx hypothesis jsonschema openpyxl pandas pytest pytest-socket pytest-xdist scikit-learn && \
 		$(BOUNDS)/bin/python -m pytest -q -n 2 --dist worksteal -o filterwarnings=default \
 			-m "not ray and not local and not ancestor and not trl" tests/language tests/plan tests/llm tests/cli || exit 1; \
 	done

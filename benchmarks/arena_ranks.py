@@ -14,8 +14,8 @@ import sys
 import numpy as np
 from scipy.special import expit
 
-from verdict_cli.features.rank.arena.battles import Battles, Contests, ScoredAnswers, battles_of_scores
-from verdict_cli.features.rank.arena.leaderboard import leaderboard
+from verdict_cli.features.rank.leaderboard import leaderboard
+from verdict_cli.features.rank.strengths import Battles, Contests, ScoredAnswers, battles_of_scores
 
 SCORES = {
     "8 systems, 100 items, normal": (8, 100, "normal"),

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.features.benchmarks.recorded.case import read_jsonl
+from verdict_cli.features.benchmarks.recorded import read_jsonl
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "data"

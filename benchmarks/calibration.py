@@ -21,9 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from verdict_cli.features.benchmarks.recorded.case import read_jsonl
-from verdict_cli.features.calibrate.calibration_fits import FITS, cross_validate, threshold_bound
-from verdict_cli.features.calibrate.fit_job import folds, held_out
+from verdict_cli.features.benchmarks.recorded import read_jsonl
+from verdict_cli.features.calibrate.fit_job import FITS, cross_validate, folds, held_out, threshold_bound
 from verdict_cli.stats.metrics import probability
 from verdict_cli.storage.tables.reader import read_table
 

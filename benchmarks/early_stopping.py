@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from verdict_cli.features.benchmarks.recorded.case import read_jsonl
+from verdict_cli.features.benchmarks.recorded import read_jsonl
 from verdict_cli.plan.node import Early, Mean, Vote
 from verdict_cli.run.stopping_rule import first_batch, is_decided
 from verdict_cli.storage.tables.reader import read_table

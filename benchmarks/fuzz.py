@@ -52,7 +52,7 @@ from verdict_cli.llm.providers.chat_completions import read_body
 from verdict_cli.llm.providers.http_errors import error_detail
 from verdict_cli.messages import Message, Reply, Request, Row
 from verdict_cli.model import Model
-from verdict_cli.plan.load_plan import load_plan
+from verdict_cli.plan.build import load_plan
 from verdict_cli.storage.journal.entry import JournalEntry
 from verdict_cli.storage.journal.journal import Journal
 

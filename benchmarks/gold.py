@@ -18,8 +18,8 @@ from typing import get_args
 
 import numpy as np
 
-from verdict_cli.features.benchmarks.recorded.case import read_jsonl
-from verdict_cli.features.labelling.doubt import (
+from verdict_cli.features.benchmarks.recorded import read_jsonl
+from verdict_cli.features.labelling.command import (
     inclusion_probabilities,
     scaled_sizes,
     stratified_probabilities,

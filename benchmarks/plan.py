@@ -16,7 +16,7 @@ from pathlib import Path
 
 from early_stopping import DATA, realmistake
 
-from verdict_cli.features.benchmarks.recorded.case import read_jsonl
+from verdict_cli.features.benchmarks.recorded import read_jsonl
 
 PIPELINE = """
 verdict: 1

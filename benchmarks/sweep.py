@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from verdict_cli.features.benchmarks.recorded.case import read_jsonl
+from verdict_cli.features.benchmarks.recorded import read_jsonl
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "data"

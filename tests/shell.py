@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -16,6 +17,12 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def needs(*features: str) -> pytest.MarkDecorator:
+    """Skip a test of the core that also uses these features, where one of them was deleted."""
+    missing = [name for name in features if find_spec(f"verdict_cli.features.{name}") is None]
+    return pytest.mark.skipif(bool(missing), reason=f"without {', '.join(missing)}")
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from verdict_cli.features.object_store.folder import RemoteFolder
+if TYPE_CHECKING:
+    from verdict_cli.features.object_store.folder import RemoteFolder
 
 LACKING = [name for name in ("s3fs", "moto", "flask", "flask_cors") if find_spec(name) is None]
 
@@ -51,6 +52,8 @@ class S3:
     def bucket(self, name: str) -> RemoteFolder:
         """A new bucket."""
         import fsspec
+
+        from verdict_cli.features.object_store.folder import RemoteFolder
 
         fsspec.filesystem("s3", use_listings_cache=False).mkdir(name)
         return RemoteFolder.at(f"s3://{name}")

@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, wraps
 from inspect import signature
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, ValidationError, create_model
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from verdict_cli.errors import UsageError
+from verdict_cli.registry import Registry
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
 
 Checked = TypeVar("Checked", bound=Callable[..., Any])
+Kind = TypeVar("Kind", bound="ConfigModel")
 
 
 def checked_arguments(function: Checked) -> Checked:
@@ -55,6 +57,32 @@ def python_constructor(init: Init) -> Init:
     return checked
 
 
+class KeyRule(NamedTuple):
+    """What a key excludes or needs where it is given. The class reports it, and the JSON Schema has the same rule.
+
+    A key has a value unless that says nothing: null, or a default such as `false` or 0. It is given where it is written.
+    """
+
+    key: str
+    """The key that the rule is about; "" for one that always holds."""
+    excludes: str = ""
+    """The key that cannot be given with it."""
+    needs: tuple[str, ...] = ()
+    """Keys of which one must be given with it."""
+    message: str = ""
+    hint: str = ""
+    at: str | None = None
+    """The key at which a broken rule is reported, if it is not `key`."""
+
+    def is_broken(self, given: ConfigModel) -> bool:
+        """Whether a mapping breaks the rule."""
+        if self.key and not given.has_value(self.key, written=True):
+            return False
+        if self.excludes:
+            return given.has_value(self.excludes, written=True)
+        return not any(given.has_value(key) for key in self.needs)
+
+
 class ConfigModel(BaseModel):
     """A mapping of the pipeline language: its fields are the YAML keys.
 
@@ -64,6 +92,8 @@ class ConfigModel(BaseModel):
     """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+    key_rules: ClassVar[tuple[KeyRule, ...]] = ()
+    """What its keys exclude and need."""
 
     @python_constructor
     def __init__(self, /, **keys: Any) -> None:
@@ -79,6 +109,19 @@ class ConfigModel(BaseModel):
             message = f"{kind.__name__}: {where}: {first['msg']}, found {first['input']!r:.80}"
             raise UsageError(message) from None
 
+    def has_value(self, key: str, *, written: bool = False) -> bool:
+        """Whether the value of a key says something, and with ``written`` also is no default."""
+        fields = type(self).model_fields.items()
+        name, field = next(item for item in fields if key == (item[1].alias or item[0]))
+        value = getattr(self, name)
+        says_nothing = value is None or (not value and value == field.default)
+        return not says_nothing and (not written or name in self.model_fields_set)
+
+    def broken_rule(self) -> tuple[str, str, str] | None:
+        """(key, message, hint) of the first of the `key_rules` that is broken."""
+        broken = next((rule for rule in self.key_rules if rule.is_broken(self)), None)
+        return broken and (broken.key if broken.at is None else broken.at, broken.message, broken.hint)
+
     def __setattr__(self, name: str, value: Any) -> None:
         raise UsageError(f"{name!r} cannot be set: {type(self).__name__} is immutable", hint="create a new one")
 
@@ -86,6 +129,33 @@ class ConfigModel(BaseModel):
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """In fields of other classes this is a `lazy_schema`, so that only the classes that a file uses are built."""
         return lazy_schema(lambda: cls) if handler.field_name is not None else _lists_for_tuples(handler(source))
+
+
+def _config_class(name: str, loaded: Any) -> type[ConfigModel]:
+    if not (isinstance(loaded, type) and issubclass(loaded, ConfigModel)):
+        raise TypeError("is not a subclass of verdict_cli.config_model.ConfigModel")
+    return loaded
+
+
+FILE_KEYS: Registry[type[ConfigModel]] = Registry("verdict_cli", {}, "verdict_cli.file_keys", _config_class)
+"""Keys that features and packages add to a class of the core: under `CLASS.KEY`, a class that has them as its fields."""
+
+
+def added_classes(owner: str) -> list[type[ConfigModel]]:
+    """The classes whose fields are added to a class of that name."""
+    return [FILE_KEYS[name] for name in FILE_KEYS.names() if name.partition(".")[0] == owner]
+
+
+def with_added_keys(kind: type[Kind]) -> type[Kind]:
+    """Decorate a class whose mappings may have keys of features and packages: they become fields of it, after its own."""
+    added = added_classes(kind.__name__)
+    if not added:
+        return kind
+    # The bases come before the class itself: pydantic lists the fields of the last base first.
+    bases: Any = (*added, kind)
+    return cast(
+        "type[Kind]", create_model(kind.__name__, __base__=bases, __module__=kind.__module__, __doc__=kind.__doc__)
+    )
 
 
 def check_keywords(owner: str, keys: Iterable[str], known: Sequence[str]) -> None:
@@ -177,7 +247,7 @@ def described(kind: type[ConfigModel]) -> dict[str, str]:
     import textwrap
 
     texts: dict[str, str] = {}
-    for owner in reversed([each for each in kind.__mro__ if issubclass(each, ConfigModel) and each is not ConfigModel]):
+    for owner in reversed([base for base in kind.__mro__ if issubclass(base, ConfigModel) and base is not ConfigModel]):
         try:
             source = inspect.getsource(owner)
         except OSError:  # an installed package without sources, or a class from `registry.subclass_of`

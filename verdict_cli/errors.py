@@ -31,7 +31,7 @@ EXITS = {
     1: "a gate failed",
     2: "usage, configuration or data error",
     3: "finished, but some rows failed",
-    4: "the provider refused (key, permission, unknown model), its endpoint does not answer, or Ray's workers die",
+    4: "the provider refused (key, permission, unknown model), its endpoint does not answer, or the workers of an engine die",
     5: "waiting for batches; the same command collects them",
     70: "internal error in verdict (please report it); the message names a file to attach",
     130: "interrupted",

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import LATER, ConfigModel, Uncounted, Whole
+from verdict_cli.config_model import LATER, ConfigModel, Uncounted, Whole, with_added_keys
 
 PLACEHOLDER_MODEL = "baseline/lexical"
 """The model of a file that names none, used to check and draw its graph. It is never called."""
@@ -27,23 +27,6 @@ class RateLimit(ConfigModel):
     """Calls in flight at once."""
 
 
-class BatchSettings(ConfigModel):
-    """How a model's calls are collected into batches."""
-
-    min: Annotated[int, Field(gt=0), Whole] = 20
-    """While other batches are in flight, fewer requests than this wait for more; the last ones are sent as a smaller batch."""
-    max_requests: Annotated[int, Field(gt=0), Whole] | None = None
-    """The most requests of one batch; by default the provider's limit."""
-    wait: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,3} ?(min|h|d)$")] = "24h"
-    """How long a batch may take, such as `6h`; then it is cancelled, and what it did not answer is sent again."""
-
-    @property
-    def wait_s(self) -> float:
-        """`wait` in seconds."""
-        unit = self.wait.lstrip("0123456789 ")
-        return float(self.wait.removesuffix(unit)) * {"min": 60.0, "h": 3600.0, "d": 86400.0}[unit]
-
-
 class Cost(ConfigModel):
     """Prices in US dollars, for models whose price is not known."""
 
@@ -58,6 +41,7 @@ class Cost(ConfigModel):
 _CONNECTION = Uncounted("it says how a model is reached, not what it is asked")
 
 
+@with_added_keys
 class Model(ConfigModel):
     """A model by its litellm name, a language model in this process (`local/PATH.gguf`, `local/smollm2`), or a built-in one: `baseline/lexical`, `baseline/random`, `baseline/echo`, `replay/PATH`."""
 
@@ -85,8 +69,6 @@ class Model(ConfigModel):
     """How many alternatives of each token a token extractor requests, 20 by default; lowered where the server takes fewer."""
     prompt_cache: Annotated[Literal["auto", "off"], _CONNECTION] = "auto"
     """Whether calls are ordered for the provider's prompt cache: of calls whose prompts begin alike, the first is answered before the others are made, and prefixes are marked where the provider needs it (Anthropic)."""
-    batch: Annotated[bool | BatchSettings, _CONNECTION] = False
-    """Whether a run sends the calls through the provider's batch interface, at its batch price; a mapping changes how. `verdict run --batch` does so for all models."""
     cache: Annotated[bool, _CONNECTION] = True
     """Whether replies to equal requests may be shared."""
     params: dict[str, Any] = Field(default_factory=dict)

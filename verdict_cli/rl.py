@@ -9,6 +9,6 @@ A row of the judge has the trainer's columns, and `prompt`, `response` and `labe
 compares the rollouts of one prompt. A completion whose judgement fails has no reward: None for TRL, NaN for verl, never a pass.
 """
 
-from verdict_cli.features.rewards.trainer_judge import trl_reward, trl_rewards, verl_reward
+from verdict_cli.features.rewards.trainer_rewards import trl_reward, trl_rewards, verl_reward
 
 __all__ = ["trl_reward", "trl_rewards", "verl_reward"]

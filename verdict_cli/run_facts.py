@@ -3,26 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from verdict_cli.messages import Stage
-
-
-@dataclass(frozen=True, slots=True)
-class BatchFacts:
-    """One batch of a run; ``ended`` is "" while it is in flight, ``saved_usd`` how much less it cost than ordinary calls."""
-
-    id: str
-    provider: str
-    model: str
-    requests: int
-    status: str
-    submitted: str = ""
-    ended: str = ""
-    wave: int = 1
-    answered: int = 0
-    cost_usd: float | None = None
-    saved_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +15,7 @@ class RunFacts:
 
     name: str
     status: str
-    """``running``, ``finished``, ``interrupted`` or ``waiting`` (for batches)."""
+    """``running``, ``finished``, ``interrupted`` or ``waiting`` (for calls that are answered later)."""
     config: str
     dataset: str
     """Both as the user gave them."""
@@ -85,10 +69,16 @@ class RunFacts:
     """What that saved, less what writing to the caches cost; None if a price is unknown."""
     digests: Mapping[str, str] = field(default_factory=dict)
     """The SHA-256 of the run's files by name, once its report is written."""
-    batches: tuple[BatchFacts, ...] = ()
     part_rows: int = 0
     """The number of rows in each of its parts, 0 if it has one."""
     shared: int = 0
     """The cached replies whose request was of this run."""
     id_column: str | None = None
     """The column that identifies the rows; None: their numbers do."""
+    added: Mapping[str, Any] = field(default_factory=dict)
+    """What features know of the run, by a name of theirs. In `run.json` each is a key next to the others."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The facts as `run.json` has them."""
+        own = asdict(self)
+        return {**own.pop("added"), **own}

@@ -55,7 +55,10 @@ OF_PARTS = {
     "language/extractors": "bad-extractor",
     "language/document/document": "yaml-syntax",
     "language/gate_rules": "bad-gate",
+    "language/document/error_messages": "missing-feature",
     "language": "bad-evaluation",
+    "features/rank/arena_keys": "bad-evaluation",
+    "features/rank/evaluator": "bad-evaluation",
 }
 """Folders and modules whose checks return (key, message, fix), and the code under which these are reported. The first match
 wins, so the narrower path comes first."""
@@ -109,9 +112,11 @@ def _called(call: ast.Call, module: str, texts: _Texts) -> Iterator[Message]:
         kind = texts.of(keywords.get("kind")) or ""
         hint = keywords.get("hint") or (call.args[1] if len(call.args) > 1 else None)
         yield from _message(section, kind, texts.of(call.args[0]), texts.of(hint), fix)
-    elif name == "KeyRule":  # of an evaluation's keys
+    elif name == "KeyRule":
         section, fix = SECTIONS[0]
-        yield from _message(section, "bad-evaluation", texts.of(call.args[3]), texts.of(call.args[4]), fix)
+        words = [word for given in call.args[3:] for word in texts.parts(given)]
+        code = OF_PARTS[_within(module, OF_PARTS) or "language"]
+        yield from _message(section, code, *map(texts.of, words), fix)
     elif name in TELLERS and len(call.args) > 1:
         code = call.args[0]
         if isinstance(code, ast.Constant) and isinstance(code.value, str) and CODE.fullmatch(code.value):
@@ -178,6 +183,11 @@ class _Texts:
         before = sorted((place for place in own if place[0] <= name.lineno), key=lambda place: place[0])
         known = before or self._named.get((id(None), name.id), [])
         return known[-1][1] if known else None
+
+    def parts(self, node: ast.expr) -> list[ast.expr]:
+        """The expression itself, or those of a tuple that is unpacked there."""
+        meant = self._meant(node.value) if isinstance(node, ast.Starred) and isinstance(node.value, ast.Name) else node
+        return meant.elts if isinstance(meant, ast.Tuple) else [node]
 
     def of(self, node: ast.expr | None, depth: int = 4) -> str | None:
         """The text; None where it is not known at all."""

@@ -1,6 +1,6 @@
 """Find retired words in the project's texts.
 
-The list is the table "Retired words" of docs/style.md. Checked are comments and strings of Python and JavaScript,
+The list is the table "Retired words" of style.md beside this file. Checked are comments and strings of Python and JavaScript,
 the text of HTML, comments of CSS, strings of JSON, and whole pages and configurations but for the keys.
 
 `python docs/tools/wording.py [PATH…]` prints `file:line: word -> better` and exits with 1 where it finds one.
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-STYLE = ROOT / "docs" / "style.md"
+STYLE = Path(__file__).with_name("style.md")
 CHECKED = (
     "verdict_cli/**/*.py",
     "verdict_cli/**/*.pyi",
@@ -170,7 +170,7 @@ def main() -> int:
             sys.stdout.write(f"{place}:{line}: {phrase} -> {better}\n")
             count += 1
     if count:
-        sys.stdout.write(f"{count} retired words; see docs/style.md\n")
+        sys.stdout.write(f"{count} retired words; see docs/tools/style.md\n")
     return 1 if count else 0
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shell import needs
 
 from verdict_cli.cli.app import COMMANDS
 
@@ -75,8 +76,13 @@ def test_allow_host_lists_a_host_for_this_command(shell: Any, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "judge", "sweep", "audit", "rank", "estimate", "bench", "validate", "graph"]
-)
+    "command",
+    [
+        "run", "judge", "estimate", "validate", "graph",
+        *(pytest.param(name, marks=needs(name)) for name in ("sweep", "audit", "rank")),
+        pytest.param("bench", marks=needs("benchmarks")),
+    ],
+)  # fmt: skip
 def test_every_command_that_reads_addresses_takes_allow_host(shell: Any, command: str) -> None:
     assert "--allow-host" in shell(command, "--help").out
 
@@ -147,7 +153,7 @@ def test_units_are_listed_with_their_keys(shell: Any) -> None:
 def test_help_and_version(shell: Any) -> None:
     assert "run" in shell("--help").out
     assert shell("--version").out.startswith("verdict ")
-    for command in ("run", "validate", "graph", "report", "schema", "units", "datasets"):
+    for command in ("run", "validate", "graph", "report", "schema", "units"):
         assert shell(command, "--help").code == 0
 
 
@@ -194,6 +200,7 @@ def test_a_command_that_is_misspelled_is_told_the_nearest(shell: Any) -> None:
     assert "Did you mean 'validate'" in shell("valdate").err
 
 
+@needs("wizard", "viewer", "benchmarks", "audit")
 def test_help_lists_the_commands_in_groups_and_imports_none_of_them() -> None:
     code = (
         "import sys; from typer.testing import CliRunner; from verdict_cli.cli.app import app, COMMANDS\n"

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shell import needs
 
 
+@needs("ray", "object_store")
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
         (("--ray-address", "auto"), "give both, or leave --ray-address out"),
-        (("--engine", "ray", "--trace"), "--trace does not reach"),
+        pytest.param(("--engine", "ray", "--trace"), "--trace does not reach", marks=needs("tracing")),
         (("--out", "memory://run", "--engine", "ray"), "which Ray's workers cannot reach"),
     ],
 )
@@ -27,6 +29,7 @@ def test_options_that_cannot_be_kept_are_refused(flags: tuple[str, ...], told: s
     assert told in done.err
 
 
+@needs("audit", "object_store")
 def test_a_url_is_refused_where_only_paths_are_written_to(shell: Any) -> None:
     config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}")
     done = shell("audit", config, shell.rows(2), "--out", "s3://bucket/run")
@@ -47,6 +50,7 @@ def test_the_run_without_a_journal_that_others_are_compared_with_runs(shell: Any
     )
 
 
+@needs("ray")
 @pytest.mark.skipif(find_spec("ray") is not None, reason="Ray is installed")
 def test_ray_that_is_not_installed_is_told_with_its_extra(shell: Any) -> None:
     config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}")

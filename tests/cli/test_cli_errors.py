@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shell import needs
 
 JUDGE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
 
@@ -192,6 +193,7 @@ def test_a_pipeline_file_that_is_not_there(shell: Any) -> None:
         assert shell(command, "nothing.yaml").code == 2
 
 
+@needs("benchmarks")
 def test_an_unknown_unit_type_and_an_unknown_benchmark(shell: Any) -> None:
     assert "JudgeUnit" in shell("units", "JugdeUnit").err
     done = shell("datasets", "import", "xtest", "file.csv")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from shell import needs
 
 ROWS = [{"id": f"T-{n}", "reply": f"reply {n}", "quality": "ok" if n % 2 else "bad", "right": "yes"} for n in range(6)]
 
@@ -136,7 +137,7 @@ MISTAKES = {
         "run rows.jsonl judge.yaml", 2, ("rows.jsonl is a dataset, not a pipeline file", "verdict run CONFIG DATA")
     ),
     "no data": Mistake("run judge.yaml", 2, ("Missing argument 'DATA'",)),
-    "no command": Mistake("", 2, ("Usage: verdict [OPTIONS] COMMAND", "init", "run")),
+    "no command": Mistake("", 2, ("Usage: verdict [OPTIONS] COMMAND", "validate", "run")),
     "a command that does not exist": Mistake(
         "runn judge.yaml rows.jsonl", 2, ("No such command 'runn'", "Did you mean", "run")
     ),
@@ -188,6 +189,7 @@ def test_shorthands_that_newcomers_write_are_accepted(shell: Any, written: str, 
     assert (done.code, "judge.yaml: valid" in done.out) == (0, True), done.err
 
 
+@needs("extract", "calibrate")
 def test_a_run_without_gates_passes_no_gate(shell: Any) -> None:
     shell.write("judge.yaml", judge())
     shell.write("rows.jsonl", lines(ROWS))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shell import needs
 
 from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.llm.providers import price_book
@@ -140,6 +141,7 @@ def test_a_prompt_that_the_context_window_cannot_hold_is_warned_of(
     assert "at most" not in told(shell, command, model, text="few words")
 
 
+@needs("local_model")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_models_file_outside_the_pipelines_folder_is_told(shell: Any, command: str) -> None:
     shell.write("rows.jsonl", '{"text": "a"}\n')

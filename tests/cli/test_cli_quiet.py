@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from shell import needs
 
 STEP = "- {unit: JudgeUnit, name: judge, scale: boolean, prompt: 'Is {sorce.text} good?'}"
 
 
-@pytest.mark.parametrize("command", ["run", "sweep", "judge", "audit"])
+@pytest.mark.parametrize(
+    "command", ["run", "judge", *(pytest.param(name, marks=needs(name)) for name in ("sweep", "audit"))]
+)
 def test_warnings_and_errors_are_printed_all_the_same(command: str, shell: Any) -> None:
     config, data = shell.config(STEP), shell.rows(3)
     words: list[Any] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.cli.step_summary import MOST_SUMMARY_BYTES, append_step_summary
+from verdict_cli.cli.show_report import MOST_SUMMARY_BYTES, append_step_summary
 
 ONE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
 

@@ -1,4 +1,4 @@
-"""docs/tools/wording.py finds the words that docs/style.md retires, in prose and only there."""
+"""docs/tools/wording.py finds the words that docs/tools/style.md retires, in prose and only there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def wording() -> ModuleType:
 
 
 def test_the_list_is_read_from_the_style_page(wording: ModuleType) -> None:
-    phrases = wording.retired((ROOT / "docs" / "style.md").read_text(encoding="utf-8"))
+    phrases = wording.retired((ROOT / "docs" / "tools" / "style.md").read_text(encoding="utf-8"))
     assert phrases["mend"] == "fix"
     assert {"goes on", "told apart", "made anew", "no resample differs", "is no number", "cures"} <= set(phrases)
 

@@ -1,4 +1,4 @@
-"""Commands, options, report sections and importers from another package: one file and one entry point each.
+"""Commands, options, report sections, file keys and importers from another package: one file and one entry point each.
 
 Units, scales, extractors and metrics: tests/language/file/test_spec_offered.py; providers and middleware: tests/llm/test_doors.py;
 engines and stores: tests/run/engines/test_engine_plugins.py.
@@ -53,6 +53,16 @@ def read_lines(path):
     for index, line in enumerate(path.read_text().splitlines()):
         yield {"id": index, "input": None, "output": line, "messages": None, "target": None, "scores": {}, "model": None, "metadata": {}}
 '''
+KEYS = '''
+from verdict_cli.config_model import ConfigModel
+
+
+class Tier(ConfigModel):
+    """A key of a model."""
+
+    tier: str = "basic"
+    """Which contract pays."""
+'''
 ENTRY_POINTS = """
 [verdict_cli.commands]
 greet = extra_parts:greet
@@ -60,6 +70,8 @@ greet = extra_parts:greet
 shout = extra_parts:Shout
 [verdict_cli.sections]
 Pace = extra_parts:pace
+[verdict_cli.file_keys]
+Model.tier = extra_keys:Tier
 [verdict_cli.importers]
 lines = extra_parts:read_lines
 """
@@ -72,6 +84,7 @@ def package(tmp_path: Path) -> Path:
     metadata = folder / "extra_parts-1.0.dist-info"
     metadata.mkdir(parents=True)
     (folder / "extra_parts.py").write_text(SOURCE)
+    (folder / "extra_keys.py").write_text(KEYS)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: extra-parts\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
     return folder
@@ -109,3 +122,14 @@ def test_an_importer_reads_its_format(package: Path) -> None:
     (package.parent / "log.txt").write_text("first\nsecond\n")
     run(package, "import", "lines", "log.txt", "--out", "rows.jsonl")
     assert '"output":"second"' in (package.parent / "rows.jsonl").read_text(encoding="utf-8")
+
+
+def test_a_key_of_a_file_is_checked_and_in_the_schema(package: Path) -> None:
+    file = package.parent / "keyed.yaml"
+    head = "verdict: 1\nname: t\npipeline: [{unit: JudgeUnit, prompt: x}]\nmodel: {name: baseline/lexical, tier: "
+    file.write_text(head + "gold}\n")
+    assert "valid" in run(package, "validate", "keyed.yaml")
+    assert "Which contract pays." in run(package, "schema", "pipeline")
+    file.write_text(head + "[1]}\n")
+    with pytest.raises(AssertionError, match=r"model.tier: expected a text, found a list"):
+        run(package, "validate", "keyed.yaml")

@@ -49,6 +49,9 @@ FOREIGN_NAMES = ("features/compat/", "language/authoring/step", "language/author
 """Modules with names of others: those of another library, and Python's units, layers and blocks, each of which has the name
 of the class of the language whose keys it takes."""
 
+GENERATED_PAGES = {"errors.md", "licences.md", "reproductions.md"}
+"""Pages of docs/ that `make errors`, `make licences` and `make reproductions` write; docs/reference is a folder of them."""
+
 MACHINE_PATH = re.compile(rb"/(?:work|root|home|tmp|Users)/[A-Za-z0-9_.-]+")
 
 
@@ -209,6 +212,21 @@ def test_the_package_and_its_core_have_few_lines() -> None:
         sum(whole.values()),
         core,
     )
+
+
+def words(path: Path) -> int:
+    """The words of a page, as `wc -w` counts them."""
+    return len(path.read_text(encoding="utf-8").split())
+
+
+def test_the_documentation_is_short() -> None:
+    pages = {path.name: words(path) for path in (ROOT / "docs").glob("*.md")}
+    assert pages.keys() >= GENERATED_PAGES
+    hand_written = sum(count for name, count in pages.items() if name not in GENERATED_PAGES)
+    assert (hand_written <= CEILINGS["docs_words"], words(ROOT / "README.md") <= CEILINGS["readme_words"]) == (
+        True,
+        True,
+    ), (hand_written, words(ROOT / "README.md"))
 
 
 def test_types_are_in_the_modules_themselves() -> None:

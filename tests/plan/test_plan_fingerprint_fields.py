@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,8 +26,8 @@ from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.fingerprint import counted_fields
 
 BELOW_A_MARK = {
-    "ArenaKeys", "Evaluation", "Gold", "Published", "PublishedRow", "Reduce", "Gate", "GatesFile",  # `evaluate`, `gates`
-    "BatchSettings", "Cost", "RateLimit",  # how a model is reached
+    "Evaluation", "Gold", "Published", "PublishedRow", "Reduce", "Gate", "GatesFile",  # `evaluate`, `gates`
+    "Cost", "RateLimit",  # how a model is reached
     "PromptFile", "JinjaPrompt", "CalibrationFile", "Enum", "InputDefault",  # their content and types count
 }  # fmt: skip
 JUDGE = "{unit: JudgeUnit, name: j, prompt: x}"
@@ -138,7 +139,12 @@ def _language_classes() -> list[Any]:
     for module in pkgutil.walk_packages(verdict_cli.language.__path__, "verdict_cli.language."):
         importlib.import_module(module.name)
     homes = ("verdict_cli.language.", "verdict_cli.model")
-    return [kind for kind in _classes(ConfigModel) if kind.__module__.startswith(homes)]
+    return [kind for kind in _classes(ConfigModel) if kind.__module__.startswith(homes) and _is_public(kind)]
+
+
+def _is_public(kind: type[Any]) -> bool:
+    """False for a class that `with_added_keys` has replaced by one with more fields."""
+    return getattr(sys.modules[kind.__module__], kind.__name__, kind) is kind
 
 
 def _with(kind: Any, name: str, value: str) -> Any:

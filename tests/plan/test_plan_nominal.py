@@ -41,5 +41,27 @@ def test_a_statistic_of_ranks_over_a_nominal_scale_is_an_error_that_says_why(tmp
         assert messages(tmp_path, scale, metric) == []
 
 
+PAIR = """
+verdict: 1
+name: pair
+model: baseline/lexical
+pipeline:
+  - {{unit: PairwiseJudgeUnit, {labels} prompt: "{{input.options}}", options: [source.x, source.y]}}
+evaluate:
+  e: {{prediction: output.choice, {keys}}}
+"""
+
+
+@pytest.mark.parametrize("keys", ["options: [source.x, source.y]", "metrics: [first_position_rate]"])
+def test_a_preference_between_options_of_other_names_is_an_error(tmp_path: Path, keys: str) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(PAIR.format(labels="labels: [left, right],", keys=keys))
+    with pytest.raises(SpecError, match="`output\\.choice` is left, right") as caught:
+        build_plan(load(path))
+    assert "'A' if output.choice == 'left' else 'B'" in caught.value.problems[0].hint
+    path.write_text(PAIR.format(labels="", keys=keys))
+    build_plan(load(path))
+
+
 def test_a_statistic_of_labels_fits_a_nominal_scale(tmp_path: Path) -> None:
     assert messages(tmp_path, "{values: [no_error, error]}", "cohen_kappa") == []

@@ -6,7 +6,7 @@ import pytest
 
 from verdict_cli.errors import SpecError
 from verdict_cli.language.document.document import parse_document
-from verdict_cli.plan.load_plan import load_plan
+from verdict_cli.plan.build import load_plan
 
 
 def codes(text: str) -> list[tuple[int, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from shell import needs
 
 from verdict_cli import (
     ArgumentUnit,
@@ -47,7 +48,13 @@ def from_file(path: Path) -> str:
     return build_plan(load(path)).plan.fingerprint
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[needs("rank")] if path.stem.startswith("arena") else [])
+        for path in sorted(CONFIGS.glob("*.yaml"))
+    ],
+)
 def test_a_config_read_by_python_is_the_same_pipeline(path: Path) -> None:
     pipeline = Pipeline.from_yaml(path)
     assert pipeline.plan().fingerprint == from_file(path)

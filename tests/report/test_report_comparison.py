@@ -2,12 +2,15 @@
 
 import io
 
+import pytest
 from rich.console import Console
 
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.comparison import ComparisonContext, PipelineContext, comparison_document, comparison_json
+from verdict_cli.report.conclusions import short_names
 from verdict_cli.report.document import PAGE_FORMATS, Group, Only, ReportDocument, Section
 from verdict_cli.report.renderers.html import render_html
+from verdict_cli.report.renderers.markdown import render_markdown
 from verdict_cli.report.renderers.terminal import render_terminal
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.row_identities import RowIdentities
@@ -18,13 +21,23 @@ from verdict_cli.stats.paired_outcomes import Flip
 from verdict_cli.stats.reference import AgainstReference
 
 FACTS = RunFacts("t", "finished", "", "", "", "", "", "", rows=9, done=9, floors=("baseline/random",))
-SIDES = [
-    PipelineContext(letter, [ComparisonContext(run, FACTS, None)])
-    for letter, run in (("a", "runs/[red]a"), ("b", "runs/b"))
-]
+
+
+def sides(*runs):
+    return [
+        PipelineContext(letter, [ComparisonContext(run, FACTS, None)]) for letter, run in zip("ab", runs, strict=True)
+    ]
+
+
+SIDES = sides("runs/[red]a", "runs/b")
 TEST = Significance("mcnemar", 9, 3, 1, 0.625, 1.0, "cohen_g", 0.25)
-CHANGE = Difference(0.5, 0.75, MetricValue(0.25, -0.1, 0.5, 9))
-WHOLE = Slice(9, {"accuracy": AgainstReference((), (), None, None, (CHANGE,), 0.95)}, TEST)
+
+
+def of_two(difference):
+    return Slice(9, {"accuracy": AgainstReference((), (), None, None, (difference,), 0.95)}, TEST)
+
+
+WHOLE = of_two(Difference(0.5, 0.75, MetricValue(0.25, -0.1, 0.5, 9)))
 FLIPS = tuple(Flip(f"[b]{n}\x1b", "[red]x", True, None, 1.0) for n in range(12))
 COMPARISON = RunComparison(
     RowIdentities((), "content", (), ("question",)),
@@ -43,7 +56,7 @@ def printed():
 
 def test_the_terminal_says_what_changed_and_whether_it_is_chance():
     text = printed()
-    assert "9 rows paired by content: question; 1 only in a, 0 only in b" in text
+    assert "9 rows paired by content: question; 1 only in [red]a, 0 only in b" in text
     assert "mcnemar, of right and wrong rows: b better on 3 rows, worse on 1; p 0.625, by Holm 1; cohen_g 0.250" in text
     assert "not compared: the runs have no row in common" in text
     assert "2 more with --json" in text
@@ -68,12 +81,38 @@ def test_the_document_has_every_flip():
 
 def test_the_page_has_the_same_and_takes_nothing_for_markup():
     page = render_html(comparison_document(SIDES, COMPARISON))
-    assert "9 rows paired by content: question; 1 only in a, 0 only in b" in page
+    assert "9 rows paired by content: question; 1 only in [red]a, 0 only in b" in page
     assert "not compared: the runs have no row in common" in page
     assert "12 rows are scored differently." in page
     assert page.count("<canvas") == 2
     assert "<i>" not in page.partition("<main")[2].partition("</main>")[0]
     assert "\x1b" not in page
+
+
+def test_the_better_run_is_named_in_every_format():
+    gain = MetricValue(0.25, 0.1, 0.5, 9)
+    whole = of_two(Difference(0.5, 0.75, gain, p=0.01, p_adjusted=0.01))
+    comparison = RunComparison(COMPARISON.paired, {"e": ComparedEvaluation("classification", (0, 0), whole, {}, FLIPS)})
+    document = comparison_document(sides("runs/v1", "runs/v2"), comparison)
+    out = io.StringIO()
+    Console(file=out, width=120).print(render_terminal(document))
+    for text in (out.getvalue(), render_markdown(document), render_html(document)):
+        assert "v2 is better on accuracy: +0.250" in text
+        assert "v2 better on 3 rows" in text
+        assert "b is better" not in text
+
+
+@pytest.mark.parametrize(
+    ("runs", "names"),
+    [
+        (["runs/v1", "runs/v2"], ["v1", "v2"]),
+        (["old/judge", "new/judge"], ["old/judge", "new/judge"]),
+        (["x/old/judge", "y/new/judge", "judge"], ["old/judge", "new/judge", "judge"]),
+        ([".", "runs/v1"], [".", "v1"]),
+    ],
+)
+def test_a_run_is_named_by_the_end_of_its_path_that_no_other_has(runs, names):
+    assert short_names(runs) == names
 
 
 def test_a_chart_in_a_group_of_a_group_is_drawn():

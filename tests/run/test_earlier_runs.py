@@ -16,8 +16,6 @@ from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 from verdict_cli.errors import JournalError
-from verdict_cli.features.viewer.run_view import RunView
-from verdict_cli.features.viewer.runs import Runs
 from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
 from verdict_cli.run.job import RunOptions
@@ -75,13 +73,6 @@ def test_a_finished_run_is_compared_and_is_a_baseline(runs: Path) -> None:
     spec.write_text(f"{head}gates: {gate}\n")
     gated = verdict("gate", str(runs / "finished"))
     assert gated.exit_code == 0, gated.output
-
-
-@pytest.mark.parametrize("name", ["finished", "finished_parts"])
-def test_a_finished_run_is_shown_by_the_viewer(name: str, runs: Path) -> None:
-    view = RunView(Runs(runs / name).all()[0])
-    assert view.rows == 12
-    assert len(view.evaluate().columns["target"]) == 12
 
 
 @pytest.mark.parametrize("name", ["unfinished", "unfinished_parts"])

@@ -65,17 +65,17 @@ def compare(
 def _reference_first(runs: list[Path], reference: Path | None) -> list[Path]:
     if len(runs) < 2:
         raise UsageError("give two runs or more to compare", hint="verdict compare runs/a runs/b")
-    places = [path.resolve() for path in runs]
-    for index, place in enumerate(places):
-        if place in places[:index]:
+    folders = [path.resolve() for path in runs]
+    for index, folder in enumerate(folders):
+        if folder in folders[:index]:
             raise UsageError(f"{runs[index]} is given as a run more than once", hint="remove one of them")
     if reference is None:
         return runs
-    if reference.resolve() not in places:
+    if reference.resolve() not in folders:
         raise UsageError(
             f"--reference {reference} is not one of the runs", hint=f"give one of {', '.join(map(str, runs))}"
         )
-    at = places.index(reference.resolve())
+    at = folders.index(reference.resolve())
     return [runs[at], *runs[:at], *runs[at + 1 :]]
 
 

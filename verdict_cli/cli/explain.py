@@ -51,7 +51,7 @@ def _index() -> dict[str, Any]:
     index: dict[str, Any] = {title: [] for title in _GROUPS.values()}
     for part in entries().values():
         index[_GROUPS[part.group]].append(part.name)
-    return {**index, "metrics": list(METRICS), "exit codes": list(map(str, EXITS))}
+    return {**index, "metrics": list(METRICS.shipped()), "exit codes": list(map(str, EXITS))}
 
 
 def _lookup(name: str) -> dict[str, Any]:
@@ -59,9 +59,9 @@ def _lookup(name: str) -> dict[str, Any]:
     if name.isdecimal() and int(name) in EXITS:
         return {"name": name, "group": "exit code", "text": EXITS[int(name)]}
     parts = entries()
-    by_lower = {known.lower(): known for known in (*parts, *METRICS)}
-    exact = name if name in parts or name in METRICS else by_lower.get(name.lower(), name)
-    if exact in METRICS:
+    by_lower = {known.lower(): known for known in (*parts, *METRICS.shipped())}
+    exact = name if name in parts or name in METRICS.shipped() else by_lower.get(name.lower(), name)
+    if exact in METRICS.shipped():
         return {"name": exact, "group": "metric", "text": METRICS[exact].meaning}
     if exact in parts:
         return _part(parts[exact])
@@ -74,7 +74,11 @@ def _lookup(name: str) -> dict[str, Any]:
     matches = [(part, part_key) for part in holders for part_key in part.keys if part_key.name == key]
     if matches:
         return {"name": name, "group": "key", "text": "", "of": _meanings(matches)}
-    known = {part_key.name for part in holders for part_key in part.keys} if dot and holders else {*parts, *METRICS}
+    known = (
+        {part_key.name for part in holders for part_key in part.keys}
+        if dot and holders
+        else {*parts, *METRICS.shipped()}
+    )
     keys = {part_key.name for part in parts.values() for part_key in part.keys}
     raise UsageError(
         f"nothing is called {name!r}", hint=_close(key if dot and holders else name, known, keys if not dot else set())

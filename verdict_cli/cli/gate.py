@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from verdict_cli.cli.console import print_json
-from verdict_cli.cli.options import AsJson
+from verdict_cli.cli.options import AsJson, Undecided
 from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
 from verdict_cli.errors import UsageError
 from verdict_cli.language.gate_rules import read_gates
 from verdict_cli.run.load_run import load_run
-
-
-class Undecided(StrEnum):
-    """The result of an inconclusive gate (`--inconclusive`)."""
-
-    PASS = "pass"
-    FAIL = "fail"
 
 
 def gate(

@@ -14,11 +14,11 @@ HEADINGS = {
     "Pipeline": ("set", "level", "allow-code", "allow-outside"),
     "Rows": ("sample", "seed", "skip-bad-rows"),
     "Run directory": ("fresh", "update", "part-rows", "format"),
-    "Calls and hosts": ("no-cache", "allow-host", "engine", "ray-address"),
-    "Batches": ("batch", "batch-fallback", "detach"),
-    "Gates, tracing, untrusted files": ("inconclusive", "trace", "trace-content", "untrusted"),
+    "Calls and hosts": ("no-cache", "allow-host", "engine"),
+    "Gates": ("inconclusive",),
 }
-"""Heading -> its options, where a command has many. All other options are common ones and precede the headings."""
+"""Heading -> its options, where a command has many. An option that a feature adds names its heading as `rich_help_panel`.
+All other options are common ones and precede the headings."""
 
 VALUES = {"int": "N", "float": "NUMBER", "str": "TEXT", "path": "PATH", "file": "PATH", "list[Path]": "PATHS"}
 """What typer writes for the type of a value, without ` range`, and what the help says."""
@@ -43,6 +43,7 @@ class HelpCommand(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options under their headings."""
         arguments, options = [], {}
+        headings = {heading: [*names] for heading, names in HEADINGS.items()}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is None:
@@ -51,8 +52,12 @@ class HelpCommand(TyperCommand):
                 arguments.append((_TYPE.sub("", record[0]), record[1].removesuffix("[required]").rstrip()))
             else:
                 named = _TYPE.sub(lambda found: f" {VALUES.get(found[1], found[1])}", record[0])
-                options[parameter.opts[0].lstrip("-")] = (named, record[1])
-        headings = HEADINGS if len(options) > FEW else {}
+                name = parameter.opts[0].lstrip("-")
+                options[name] = (named, record[1])
+                if heading := getattr(parameter, "rich_help_panel", None):
+                    headings.setdefault(heading, []).append(name)
+        if len(options) <= FEW:
+            headings = {}
         sections = {
             heading: [options.pop(name) for name in names if name in options] for heading, names in headings.items()
         }

@@ -14,8 +14,7 @@ from verdict_cli.language.document.overrides import apply_override, remove_value
 from verdict_cli.language.egress_hosts import ONLY
 from verdict_cli.language.load import UnitTypes
 from verdict_cli.language.package_files import configs, file_or_named
-from verdict_cli.plan.build import Built
-from verdict_cli.plan.load_plan import load_plan
+from verdict_cli.plan.build import Built, load_plan
 from verdict_cli.storage.path_policy import PathPolicy
 
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import os
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+class Undecided(StrEnum):
+    """The result of an inconclusive gate (`--inconclusive`)."""
+
+    PASS = "pass"
+    FAIL = "fail"
 
 
 def _recording_path(value: Path | None) -> Path | None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 
 from verdict_cli.cli.console import printable
-from verdict_cli.run.progress import PendingCalls, Progress
+from verdict_cli.run.progress import Progress
 
 SHOW_EVERY_S = 5.0
 """Seconds between two lines if standard error is not a terminal."""
@@ -71,8 +71,8 @@ def progress_line(progress: Progress) -> str:
     if progress.running or progress.waiting:
         calls += f" ({progress.running} running, {progress.waiting} waiting)"
     parts = [f"rows {progress.done:,}/{progress.rows:,}", f"failed {progress.failed:,}", calls]
-    if progress.pending is not None and progress.pending.batches:
-        parts.append(pending_text(progress.pending))
+    if progress.pending is not None and (pending := progress.pending.text()):
+        parts.append(pending)
     if progress.recalled:
         parts.append(f"{progress.recalled:,} from the journal")
     if progress.cached:
@@ -84,12 +84,6 @@ def progress_line(progress: Progress) -> str:
     else:
         parts.append(elapsed_text(progress.elapsed_s))
     return " · ".join(parts)
-
-
-def pending_text(pending: PendingCalls) -> str:
-    """`wave 2: 1,200 of 6,000 requests answered in 2 batches`."""
-    number = f"{pending.batches} batch{'es' if pending.batches > 1 else ''}"
-    return f"wave {pending.wave}: {pending.answered:,} of {pending.requests:,} requests answered in {number}"
 
 
 def unit_lines(progress: Progress) -> list[str]:

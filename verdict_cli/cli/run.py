@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from verdict_cli.cli.console import print_message
-from verdict_cli.cli.gate import Undecided
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import Config, IntervalLevel, Yes
+from verdict_cli.cli.options import Config, IntervalLevel, Undecided, Yes
 from verdict_cli.errors import UsageError, both
-from verdict_cli.run.hooks import RunHooks
+from verdict_cli.run.hooks import ENGINES, RunHooks
 
 if TYPE_CHECKING:
     from verdict_cli.report.report import Report
@@ -56,7 +55,7 @@ class RunCommand:
         typer.Option("--inconclusive", help="Whether a gate passes or fails that too few rows leave undecided."),
     ] = Undecided.FAIL
     engine: Annotated[
-        str, typer.Option("--engine", metavar="local|ray", help="Judge in this process, or on Ray workers.")
+        str, typer.Option("--engine", metavar="|".join(ENGINES.names()), help="Judge in this process, or on workers.")
     ] = "local"
     part_rows: Annotated[
         int | None,

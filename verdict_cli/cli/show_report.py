@@ -6,23 +6,47 @@ import os
 import sys
 from collections.abc import Sequence
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from verdict_cli.cli.console import print_error, print_json
+from verdict_cli.cli.console import print_error, print_json, print_message
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from verdict_cli.report.document import ReportDocument
     from verdict_cli.report.report import Report
     from verdict_cli.run.load_run import RunResult
     from verdict_cli.stats.gates import Inconclusive
+
+
+from collections.abc import Mapping
+
+MOST_SUMMARY_BYTES = 1 << 20
+"""GitHub's limit per step. A larger summary is not shown at all."""
+
+
+def append_step_summary(markdown: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Append the text to the file named by ``GITHUB_STEP_SUMMARY``, if all of it fits."""
+    name = environ.get("GITHUB_STEP_SUMMARY")
+    if not name:
+        return
+    path, content = Path(name), f"{markdown}\n".encode()
+    try:
+        size = path.stat().st_size if path.exists() else 0
+        if size + len(content) > MOST_SUMMARY_BYTES:
+            print_error("warning: the report does not fit into the summary of this step (GitHub allows 1 MiB)")
+            return
+        with path.open("ab") as file:
+            file.write(content)
+    except OSError as error:
+        print_error(f"warning: the summary of this step cannot be written: {error.strerror or error}")
 
 
 def finish_with_report(
     run: RunResult, formats: Sequence[str] = (), *, inconclusive: Inconclusive = "fail", sequential: bool = False
 ) -> Report:
     """Write the run's report, also to the summary of a GitHub Actions step, where one runs."""
-    from verdict_cli.cli.step_summary import append_step_summary
     from verdict_cli.report.write_report import write_report
 
     report = write_report(run, formats, inconclusive=inconclusive, sequential=sequential, warn=print_error)
@@ -41,6 +65,22 @@ def show_report(report: Report, *, as_json: bool) -> None:
     from verdict_cli.report.run_document import run_document
 
     to_terminal(render_terminal(run_document(report)))
+
+
+def show_study(document: ReportDocument, folder: Path, name: str, *, as_json: bool = False, message: str = "") -> None:
+    """Write `NAME.json`, `NAME.md` and `NAME.html` into the folder of a study, and print it: as one JSON document, or for
+    people, with the message behind it."""
+    from verdict_cli.report.renderers.terminal import render_terminal
+    from verdict_cli.report.study_files import write_study
+    from verdict_cli.run.run_directory import RunDirectory
+
+    write_study(RunDirectory(folder), name, document)
+    if as_json:
+        print_json(document.as_json())
+        return
+    to_terminal(render_terminal(document))
+    if message:
+        print_message(message)
 
 
 def to_terminal(renderable: RenderableType) -> None:

@@ -21,18 +21,18 @@ def units(
 
     Example: verdict units JudgeUnit
     """
-    chosen = {each: TYPES[each] for each in TYPES if name in (None, each)}
+    chosen = {title: TYPES[title] for title in TYPES if name in (None, title)}
     if not chosen:
         from verdict_cli.errors import UsageError
         from verdict_cli.language.document.error_messages import nearest_spelling
 
         raise UsageError(f"unknown unit type {name!r}", hint=nearest_spelling(str(name), TYPES))
     if as_json:
-        print_json([_description(each, kind) for each, kind in chosen.items()])
+        print_json([_description(title, kind) for title, kind in chosen.items()])
         return
-    width = max(len(each) for each in chosen)
-    for each, kind in chosen.items():
-        print_report(f"{each:{width}}  {_summary(kind)}\n")
+    width = max(len(title) for title in chosen)
+    for title, kind in chosen.items():
+        print_report(f"{title:{width}}  {_summary(kind)}\n")
         if name is not None:
             for key, text in _keys(kind).items():
                 print_report(f"    {key}: {text}\n")

@@ -35,11 +35,13 @@ def choose_metric(plans: Sequence[tuple[str, Plan]], metric: str | None) -> tupl
         evaluation, name = metric, ""
     if not evaluation:
         candidates = (
-            key for key, each in first.evaluations.items() if not name or each.metrics is None or name in each.metrics
+            key
+            for key, evaluation in first.evaluations.items()
+            if not name or evaluation.metrics is None or name in evaluation.metrics
         )
         evaluation = next(candidates, next(iter(first.evaluations), ""))
     if name and find_metric(name) is None:
-        raise UsageError(f"--metric: unknown metric {name!r}", hint=nearest_spelling(name, METRICS))
+        raise UsageError(f"--metric: unknown metric {name!r}", hint=nearest_spelling(name, METRICS.names()))
     for label, plan in plans:
         if evaluation not in plan.evaluations:
             known = ", ".join(plan.evaluations) or "none"

@@ -59,7 +59,7 @@ def read_conversation(value: Any) -> list[MessageData]:
         raise ConversationError(f"{value!r:.200} is not a list of messages with a `role` and a `content`")
     messages: list[MessageData] = []
     called: dict[str, str] = {}
-    for place, message in enumerate(value):
+    for index, message in enumerate(value):
         try:
             for read in _read(message):
                 for call in read.get("tool_calls", ()):
@@ -68,9 +68,9 @@ def read_conversation(value: Any) -> list[MessageData]:
                     read["name"] = called[read["tool_call_id"]]
                 messages.append(read)
         except ConversationError as error:
-            raise ConversationError(f"[{place}]: {error}") from None
+            raise ConversationError(f"[{index}]: {error}") from None
         except (AttributeError, TypeError, LookupError):
-            raise ConversationError(f"[{place}]: {message!r:.80} has a part of an unknown form") from None
+            raise ConversationError(f"[{index}]: {message!r:.80} has a part of an unknown form") from None
     return messages
 
 

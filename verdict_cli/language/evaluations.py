@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from pydantic import Field
 
-from verdict_cli.config_model import ConfigModel, OneOrMore, Whole
-from verdict_cli.language.arena import ArenaKeys, arena_problems
+from verdict_cli.config_model import FILE_KEYS, ConfigModel, KeyRule, OneOrMore, Whole, added_classes, with_added_keys
 from verdict_cli.language.metric_registry import CHOICE_INPUTS, REQUIRED_KEYS, EvaluationKind, MetricKey, find_metric
+from verdict_cli.registry import Registry
 
 Reducer = Literal["max", "min", "mean", "median", "mode", "first", "any", "all"]
 """How the rows of one group are combined into one value."""
@@ -48,26 +49,6 @@ class Gold(ConfigModel):
     """The half width of the interval that is wanted; the report says how many labels that takes."""
 
 
-class KeyRule(NamedTuple):
-    """What a key excludes or needs where it is given; a problem is reported at the key. The JSON Schema has the same rules."""
-
-    key: str
-    excludes: str = ""
-    """The key that cannot be given with it."""
-    needs: tuple[str, ...] = ()
-    """Keys of which one must be given with it."""
-    message: str = ""
-    hint: str = ""
-
-    def is_broken(self, given: Any) -> bool:
-        """Whether an evaluation does not hold to the rule."""
-        if getattr(given, self.key) is None:
-            return False
-        if self.excludes:
-            return getattr(given, self.excludes) is not None
-        return all(getattr(given, key) is None for key in self.needs)
-
-
 _MEASURED = ("prediction", "probability", "value", "consistent", "options", "positive", "group", "gold")
 
 KEY_RULES = (
@@ -82,15 +63,21 @@ KEY_RULES = (
     KeyRule("options", "", ("prediction", "panel"), "`options` needs the choice between them", "such as `prediction: output.choice`"),
 )  # fmt: skip
 
+_OF_OWN_KIND = [
+    key for kind in added_classes("Evaluation") for key, field in kind.model_fields.items() if field.default is None
+]
+"""Keys that features add: an evaluation of their own kind has one of them."""
+MEASURABLE = KeyRule("", "", ("metrics", "target", "value", "panel", "gold", "consistent", "options", *_OF_OWN_KIND), "there is nothing to measure", "give `prediction` and `target`, `probability` and `target`, `value`, or `panel`")  # fmt: skip
+"""An evaluation has one of these."""
 
-class Evaluation(ArenaKeys):
+
+@with_added_keys
+class Evaluation(ConfigModel):
     """Metrics over the rows of a run: a prediction or a probability against a target, a value alone, several judges
-    against each other, or a leaderboard of systems."""
+    against each other, or what a feature measures in its own way."""
 
-    key_rules: ClassVar[tuple[KeyRule, ...]] = KEY_RULES
+    key_rules: ClassVar[tuple[KeyRule, ...]] = (*KEY_RULES, MEASURABLE)
 
-    arena: ArenaKeys | None = None
-    """The keys of a leaderboard of systems (`system`, `item`, `score`, or `a`, `b`, `winner`, `item`), under one key instead of next to the others."""
     items: ExpressionText | None = None
     """The name of a unit under `each`: one observation for each entry instead of one for each row. Expressions see the entry under its `as` name, `index`, the unit's `output` there, and `source`; intervals resample rows unless `cluster` says otherwise."""
     prediction: ExpressionText | None = None
@@ -186,8 +173,8 @@ def _named(name: str) -> list[EvaluationIssue]:
 
 
 def _figures(evaluation: Evaluation) -> list[EvaluationIssue]:
-    if arena_keys(evaluation) is not None:
-        return _arena(evaluation)
+    if (own := evaluator_of(evaluation)) is not None:
+        return _of_own_kind(evaluation, *own)
     broken = [rule for rule in KEY_RULES if rule.is_broken(evaluation)]
     found = [(rule.key, rule.message, rule.hint) for rule in broken]
     if evaluation.panel is not None:
@@ -202,9 +189,8 @@ def _figures(evaluation: Evaluation) -> list[EvaluationIssue]:
         return []
     if evaluation.target is None and evaluation.value is None and not _choices_only(evaluation):
         key = "prediction" if evaluation.prediction else "probability" if evaluation.probability else ""
-        message = f"`{key}` needs a `target`" if key else "there is nothing to measure"
-        hint = "give `prediction` and `target`, `probability` and `target`, `value`, or `panel`"
-        return [("", message, hint), *found]
+        message = f"`{key}` needs a `target`" if key else MEASURABLE.message
+        return [("", message, MEASURABLE.hint), *found]
     return found
 
 
@@ -216,48 +202,63 @@ def _choices_only(evaluation: Evaluation) -> bool:
     return evaluation.consistent is not None or evaluation.options is not None
 
 
-def arena_keys(evaluation: Evaluation) -> ArenaKeys | None:
-    """What the evaluation's leaderboard is made from; None where it has none."""
-    if evaluation.arena is not None:
-        return evaluation.arena
-    return evaluation if any(_given(evaluation, key) for key in ArenaKeys.model_fields) else None
+class Evaluator(Protocol):
+    """What measures evaluations of a feature's own kind, by keys that the feature adds to them (`FILE_KEYS`)."""
+
+    noun: str
+    """What such an evaluation is, such as `leaderboard`."""
+    metrics: tuple[str, ...]
+    """The metrics that it measures."""
+    gate_hint: str
+    """Where its values are, for a gate that names one."""
+
+    def takes(self, evaluation: Evaluation) -> bool:
+        """Whether the evaluation is of this kind."""
+
+    def problems(self, evaluation: Evaluation) -> list[EvaluationIssue]:
+        """What is wrong with its own keys."""
+
+    def expressions(self, evaluation: Evaluation) -> list[tuple[tuple[str | int, ...], str | None]]:
+        """The expressions of its own keys, with their paths in the evaluation."""
+
+    def measure(self, evaluations: Mapping[str, Evaluation], results: Path, seed: int) -> Mapping[str, Any]:
+        """The `EvaluationStudy` of each evaluation, from a run's `results.parquet`. Raises DataError."""
 
 
-def _given(evaluation: ConfigModel, key: str) -> bool:
-    return getattr(evaluation, key) not in (None, ())
+EVALUATORS: Registry[type[Evaluator]] = Registry("verdict_cli.language", {}, "verdict_cli.evaluators")
+"""Evaluators by the key that they add."""
 
 
-def _arena(evaluation: Evaluation) -> list[EvaluationIssue]:
-    keys = arena_keys(evaluation)
-    assert keys is not None
-    base = "" if evaluation.arena is None else "arena."
-    own = {*ArenaKeys.model_fields, "arena"}
+def evaluator_of(evaluation: Evaluation) -> tuple[str, Evaluator] | None:
+    """What measures an evaluation of a feature's own kind, with its key; None for the metrics of rows."""
+    for owner, _, key in (name.partition(".") for name in FILE_KEYS.plugins):
+        kind = EVALUATORS.get(key) if owner == Evaluation.__name__ else None
+        if kind is not None and (evaluator := kind()).takes(evaluation):
+            return key, evaluator
+    return None
+
+
+def _of_own_kind(evaluation: Evaluation, key: str, evaluator: Evaluator) -> list[EvaluationIssue]:
+    own = FILE_KEYS[f"Evaluation.{key}"].model_fields
     found: list[EvaluationIssue] = [
-        (key, f"a leaderboard and `{key}` are two evaluations", f"give `{key}` one of its own, or leave it out")
+        (key, f"a {evaluator.noun} and `{key}` are two evaluations", f"give `{key}` one of its own, or leave it out")
         for key in Evaluation.model_fields
-        if key not in own | {"where", "metrics"} and key in evaluation.model_fields_set
+        if key not in {*own, "where", "metrics"} and key in evaluation.model_fields_set
     ]
-    if evaluation.arena is not None:
-        found += [
-            (key, f"`{key}` is both in and next to `arena`", "keep it in `arena`")
-            for key in ArenaKeys.model_fields
-            if _given(evaluation, key)
-        ]
-    for key, message, hint in arena_problems(keys, evaluation.metrics or ()):
-        path = key if key == "metrics" else f"{base}{key}".rstrip(".")
-        found.append((path, message, hint))
+    found += evaluator.problems(evaluation)
     for index, name in enumerate(evaluation.metrics or ()):
-        metric = find_metric(name)
-        if metric is not None and "arena" not in metric.inputs:
-            hint = "name `mean_score`, `win_rate` or `bradley_terry`"
-            found.append((f"metrics[{index}]", f"a leaderboard does not measure `{name}`", hint))
+        if find_metric(name) is not None and name not in evaluator.metrics:
+            *others, last = (f"`{metric}`" for metric in evaluator.metrics)
+            hint = f"name {', '.join(others)} or {last}"
+            found.append((f"metrics[{index}]", f"a {evaluator.noun} does not measure `{name}`", hint))
     return found
 
 
 def _metrics(evaluation: Evaluation) -> list[EvaluationIssue]:
     found: list[EvaluationIssue] = []
+    of_own_kind = evaluator_of(evaluation) is not None
     for index, metric in enumerate(evaluation.metrics or ()):
-        lacking = [] if arena_keys(evaluation) is not None else lacks(evaluation, metric)
+        lacking = [] if of_own_kind else lacks(evaluation, metric)
         if lacking:
             words = " and ".join(f"`{key}`" for key in lacking)
             found.append((f"metrics[{index}]", f"`{metric}` needs {words}", f"give {words}, or leave `{metric}` out"))

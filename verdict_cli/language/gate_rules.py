@@ -16,7 +16,7 @@ from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.document.source_positions import format_path
-from verdict_cli.language.evaluations import Evaluation, EvaluationIssue, arena_keys, lacks
+from verdict_cli.language.evaluations import Evaluation, EvaluationIssue, evaluator_of, lacks
 from verdict_cli.language.metric_registry import GOLD_ESTIMATES, METRICS, find_metric
 
 RUN_METRICS: tuple[str, ...] = (
@@ -129,9 +129,9 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Evalu
     if name not in evaluations:
         known = ", ".join([*evaluations, "run"])
         return [("metric", f"`evaluate` has no `{name}`", _near(name, known))]
-    if arena_keys(evaluations[name]) is not None:
-        hint = "`evaluations.NAME.systems` in report.json has the values of each system"
-        return [("metric", f"`{name}` is a leaderboard: it has no metric of its own for a gate", hint)]
+    if (own := evaluator_of(evaluations[name])) is not None:
+        noun, hint = own[1].noun, f"{own[1].gate_hint}"
+        return [("metric", f"`{name}` is a {noun}: it has no metric of its own for a gate", hint)]
     if metric in GOLD_ESTIMATES:
         if evaluations[name].gold is None:
             return [("metric", f"`{name}` has no `gold`, which gives `{metric}`", f"give `evaluate.{name}.gold`")]
@@ -142,7 +142,7 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Evalu
     if metric in ROW_METRICS:
         return _rows(gate)
     if find_metric(metric) is None:
-        return [("metric", f"`{metric}` is no metric", _near(metric, ", ".join(METRICS)))]
+        return [("metric", f"`{metric}` is no metric", _near(metric, ", ".join(METRICS.names())))]
     evaluation = evaluations[name]
     if evaluation.metrics is not None and metric not in evaluation.metrics:
         return [("metric", f"`{name}` does not measure `{metric}`", f"add `{metric}` to `evaluate.{name}.metrics`")]

@@ -7,16 +7,15 @@ declares them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import CoreRef, GenerateJsonSchema
 
-from verdict_cli.config_model import ConfigModel, described
+from verdict_cli.config_model import FILE_KEYS, ConfigModel, described
 from verdict_cli.language.authoring.custom_units import PACKAGE_UNITS
-from verdict_cli.language.evaluations import KeyRule
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.metric_registry import METRICS
@@ -24,7 +23,7 @@ from verdict_cli.language.pipeline_file import PipelineFile
 from verdict_cli.language.scales import IMPLIED_TYPES, SCALES, WRITTEN_RANGE, Scale, named_without_keys
 from verdict_cli.language.steps import STEP_KINDS, CustomStep
 from verdict_cli.language.units import TYPES
-from verdict_cli.language.units.base import UnitBase
+from verdict_cli.language.units.base import LLMUnit, UnitBase
 from verdict_cli.registry import Registry
 
 if TYPE_CHECKING:
@@ -44,6 +43,16 @@ _FORMS = {SCALES: "ScaleKeys", EXTRACTORS: "ExtractorKeys"}
 """The definitions to which `schema_check` adds the parts of installed packages."""
 
 
+def _added_keys(kind: type[ConfigModel]) -> dict[str, dict[str, Any]]:
+    """The keys that features add to a class, each with its feature: without it, messages can name what a file needs."""
+    return {
+        key: {"x-feature": FILE_KEYS.feature(name)}
+        for name in FILE_KEYS.shipped()
+        if issubclass(kind, added := FILE_KEYS[name])
+        for key in added.model_fields
+    }
+
+
 class _Generator(GenerateJsonSchema):
     """Adds to pydantic's schemas what the classes check and pydantic leaves out."""
 
@@ -58,7 +67,8 @@ class _Generator(GenerateJsonSchema):
         metadata = schema.get("metadata", {})
         if "names" in metadata:
             registry = metadata["names"]
-            return self._defined(_NAMES[registry], {"enum": [*registry, *registry.plugins], "type": "string"})
+            names = dict.fromkeys((*registry.shipped(), *registry.plugins))
+            return self._defined(_NAMES[registry], {"enum": [*names], "type": "string"})
         if "plugins" in metadata:
             registry = metadata["plugins"]
             union = super().generate_inner({key: value for key, value in schema.items() if key != "ref"})
@@ -111,38 +121,52 @@ class _Generator(GenerateJsonSchema):
         if issubclass(kind, ConfigModel):
             self.classes[kind.__name__] = kind
             texts = described(kind)
+            features = _added_keys(kind)
             definition["properties"] = {
-                key: {**value, "description": texts[key]} if key in texts else value
+                key: {**value, **({"description": texts[key]} if key in texts else {}), **features.get(key, {})}
                 for key, value in definition.get("properties", {}).items()
             }
-        if rules := getattr(kind, "key_rules", ()):
-            definition["allOf"] = _conditions(rules)
+        if getattr(kind, "key_rules", ()):
+            definition["allOf"] = _conditions(kind)
         chosen_by = _chosen_by(kind)
         if chosen_by is not None:
             if chosen_by == "unit":
                 definition["properties"][chosen_by].pop("default", None)
             definition["required"] = [chosen_by, *definition.get("required", [])]
+        if (
+            issubclass(kind, LLMUnit)
+            and kind.default_prompt is LLMUnit.default_prompt
+            and kind.model_fields["prompt_key"].default is None
+        ):
+            definition["required"] = [*definition.get("required", []), "prompt"]
         return {**definition, **_STRING_KEYS} if definition.get("additionalProperties") is True else definition
 
 
-def _conditions(rules: Sequence[KeyRule]) -> list[dict[str, Any]]:
-    """What keys exclude and need; a key that is null is not given."""
+def _conditions(kind: type[ConfigModel]) -> list[dict[str, Any]]:
+    """What the keys of a class exclude and need, as KeyRule says it."""
+    defaults = {field.alias or name: field.default for name, field in kind.model_fields.items()}
+
+    def given(key: str) -> dict[str, Any]:
+        return {"required": [key], "properties": {key: {"not": _nothing(defaults[key])}}}
+
+    def needed(key: str) -> dict[str, Any]:  # short, because there are many: only the program refuses a null here
+        return given(key) if defaults[key] is False else {"required": [key]}
+
     excluded: dict[str, dict[str, Any]] = {}
-    for rule in rules:
+    conditions: list[dict[str, Any]] = []
+    for rule in kind.key_rules:
         if rule.excludes:
-            excluded.setdefault(rule.excludes, {})[rule.key] = {"type": "null"}
-    return [
-        *({"if": _given(key), "then": {"properties": others}} for key, others in excluded.items()),
-        *(
-            {"if": _given(rule.key), "then": {"anyOf": [_given(key) for key in rule.needs]}}
-            for rule in rules
-            if rule.needs
-        ),
-    ]
+            excluded.setdefault(rule.excludes, {})[rule.key] = _nothing(defaults[rule.key])
+        elif not any(defaults[key] for key in rule.needs):
+            choice = {"anyOf": [*map(needed, rule.needs)]} if len(rule.needs) > 1 else needed(*rule.needs)
+            conditions.append({"if": given(rule.key), "then": choice} if rule.key else choice)
+    return [*({"if": given(key), "then": {"properties": others}} for key, others in excluded.items()), *conditions]
 
 
-def _given(key: str) -> dict[str, Any]:
-    return {"required": [key], "properties": {key: {"not": {"type": "null"}}}}
+def _nothing(default: Any) -> dict[str, Any]:
+    """The values that say nothing about a key with this default."""
+    falsy = default is not None and not default
+    return {"enum": [None, list(default) if default == () else default]} if falsy else {"type": "null"}
 
 
 def _chosen_by(kind: type[Any]) -> str | None:
@@ -248,9 +272,10 @@ def all_properties(definitions: Mapping[str, Any], name: str) -> dict[str, Any]:
     definition = definitions[name]
     shared: dict[str, Any] = {}
     for part in (part for part in definition.get("allOf", ()) if "$ref" in part):
-        shared |= definitions[part["$ref"].rpartition("/")[2]]["properties"]
+        shared |= all_properties(definitions, part["$ref"].rpartition("/")[2])
     own = definition.get("properties", {})
-    return {key: shared[key] if value is True else {**shared.get(key, {}), **value} for key, value in own.items()}
+    given = {key: shared[key] if value is True else {**shared.get(key, {}), **value} for key, value in own.items()}
+    return given | {key: value for key, value in shared.items() if key not in given}
 
 
 _ANNOTATIONS = ("description", "default")
@@ -261,7 +286,7 @@ def _constraint(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _share_keys(definitions: dict[str, Any], classes: Mapping[str, type[ConfigModel]]) -> None:
-    """Define keys that several classes inherit once, in a definition of the class that declares them."""
+    """Define keys and rules that several classes inherit once, in a definition of the class that declares them."""
     kinds = {name: classes[name] for name in definitions if name in classes}
     bases = [base for kind in kinds.values() for base in reversed(kind.__mro__) if issubclass(base, ConfigModel)]
     written: dict[type[ConfigModel], dict[str, Any]] = {}
@@ -274,20 +299,33 @@ def _share_keys(definitions: dict[str, Any], classes: Mapping[str, type[ConfigMo
         same = [key for key in own if all(_constraint(part[key]) == _constraint(members[0][key]) for part in members)]
         if same:
             written[base] = {key: members[0][key] for key in same}
+
+    def nearest(kind: type[ConfigModel]) -> list[dict[str, Any]]:
+        """References to the definitions of the bases from which a class inherits directly."""
+        above = [base for base in written if issubclass(kind, base) and base is not kind]
+        direct = [base for base in above if not any(issubclass(other, base) for other in above if other is not base)]
+        return [{"$ref": f"#/$defs/{base.__name__.lstrip('_')}"} for base in direct]
+
     for name, kind in kinds.items():
-        parts = {base.__name__.lstrip("_"): keys for base, keys in written.items() if issubclass(kind, base)}
-        inherited = {key: value for keys in parts.values() for key, value in keys.items()}
-        if parts:
+        inherited = {
+            key: value for base, keys in written.items() if issubclass(kind, base) for key, value in keys.items()
+        }
+        if inherited:
             properties = {
                 key: value if key not in inherited else value == inherited[key] or _differences(value, inherited[key])
                 for key, value in definitions[name]["properties"].items()
             }
-            shared = [{"$ref": f"#/$defs/{part}"} for part in parts]
-            rules = definitions[name].get("allOf", [])
-            definitions[name] = {**definitions[name], "allOf": [*shared, *rules], "properties": properties}
+            inherits = any("key_rules" in base.__dict__ and base.key_rules is kind.key_rules for base in written)
+            rules = [] if inherits else definitions[name].get("allOf", [])
+            definitions[name] = {**definitions[name], "allOf": [*nearest(kind), *rules], "properties": properties}
     definitions |= {
-        base.__name__.lstrip("_"): {"description": cleandoc(base.__doc__ or ""), "properties": keys}
+        base.__name__.lstrip("_"): {
+            "description": cleandoc(base.__doc__ or ""),
+            "properties": keys,
+            **({"allOf": parts} if parts else {}),
+        }
         for base, keys in written.items()
+        for parts in ([*nearest(base), *(_conditions(base) if "key_rules" in base.__dict__ else [])],)
     }
 
 

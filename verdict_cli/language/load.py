@@ -15,7 +15,7 @@ from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.document.source_positions import Document, format_path
 from verdict_cli.language.pipeline_file import PipelineFile
-from verdict_cli.language.schema_check import lax_schema, schema_refuses
+from verdict_cli.language.schema_check import feature_of, lax_schema, schema_refuses
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 
 if TYPE_CHECKING:
@@ -70,9 +70,11 @@ def validated(
     try:
         file = PipelineFile.model_validate(document.data)
     except ValidationError as error:
-        problems = in_order(explain_error(error, PipelineFile, document))
+        problems = in_order(explain_error(error, PipelineFile, document, feature_of=feature_of))
+        # Without a feature, the names that it brings are unknown too: the shipped schema is right to accept them.
+        lacking = any(problem.code == "missing-feature" for problem in problems)
         raise SpecError(
-            problems if schema_refuses(document) else [lax_schema(problem) for problem in problems]
+            problems if lacking or schema_refuses(document) else [lax_schema(problem) for problem in problems]
         ) from None
     return Spec(file, document, folder, code or {}, PathPolicy(folder) if fence is None else fence, unit_types or {})
 

@@ -29,12 +29,12 @@ MetricInput = Literal[
     "consistent",
     "choice",
     "choice_length",
-    "arena",
+    "evaluator",
     "lengths",
     "samples",
 ]
 """Which columns of an evaluation a metric is computed from; `within` is numbers cluster by cluster, `samples` values
-problem by problem, `arena` gives a value for each system."""
+problem by problem, `evaluator` what measures evaluations of a feature's own kind."""
 
 REQUIRED_KEYS: dict[MetricInput, tuple[str, ...]] = {
     "labels": ("prediction", "target"),
@@ -47,7 +47,7 @@ REQUIRED_KEYS: dict[MetricInput, tuple[str, ...]] = {
     "consistent": ("consistent",),
     "choice": ("prediction",),
     "choice_length": ("prediction", "options"),
-    "arena": ("arena",),
+    "evaluator": (),
     "lengths": ("prediction", "options"),
     "samples": ("value", "cluster"),
 }
@@ -226,11 +226,6 @@ BUILT_IN_METRICS = (
            ("choice",), kinds=("pairwise",), bounds=UNIT, interval="proportion", worst_case=("choice",)),
     Metric("longer_preference", "The share of choices that are the longer option, where the lengths differ.",
            ("choice_length",), bounds=UNIT, interval="proportion"),
-    Metric("mean_score", "The mean score of each system of an `arena`.", ("arena",), interval="none"),
-    Metric("win_rate", "The share of its battles that each system of an `arena` wins, ties as one half.",
-           ("arena",), bounds=UNIT, interval="none"),
-    Metric("bradley_terry", "The strength of each system of an `arena` in log-odds against their average (Bradley and Terry, 1952), ties as one half.",
-           ("arena",), interval="none"),
     Metric("length_controlled_win_rate", "How often option A would win if both were of equal length (Dubois et al., 2024).",
            ("lengths",), bounds=UNIT, scale="logit", by_name=True),
     Metric("pass_at_k", "The share of problems that one of `k` samples solves (Chen et al., 2021).",
@@ -247,10 +242,16 @@ GOLD_ESTIMATES: tuple[str, ...] = ("judged", "labelled", "ppi", "rogan_gladen")
 
 def _plugin_metric(name: str, loaded: Any) -> Metric:
     """The metric that an entry point holds. TypeError says what it should be."""
-    if not isinstance(loaded, Metric) or len(loaded.inputs) != 1 or loaded.inputs[0] not in ARRAY_INPUTS:
+    if (
+        not isinstance(loaded, Metric)
+        or len(loaded.inputs) != 1
+        or loaded.inputs[0] not in (*ARRAY_INPUTS, "evaluator")
+    ):
         raise TypeError(f"is not a verdict_cli.Metric with one of {', '.join(ARRAY_INPUTS)} as `inputs`")
     if loaded.name != name:
         raise TypeError(f"is named {name!r}, and its Metric {loaded.name!r}")
+    if loaded.inputs == ("evaluator",):
+        return loaded
     if loaded.formula is None or loaded.interval not in ("jackknife", "skewness"):
         raise TypeError("needs a `formula`, and `jackknife` or `skewness` as `interval`")
     return loaded
@@ -259,7 +260,7 @@ def _plugin_metric(name: str, loaded: Any) -> Metric:
 METRICS: Registry[Metric] = Registry(
     "", {metric.name: metric for metric in BUILT_IN_METRICS}, "verdict_cli.metrics", _plugin_metric
 )
-"""Metrics by name: the built-in ones, in the order in which they are listed, and those of installed packages."""
+"""Metrics by name: the built-in ones, in the order in which they are listed, and those of features and installed packages."""
 
 
 def find_metric(name: str) -> Metric | None:

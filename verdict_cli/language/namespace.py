@@ -1,24 +1,25 @@
-"""Resolve the names in one pipeline file: scales, models, unit types, blocks, prompt files."""
+"""Resolve the names in one pipeline file: scales, models, unit types, blocks, prompt files, and the models that `models` declares."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
+from verdict_cli.config_model import ConfigModel
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.custom_types import MergedType, UnknownTypeError, merge_custom_type
 from verdict_cli.language.document.document import MAX_BYTES
 from verdict_cli.language.document.error_messages import explain_error, known_keys, nearest_spelling
 from verdict_cli.language.document.source_positions import format_path
+from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.fields.field_keys import PLAIN, map_parts
 from verdict_cli.language.fields.types import FieldType, ScaleType, UnknownType
 from verdict_cli.language.load import Spec, load
-from verdict_cli.language.model_presets import ModelError, Presets
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile
 from verdict_cli.language.scales import SCALES, Scale, named_scales, scale_of_type, written_range
 from verdict_cli.language.schema_check import schema_problems
@@ -30,6 +31,80 @@ from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError
 
 if TYPE_CHECKING:
     from verdict_cli.language.authoring.unit_step import LLMUnitStep, UnitClass
+
+
+import re
+
+from verdict_cli.language.egress_hosts import ALLOWED, is_user_host
+from verdict_cli.language.model_address import FORM, AddressError, parse_address
+
+MOST_FALLBACK_MODELS = 100
+"""The most models that a selection policy may try."""
+
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+
+
+class ModelError(ValueError):
+    """A model that cannot be called: a code, a message, a hint, and the path of what is wrong."""
+
+    def __init__(self, code: str, message: str, hint: str, path: tuple[str | int, ...]) -> None:
+        super().__init__(message)
+        self.problem = (code, message, hint, path)
+
+
+class Presets:
+    """The named models of one file; each is resolved once."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.known: dict[str, tuple[Model, ...]] = {}
+
+    def policy(self, key: Any, path: tuple[str | int, ...], seen: tuple[str, ...] = ()) -> tuple[Model, ...]:
+        """The models of a key, in the order in which they are tried. ModelError when there are none."""
+        if isinstance(key, list | tuple):
+            models: tuple[Model, ...] = ()
+            for index, item in enumerate(key):
+                models += self.policy(item, (*path, index), seen)
+                if len(models) > MOST_FALLBACK_MODELS:
+                    message = f"more than {MOST_FALLBACK_MODELS} models would be tried one after another"
+                    raise ModelError("too-many-models", message, "name fewer", path)
+            return models
+        if isinstance(key, str) and key in self.spec.file.models:
+            if key in seen:
+                hint = "name a model of a provider"
+                raise ModelError("model-cycle", f"the model {key!r} names itself", hint, path)
+            if key not in self.known:
+                self.known[key] = self.policy(self.spec.file.models[key], ("models", key), (*seen, key))
+            return self.known[key]
+        model = Model(name=key) if isinstance(key, str) else key
+        if model.api_base is None:
+            return (model,)
+        base = _expanded(model.api_base, (*path, "api_base"))
+        return (model.model_copy(update={"api_base": base}),)
+
+
+def _expanded(text: str, path: tuple[str | int, ...]) -> str:
+    """The address with each `${VAR}` replaced from the environment. ModelError when one is not set, when the result is not a
+    plain address, and when a variable is part of an address whose host is not the user's own."""
+
+    def value(match: re.Match[str]) -> str:
+        setting = os.environ.get(match[1])
+        if setting is None:
+            message = f"the environment variable {match[1]!r} is not set"
+            raise ModelError("unset-variable", message, f"export {match[1]}=…, or write the value", path)
+        return setting
+
+    address = _VARIABLE.sub(value, text)
+    try:
+        parse_address(address)
+    except AddressError as fault:
+        raise ModelError("bad-address", f"the address {fault}", FORM, path) from None
+    if address != text and not is_user_host(address, os.environ):
+        message = "a variable of the environment would be sent to a host that the pipeline file chose"
+        hint = f"name the variable ..._BASE_URL or ..._API_BASE, or list the host in {ALLOWED} or with --allow-host"
+        raise ModelError("foreign-host", message, hint, path)
+    return address
+
 
 Path_ = tuple[str | int, ...]
 
@@ -105,9 +180,14 @@ class Namespace:
         self.problem("name-used-twice", f"{what} is built in", "choose another name", path, key=True)
 
     def schema_problems(self) -> list[Problem]:
-        """What the JSON Schema refuses in this file, and in those that it uses, although all of it makes sense here."""
+        """What the JSON Schema refuses in this file, and in those that it uses, although the plan has no problem with it."""
         used = [names for names in self.files.values() if names is not None]
-        return [problem for names in used for problem in schema_problems(names.spec.document, names.python_units)]
+        return [
+            problem
+            for names in used
+            if (refused := schema_problems(names.spec.document, names.python_units))
+            for problem in list(_unused_problems(names.spec, names.spec.file, ())) or refused
+        ]
 
     def check_scale(self, scale: Scale, path: Path_) -> bool:
         """Whether a scale makes sense. Reports one that does not; a declared one only at its declaration."""
@@ -167,12 +247,12 @@ class Namespace:
             self.python_units.add(step.unit)
         given = dict(step.model_extra or {})
 
-        def place(inside: Path_) -> Path_:
+        def to_document(inside: Path_) -> Path_:
             owner = None if inside[0] in given else made.set_by.get(str(inside[0]))
             return (*path, *inside) if owner is None else ("units", owner, *inside)
 
         keys = {"name": snake(step.unit), **made.keys, **given, "unit": made.base}
-        return self._validated(made, keys, path, place)
+        return self._validated(made, keys, path, to_document)
 
     def _unit_of_class(self, written: UnitClass, step: UnitBase, path: Path_) -> UnitBase | None:
         """A unit of Python code whose class decides more than its document."""
@@ -184,7 +264,7 @@ class Namespace:
         made: MergedType,
         keys: Mapping[str, Any],
         path: Path_,
-        place: Callable[[Path_], Path_],
+        to_document: Callable[[Path_], Path_],
         like: LLMUnitStep | None = None,
     ) -> UnitBase | None:
         """The unit of these keys. Reports those that its type does not accept and returns None."""
@@ -194,7 +274,7 @@ class Namespace:
                 return kind.model_validate(keys)
             unit, functions = made.imported.from_keys(keys, path, like)
         except ValidationError as error:
-            for problem in explain_error(error, kind, self.spec.document, place):
+            for problem in explain_error(error, kind, self.spec.document, to_document):
                 self.tell(problem)
             return None
         self.code |= functions
@@ -220,8 +300,8 @@ class Namespace:
         try:
             kind.model_validate({**made.keys, "unit": made.base})
         except ValidationError as error:
-            place = lambda inside: ("units", made.set_by.get(str(inside[0]), name), *inside)  # noqa: E731
-            for problem in explain_error(error, kind, self.spec.document, place):
+            to_document = lambda inside: ("units", made.set_by.get(str(inside[0]), name), *inside)  # noqa: E731
+            for problem in explain_error(error, kind, self.spec.document, to_document):
                 if problem.code != "missing-key" or problem.path not in left_out:
                     self.tell(problem)
 
@@ -255,11 +335,11 @@ class Namespace:
             return None
 
     def _read(self, file: str, path: Path_) -> str | None:
-        place = self.inside(file, path)
-        if place is None:
+        found = self.inside(file, path)
+        if found is None:
             return None
         try:
-            with place.open("rb") as stream:
+            with found.open("rb") as stream:
                 content = stream.read(MAX_BYTES + 1)
             if len(content) <= MAX_BYTES:
                 return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
@@ -314,3 +394,28 @@ class Namespace:
     def _reached(self, file: str) -> Path:
         """The normalized path of a file, so that one file is one key."""
         return Path(os.path.normpath(self.spec.folder / file))
+
+
+_CODES = {UnitBase: "bad-unit", Scale: "bad-scale", Extractor: "bad-extractor"}
+
+
+def _unused_problems(spec: Spec, part: Any, path: Path_) -> Iterator[Problem]:
+    """Wrong combinations of keys in parts that the plan does not look at, such as a block that nobody uses."""
+    if isinstance(part, ConfigModel):
+        code = next((code for kind, code in _CODES.items() if isinstance(part, kind)), None)
+        if code is not None and (issue := part.broken_rule()):
+            own_key, message, hint = issue
+            yield spec.problem(code, message, hint, (*path, own_key) if own_key else path)
+        if isinstance(part, LLMUnit) and part.prompt_key is None and part.default_prompt() is None:
+            yield spec.problem(
+                "missing-key", f"a {part.type_name} needs a `prompt`", "write what the model is asked", path
+            )
+        items: Iterable[tuple[str | int, Any]] = (
+            (field.alias or own, getattr(part, own)) for own, field in type(part).model_fields.items()
+        )
+    elif isinstance(part, dict | tuple | list):
+        items = part.items() if isinstance(part, dict) else enumerate(part)
+    else:
+        return
+    for key, value in items:
+        yield from _unused_problems(spec, value, (*path, key))

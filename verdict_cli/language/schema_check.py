@@ -18,10 +18,12 @@ from verdict_cli.config_model import displayed
 from verdict_cli.errors import Problem
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.document.source_positions import Document, format_path
+from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.metric_registry import METRICS
 from verdict_cli.language.package_files import folder
 from verdict_cli.language.scales import SCALES
+from verdict_cli.model import Model
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
@@ -65,6 +67,13 @@ def lax_schema(problem: Problem) -> Problem:
     )
 
 
+def feature_of(owner: str, key: str) -> str:
+    """The feature that brings a key of a class, as the shipped schema names it; "" where none does."""
+    properties = _shipped_schema()["$defs"].get(owner, {}).get("properties", {})
+    known = properties.get(key)
+    return str(known.get("x-feature", "")) if isinstance(known, dict) else ""
+
+
 def _digest(data: Any, units: tuple[str, ...]) -> bytes:
     try:
         text = orjson.dumps([data, units, *_parts()], option=orjson.OPT_NON_STR_KEYS)
@@ -85,21 +94,32 @@ def _validator(
     """The validator of the shipped schema, with the parts of installed packages put in."""
     from jsonschema import Draft202012Validator
 
-    schema = orjson.loads((folder("schemas") / "pipeline.schema.json").read_bytes())
+    schema = _shipped_schema()
     definitions = schema["$defs"]
     scales = tuple(name for name in scales if name not in definitions["ScaleType"]["enum"])
     extractors = tuple(name for name in extractors if name not in definitions["ExtractorName"]["enum"])
     definitions["UnitName"]["enum"] += units
-    definitions["MetricKey"]["enum"] += metrics
+    definitions["MetricKey"]["enum"] += (name for name in metrics if name not in definitions["MetricKey"]["enum"])
     definitions["ExtractorName"]["enum"] += extractors
     definitions["ScaleType"]["enum"] += scales
     definitions["ScaleName"]["anyOf"][0]["enum"] += scales
+    for kind in (Model, Evaluation):
+        known = definitions[kind.__name__]["properties"]
+        if kind.model_fields.keys() - known.keys():  # an installed package has added keys
+            part = _part_schema(kind)
+            definitions |= {key: value for key, value in part.pop("$defs", {}).items() if key not in definitions}
+            definitions[kind.__name__] = part
     for registry, names, forms in ((SCALES, scales, "ScaleKeys"), (EXTRACTORS, extractors, "ExtractorKeys")):
         for name in names:
             part = _part_schema(registry[name])
             definitions |= {key: value for key, value in part.pop("$defs", {}).items() if key not in definitions}
             definitions[forms]["oneOf"].append(part)
     return Draft202012Validator(schema)
+
+
+def _shipped_schema() -> dict[str, Any]:
+    schema: dict[str, Any] = orjson.loads((folder("schemas") / "pipeline.schema.json").read_bytes())
+    return schema
 
 
 def _part_schema(kind: Any) -> dict[str, Any]:

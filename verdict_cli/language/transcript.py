@@ -16,9 +16,9 @@ class NumberedMessages(list[MessageData]):
         super().__init__(messages)
         self.numbers = numbers
 
-    def part(self, places: slice) -> NumberedMessages:
+    def part(self, indices: slice) -> NumberedMessages:
         """Some of the messages; they keep their numbers."""
-        return NumberedMessages(self[places], self.numbers[places])
+        return NumberedMessages(self[indices], self.numbers[indices])
 
 
 class Transcript(str):
@@ -42,8 +42,8 @@ def filtered(value: Any, name: str, argument: int | str) -> NumberedMessages:
         count = min(int(argument), len(messages))
         return messages.part(slice(len(messages) - count, None) if name == "last" else slice(count))
     role, wanted = role_name(str(argument)), name == "only"
-    kept = [place for place, message in enumerate(messages) if (message["role"] == role) == wanted]
-    return NumberedMessages([messages[place] for place in kept], [messages.numbers[place] for place in kept])
+    kept = [index for index, message in enumerate(messages) if (message["role"] == role) == wanted]
+    return NumberedMessages([messages[index] for index in kept], [messages.numbers[index] for index in kept])
 
 
 MESSAGE_FILTERS: dict[str, type] = {"last": int, "first": int, "without": str, "only": str}

@@ -16,7 +16,7 @@ OPENAI_HOST = "api.openai.com"
 BASELINE_PREFIX = "baseline/"
 REPLAY_PREFIX = "replay/"
 IN_PROCESS_PREFIX = "local/"
-"""Language models that run in this process (the feature `local_model`)."""
+"""Language models that run in this process, which a feature brings."""
 _LOCAL_PREFIXES = (BASELINE_PREFIX, REPLAY_PREFIX)
 
 

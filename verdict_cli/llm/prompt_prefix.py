@@ -99,11 +99,11 @@ def marked_bytes(request: Request) -> int:
     """The length of what precedes the request's last mark; 0 without one."""
     if not request.marks:
         return 0
-    place, at = request.marks[-1]
-    if place < 0:
+    index, at = request.marks[-1]
+    if index < 0:
         return len(written(request.messages))
-    last = request.messages[place]
-    return len(written((*request.messages[:place], Message(last.role, last.content[:at]))))
+    last = request.messages[index]
+    return len(written((*request.messages[:index], Message(last.role, last.content[:at]))))
 
 
 def _kind(request: Request) -> _Kind | None:

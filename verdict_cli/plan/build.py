@@ -1,19 +1,27 @@
-"""Build a plan from a pipeline: units, links, ids, and every check that needs no row."""
+"""Build a plan from a pipeline: units, links, ids, and every check that needs no row. From a document, with the
+errors of both its structure and its names at once."""
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
 
 from verdict_cli.errors import Problem, SpecError
-from verdict_cli.language.evaluations import Evaluation, arena_keys
+from verdict_cli.language.document.error_messages import locate_error
+from verdict_cli.language.document.source_positions import Document
+from verdict_cli.language.evaluations import Evaluation, evaluator_of
 from verdict_cli.language.fields.types import FieldType
-from verdict_cli.language.load import Spec, in_order
+from verdict_cli.language.load import Spec, UnitTypes, in_order, validated
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.package_files import is_shipped
+from verdict_cli.language.pipeline_file import PipelineFile
 from verdict_cli.language.units.choice_base import OPTIONS_HINT, ChoiceUnit
 from verdict_cli.plan.check_evaluations import check_evaluations, load_published
 from verdict_cli.plan.compile import compile_node
@@ -29,6 +37,7 @@ from verdict_cli.plan.row_steps import InstancePath
 from verdict_cli.plan.row_types import row_expression, row_types
 from verdict_cli.plan.scope import NodeScope, Upstream, expand_panel
 from verdict_cli.plan.shared_prefix import with_marks, with_row_tags
+from verdict_cli.storage.path_policy import PathPolicy
 
 RESERVED = frozenset({"source", "output", "failure", "row", "id", "status", "calls", "cost_usd"})
 """Heads of the result columns that no unit brings."""
@@ -136,8 +145,8 @@ class _Build:
         self._warn_same_prompts(nodes, valid)
         resolved = resolve_pipeline(self.names)
         everything = self.spec.file.evaluate
-        arenas = {name: item for name, item in everything.items() if arena_keys(item) is not None}
-        evaluations = {name: expand_panel(item, nodes) for name, item in everything.items() if name not in arenas}
+        studies = {name: item for name, item in everything.items() if evaluator_of(item) is not None}
+        evaluations = {name: expand_panel(item, nodes) for name, item in everything.items() if name not in studies}
         self._warn_shown(nodes, valid, evaluations)
         fingerprint, node_fingerprints = fingerprints(self.names, valid, nodes, output_nodes, early, groups, conditions)
         shown = None if self.whole_row else tuple(sorted(used.column for used in self.columns.values() if used.asked))
@@ -161,7 +170,7 @@ class _Build:
             fence=self.spec.fence,
             braces=tuple(self.braces),
             evaluation_locations={name: self.spec.problem("", "", "", ("evaluate", name)) for name in everything},
-            arenas=arenas,
+            studies=studies,
             groups=groups,
             conditions=conditions,
             is_shipped=is_shipped(Path(self.spec.document.file)),
@@ -312,3 +321,66 @@ class _Build:
             ids = ", ".join(repr(name) for name, _ in unused[:4]) + (", …" if len(unused) > 4 else "")
             hint = "name it in a later prompt, or take the unit out"
             self._warn(unused[0][1].spec.problem("unused", f"nobody uses the output of {ids}", hint, path))
+
+
+_NAME_PROBLEMS = frozenset(
+    (
+        "unknown-unit",
+        "unknown-scale",
+        "unknown-type",
+        "unknown-block",
+        "name-used-twice",
+        "bad-scale",
+        "unset-variable",
+        "foreign-host",
+        "file-not-found",
+        "outside",
+    )
+)
+"""Problems that hold whatever else is wrong in the file."""
+
+
+def load_plan(
+    document: Document, folder: Path, fence: PathPolicy | None = None, unit_types: UnitTypes | None = None
+) -> Built:
+    """The plan of a document. SpecError with every problem of its structure; where there are some, with those of its
+    names too, which a file without its wrong keys would have. ``fence`` and ``unit_types`` as in `validated`.
+    """
+    try:
+        spec = validated(document, folder, None, fence, unit_types)
+    except SpecError as error:
+        raise SpecError(in_order([*error.problems, *_name_problems(document, folder, fence, unit_types)])) from None
+    return build_plan(spec)
+
+
+def _name_problems(
+    document: Document, folder: Path, fence: PathPolicy | None, unit_types: UnitTypes | None
+) -> list[Problem]:
+    """The problems of names in the document without the keys that its structure forbids."""
+    data = copy.deepcopy(document.data)
+    try:
+        PipelineFile.model_validate(data)
+    except ValidationError as error:
+        for path in sorted(
+            {locate_error(PipelineFile, error_detail["loc"])[0] for error_detail in error.errors()},
+            key=len,
+            reverse=True,
+        ):
+            _remove(data, path)
+    try:
+        build_plan(validated(replace(document, data=data), folder, None, fence, unit_types))
+    except SpecError as error:
+        return [problem for problem in error.problems if problem.code in _NAME_PROBLEMS]
+    return []
+
+
+def _remove(data: Any, path: tuple[str | int, ...]) -> None:
+    """Takes the key at the path out; items of a list stay, so that the places of the others do."""
+    here = data
+    for part in path[:-1]:
+        try:
+            here = here[part]
+        except (LookupError, TypeError):
+            return
+    if isinstance(here, dict) and path:
+        here.pop(path[-1], None)

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from pydantic import ValidationError
 
 from verdict_cli.errors import SpecError
 from verdict_cli.language import evaluations
 from verdict_cli.language import gate_rules as gates
-from verdict_cli.language.arena import BATTLE_KEYS, SCORE_KEYS, control_texts
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath
 from verdict_cli.language.fields.types import FieldType, ScaleType
+from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.plan.node import Node
 from verdict_cli.plan.scope import ResultScope, compile_expression_at, panel_expressions
-from verdict_cli.registry import Registry
 
 
 def load_published(names: Namespace) -> dict[str, Published]:
@@ -45,9 +43,6 @@ def load_published(names: Namespace) -> dict[str, Published]:
                 names.tell(problem)
     return tables
 
-
-EVALUATORS: Registry[Callable[..., Mapping[str, Any]]] = Registry("verdict_cli.plan", {}, "verdict_cli.evaluators")
-"""What measures an evaluation that has a kind of its own, by its key: `(evaluations, results, seed=…)` gives a study for each."""
 
 _EXPRESSIONS = ("prediction", "target", "value", "probability", "consistent", "cluster", "group", "where")
 
@@ -74,15 +69,13 @@ def check_evaluations(
             continue
         for where, message, hint in evaluations.evaluation_problems(name, evaluation):
             names.problem("bad-evaluation", message, hint, _below(base, where))
-        if evaluations.arena_keys(evaluation) is not None and "arena" not in EVALUATORS.names():
-            message = "a leaderboard needs the feature `rank`, which is not installed"
-            names.problem("bad-evaluation", message, "install verdict with all its features", base)
         _check_nominal(names, evaluation, base, scope)
         texts: list[tuple[ExpressionPath, str | None]] = [((key,), getattr(evaluation, key)) for key in _EXPRESSIONS]
         texts += [(("by", index), text) for index, text in enumerate(evaluation.by)]
         texts += [(("options", index), text) for index, text in enumerate(evaluation.options or ())]
         texts += _panel(names, evaluation, nodes, (*base, "panel"))
-        texts += _arena(evaluation)
+        if (own := evaluations.evaluator_of(evaluation)) is not None:
+            texts += own[1].expressions(evaluation)
         if evaluation.gold is not None:
             gold_texts: list[tuple[ExpressionPath, str | None]] = [
                 (("gold", "target"), evaluation.gold.target),
@@ -110,7 +103,8 @@ _NEEDS_ORDER = ("weighted_kappa", "spearman", "kendall")
 def _check_nominal(
     names: Namespace, evaluation: evaluations.Evaluation, base: ExpressionPath, scope: ResultScope
 ) -> None:
-    """Report statistics of ranks or distances over values of a nominal scale, which have neither."""
+    """Report statistics of ranks or distances over values of a nominal scale, which have neither, and metrics of the choice
+    between A and B where the options have other names."""
     if evaluation.prediction is None:
         return
     try:
@@ -122,25 +116,18 @@ def _check_nominal(
         return
     why = f"`{evaluation.prediction}` is on a nominal scale ({kind.scale.display()}): no value is above another"
     hint = "use accuracy, cohen_kappa or f1, or give the scale `scores:` or `ordered: true`, worst first"
+    labels = [value for value in kind.scale.values() if value not in ("A", "B", "tie")]
+    measured = [find_metric(name) for name in evaluation.metrics or ()]
+    prefers = any(metric is not None and metric.inputs[0] in ("choice", "choice_length") for metric in measured)
+    if labels and (prefers or evaluation.options is not None):
+        message = f"preferences are between A and B, and `{evaluation.prediction}` is {kind.scale.display()}"
+        fix = f"write `prediction: \"'A' if {evaluation.prediction} == {labels[0]!r} else 'B'\"`, or leave the unit's `labels` out"
+        names.problem("bad-evaluation", message, fix, (*base, "prediction"))
     for index, metric in enumerate(evaluation.metrics or ()):
         if metric.removesuffix("_within") in _NEEDS_ORDER:
             names.problem("bad-evaluation", f"`{metric}` needs an order; {why}", hint, (*base, "metrics", index))
     if evaluation.kind in ("ordinal", "numeric"):
         names.problem("bad-evaluation", f"`kind: {evaluation.kind}` needs an order; {why}", hint, (*base, "kind"))
-
-
-def _arena(evaluation: evaluations.Evaluation) -> list[tuple[ExpressionPath, str | None]]:
-    """The expressions of a leaderboard, with their places."""
-    keys = evaluations.arena_keys(evaluation)
-    if keys is None:
-        return []
-    base: ExpressionPath = () if evaluation.arena is None else ("arena",)
-    expressions: list[tuple[ExpressionPath, str | None]] = [
-        ((*base, key), getattr(keys, key)) for key in (*SCORE_KEYS, *BATTLE_KEYS, "item")
-    ]
-    for index, texts in enumerate(control_texts(keys)):
-        expressions += [((*base, "control", index), text) for text in texts]
-    return expressions
 
 
 def _panel(

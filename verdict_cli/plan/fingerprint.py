@@ -74,7 +74,7 @@ def fingerprints(
             extra.append(_escalation(instance, node.escalation))
         if node.groups:
             extra.append(
-                ["each", [[groups[each].text, groups[each].name, groups[each].per_call] for each in node.groups]]
+                ["each", [[groups[index].text, groups[index].name, groups[index].per_call] for index in node.groups]]
             )
         units[-1] += extra
         parent_digests = [node_digests[parent] for parent in node.parents]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from verdict_cli.errors import ReplyError, RowError
-from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS
 from verdict_cli.language.expressions.expression import Expression
+from verdict_cli.language.expressions.match_calls import ENTRY_LISTS
 from verdict_cli.language.expressions.paths import ExpressionPath, follow
 from verdict_cli.language.expressions.turns import Turn
 from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType, list_of
@@ -190,16 +190,16 @@ class Given(NamedTuple):
     """One of the outputs that a unit gets: its unit, its place in the lists of `each` steps, and the output."""
 
     unit: int
-    place: tuple[int, ...]
+    within: tuple[int, ...]
     output: Any
 
 
-def spread_outputs(parts: Spread, outputs: Callable[[int], Any], place: tuple[int, ...] = ()) -> list[Given]:
+def spread_outputs(parts: Spread, outputs: Callable[[int], Any], within: tuple[int, ...] = ()) -> list[Given]:
     """The outputs in order."""
     given: list[Given] = []
     for part in parts:
         if isinstance(part, int):
-            given.append(Given(part, place, outputs(part)))
+            given.append(Given(part, within, outputs(part)))
             continue
         units, inside = part
         lists = {unit: outputs(unit) for unit in units}
@@ -207,12 +207,12 @@ def spread_outputs(parts: Spread, outputs: Callable[[int], Any], place: tuple[in
             at_all = [(unit, entries) for unit, entries in lists.items() if entries is not None]
             count = max((len(entries) for _, entries in at_all), default=0)
             given += [
-                Given(unit, (*place, entry), entries[entry]) for entry in range(count) for unit, entries in at_all
+                Given(unit, (*within, entry), entries[entry]) for entry in range(count) for unit, entries in at_all
             ]
             continue
         for entry in range(max((len(entries) for entries in lists.values() if entries is not None), default=0)):
             at = {unit: None if entries is None else entries[entry] for unit, entries in lists.items()}
-            given += spread_outputs(inside, at.__getitem__, (*place, entry))
+            given += spread_outputs(inside, at.__getitem__, (*within, entry))
     return given
 
 

@@ -260,7 +260,7 @@ class Plan:
     where: Expression | None
     """Which rows are read."""
     evaluations: Mapping[str, Evaluation]
-    """The evaluations but for those in `arenas`."""
+    """The evaluations but for those in `studies`."""
     gates: tuple[Gate, ...]
     """The limits that a run must keep."""
     published: Mapping[str, Published]
@@ -287,8 +287,8 @@ class Plan:
     """The id of the span in it."""
     interval_level: float = 0.95
     """The confidence level of intervals in reports."""
-    arenas: Mapping[str, Evaluation] = field(default_factory=dict)
-    """The evaluations that are leaderboards of systems."""
+    studies: Mapping[str, Evaluation] = field(default_factory=dict)
+    """The evaluations of a feature's own kind, such as leaderboards, which its `Evaluator` measures."""
     is_shipped: bool = False
     """Whether the pipeline comes with verdict, for data of any user: their rows may lack the column of `dataset.id`."""
 

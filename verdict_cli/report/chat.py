@@ -18,6 +18,8 @@ from verdict_cli.language.transcript import (
     transcript,
 )
 
+CHAT_TEXT = "[{"
+"""How a conversation begins that is JSON text."""
 _PREVIEWED = 8
 """Messages of a conversation that are read for a cell."""
 _MOST_ADDRESS = 200
@@ -27,7 +29,9 @@ _DATA_ADDRESS = re.compile(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w=.+-]+)*),", re.AS
 def as_conversation(value: Any, most: int | None = None) -> NumberedMessages | None:
     """The messages of a conversation, also of one that is JSON text, as the results have it; None for any other value.
     With ``most``, only so many messages are read."""
-    if isinstance(value, str) and value.startswith("[{") and ('"role"' in value or '"from"' in value):
+    if isinstance(value, str):
+        if not (value.startswith(CHAT_TEXT) and ('"role"' in value or '"from"' in value)):
+            return None
         try:
             value = orjson.loads(value)
         except orjson.JSONDecodeError:

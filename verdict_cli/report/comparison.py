@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import PurePath
 from typing import Any
 
 from verdict_cli.language.metric_registry import find_metric
@@ -16,7 +15,7 @@ from verdict_cli.report.answering_models import changed_versions, version_notice
 from verdict_cli.report.call_stats import Latency
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.compress import packed
-from verdict_cli.report.conclusions import comparison_conclusion, contradictions, significance_text
+from verdict_cli.report.conclusions import comparison_conclusion, contradictions, short_names, significance_text
 from verdict_cli.report.document import (
     PAGE_FORMATS,
     TEXT_FORMATS,
@@ -40,7 +39,7 @@ from verdict_cli.stats.reference import AgainstReference
 MOST_FLIPS_PRINTED = 10
 MOST_SLICES_PRINTED = 12
 MOST_FLIPS_ON_PAGE = 10_000
-SAME_PIPELINE = "a and b are runs of one pipeline: their differences are those of a repeated run"
+SAME_PIPELINE = "both are runs of one pipeline: their differences are those of a repeated run"
 CACHED = (
     "{run}: {cached:,} of {calls:,} replies came from the cache. Runs that share replies hide how much runs differ; "
     "use another --seed, or --no-cache"
@@ -65,12 +64,10 @@ class PipelineContext:
 
 
 def pipeline_names(pipelines: Sequence[PipelineContext]) -> list[str]:
-    """What a sentence calls each pipeline: its first run's directory, by its last part where no other has the same."""
-    whole = [each.runs[0].run for each in pipelines]
-    short = [PurePath(name).name or name for name in whole]
-    names = short if len(set(short)) == len(short) else whole
+    """What a reader calls each pipeline: its first run's directory, and how many runs it has."""
+    names = short_names([each.runs[0].run for each in pipelines])
     repeats = [f" ({len(each.runs)} runs)" if len(each.runs) > 1 else "" for each in pipelines]
-    return [formatting.visible_text(name, 60) + more for name, more in zip(names, repeats, strict=True)]
+    return [name + more for name, more in zip(names, repeats, strict=True)]
 
 
 def comparison_json(pipelines: Sequence[PipelineContext], comparison: RunComparison) -> dict[str, Any]:
@@ -213,11 +210,11 @@ def comparison_document(
     """The document; differences are from the first pipeline. `changes` are those of two runs' pipelines, `same_pipeline` says
     that there is but one."""
     two, runs = _are_two_runs(pipelines), [run for each in pipelines for run in each.runs]
-    letters = [each.letter for each in pipelines]
+    letters, names = [each.letter for each in pipelines], pipeline_names(pipelines)
     if two:
         title = f"{runs[0].facts.name} → {runs[1].facts.name}"
-        lead = f"a is {runs[0].run}, b is {runs[1].run}"
-        opening = [*_two_runs(runs), *([Note(SAME_PIPELINE)] if same_pipeline else [])]
+        lead = f"{names[1]} against {names[0]}, the reference"
+        opening = [*_two_runs(runs, names), *([Note(SAME_PIPELINE)] if same_pipeline else [])]
     else:
         title = f"{runs[0].facts.name}: {len(runs)} runs"
         lead = f"{', '.join(letters[1:])} against a, the reference" if letters[1:] else "runs of one pipeline"
@@ -235,16 +232,16 @@ def comparison_document(
         lead=lead,
         elsewhere="with --json",
         data=lambda: {**comparison_json(pipelines, comparison), **more},
-        conclusion=comparison_conclusion(comparison, pipeline_names(pipelines)),
+        conclusion=comparison_conclusion(comparison, names),
     )
 
 
-def _two_runs(runs: Sequence[ComparisonContext]) -> Iterator[Part]:
+def _two_runs(runs: Sequence[ComparisonContext], names: Sequence[str]) -> Iterator[Part]:
     facts = [{"run": run.run, **dict(formatting.run_facts(run.facts)), **_latency_facts(run.latency)} for run in runs]
-    names = dict.fromkeys((*facts[0], *facts[1]))
-    yield Table(("", "a", "b"), [(name, *(each.get(name, "–") for each in facts)) for name in names])
+    lines = dict.fromkeys((*facts[0], *facts[1]))
+    yield Table(("", *names), [(line, *(each.get(line, "–") for each in facts)) for line in lines])
     yield from _baselines(runs)
-    for name, run in zip("ab", runs, strict=True):
+    for name, run in zip(names, runs, strict=True):
         for notice in (*formatting.replay_notice(run.facts), *version_notices(run.facts)):
             yield Note(f"{name}: {notice}", warning=True)
     for notice in changed_versions(runs[0].facts, runs[1].facts):
@@ -295,18 +292,20 @@ def _evaluation(
     if each.reason:
         yield Note(f"not compared: {each.reason}", warning=True)
         return
-    whole, level, letters = each.whole, comparison.level, [one.letter for one in pipelines]
+    whole, level, two = each.whole, comparison.level, _are_two_runs(pipelines)
+    # The tables of several pipelines have letters, since their names would be too wide beside each other.
+    letters = pipeline_names(pipelines) if two else [one.letter for one in pipelines]
     paired = f"{formatting.plural(whole.n, 'row')} paired by {comparison.paired.text}"
-    if any(each.alone) and _are_two_runs(pipelines):
-        paired += f"; {each.alone[0]:,} only in a, {each.alone[1]:,} only in b"
+    if any(each.alone) and two:
+        paired += f"; {each.alone[0]:,} only in {letters[0]}, {each.alone[1]:,} only in {letters[1]}"
     elif any(each.alone):
         runs = [run.run for one in pipelines for run in one.runs]
         left = [f"{count:,} of {run}" for run, count in zip(runs, each.alone, strict=True) if count]
         paired += f"; not in all runs: {', '.join(left)}"
     yield Note(paired)
     if whole.test is not None:
-        yield Note(significance_text(whole.test))
-    yield _metrics_table(whole, pipelines, level)
+        yield Note(significance_text(whole.test, letters[1]))
+    yield _metrics_table(whole, letters, level, two=two)
     if any(found.spread is not None and found.runs for found in whole.metrics.values()):
         yield from _spread_parts(whole, letters, level)
     for line in contradictions(whole, letters, level):
@@ -320,19 +319,21 @@ def _evaluation(
         yield Only(PAGE_FORMATS, [folded])
         yield Only(TEXT_FORMATS, [Note(f"by {expression}"), short])
     if each.flips:
-        yield from _flips(each.flips)
+        yield from _flips(each.flips, letters)
 
 
-def _metrics_table(whole: Slice, pipelines: Sequence[PipelineContext], level: float) -> Table:
+def _metrics_table(whole: Slice, letters: Sequence[str], level: float, *, two: bool) -> Table:
     """Of two runs a line for each metric, else one for each pipeline of each metric."""
-    letters, number = [each.letter for each in pipelines], formatting.format_number
+    number = formatting.format_number
     tests = ("p", "p (adj.)")
-    if _are_two_runs(pipelines):
+    if two:
         rows = [
             (metric, number(each.first), number(each.second), *_change_cells(each))
             for metric, each in whole.differences.items()
         ]
-        return Table(("metric", "a", "b", "b − a", formatting.interval_header(level), *tests), rows, (1, 2, 3, 5, 6))
+        return Table(
+            ("metric", *letters, _axis(letters), formatting.interval_header(level), *tests), rows, (1, 2, 3, 5, 6)
+        )
     rows = []
     for metric, found in whole.metrics.items():
         reference = found.values[0] if found.values else next((each.first for each in found.differences), None)
@@ -384,7 +385,7 @@ def _differences_of(part: Slice, letters: Sequence[str]) -> Iterator[tuple[str, 
 
 def _difference_charts(whole: Slice, letters: Sequence[str]) -> Iterator[Dots]:
     """The differences of all metrics; those in units of their own in a second chart."""
-    higher = "b is higher" if letters[2:] == [] else f"the pipeline is higher than {letters[0]}"
+    higher = f"the pipeline is higher than {letters[0]}" if letters[2:] else f"{letters[-1]} is higher"
     for unbounded, title in ((False, "Differences"), (True, "Differences in the metrics' own units")):
         points = [
             ChartPoint(_point_name(metric, letter, letters), each.change.value, each.change.low, each.change.high)
@@ -441,23 +442,19 @@ def _slices_table(
     return Table(headers, rows, right, folded=title, most_rows=MOST_SLICES_PRINTED)
 
 
-def _flips(flips: tuple[Flip, ...]) -> Iterator[Part]:
+def _flips(flips: tuple[Flip, ...], names: Sequence[str]) -> Iterator[Part]:
     cells = [
-        (
-            str(flip.id),
-            *map(_outcome_text, (flip.first, flip.second, flip.target)),
-            "b better" if flip.gain > 0 else "a better",
-        )
+        (str(flip.id), *map(_outcome_text, (flip.first, flip.second, flip.target)), f"{names[flip.gain > 0]} better")
         for flip in flips[:MOST_FLIPS_ON_PAGE]
     ]
     changed = f"{formatting.plural(len(flips), 'row')} {'is' if len(flips) == 1 else 'are'} scored differently"
-    table = Table(("row", "a", "b", "target", ""), cells, most_rows=MOST_FLIPS_PRINTED, total_rows=len(flips))
+    table = Table(("row", *names, "target", ""), cells, most_rows=MOST_FLIPS_PRINTED, total_rows=len(flips))
     yield Only(TEXT_FORMATS, [Note(changed), table])
     columns = (
         TableColumn("better", "Which"),
         TableColumn("id", "Row"),
-        TableColumn("a", "a"),
-        TableColumn("b", "b"),
+        TableColumn("a", names[0]),
+        TableColumn("b", names[1]),
         TableColumn("target", "Target"),
         TableColumn("gain", "Gain", "number"),
     )

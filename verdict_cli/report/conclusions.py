@@ -6,6 +6,7 @@ The sentence of a study (an audit, a sweep, a ranking) is in the package of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from verdict_cli.language.metric_registry import find_metric
@@ -87,6 +88,18 @@ def p_text(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
+def short_names(runs: Sequence[str]) -> list[str]:
+    """The names of runs for a reader: of their paths the last parts that tell them apart."""
+    parts = [PurePath(run).parts or (run,) for run in runs]
+    for length in range(1, max(map(len, parts))):
+        names = [str(PurePath(*each[-length:])) for each in parts]
+        if len(set(names)) == len(names):
+            break
+    else:
+        names = list(runs)
+    return [formatting.visible_text(name, 60) for name in names]
+
+
 def comparison_conclusion(comparison: RunComparison, names: Sequence[str]) -> str:
     """Which pipelines (`names`) are better than the first, the reference, in the first metric of each evaluation; of runs of
     one pipeline, how much they differ."""
@@ -114,7 +127,7 @@ def _sentence(whole: Slice, names: Sequence[str], level: float) -> str:
     significant = [pair for pair in pairs if is_significant(pair[1], level)]
     if significant:
         return "; ".join(
-            _open_text(one, one.change.value, scored) + f"{name} is {_better(main, one, names[0])}: {change_text(one)}"
+            _open_text(one, one.change.value, scored) + f"{name} is {_better(main, one, names)}: {change_text(one)}"
             for name, one in significant
         )
     name, largest = max(pairs, key=lambda pair: abs(pair[1].change.value or 0.0))
@@ -140,13 +153,14 @@ def _open_text(difference: Difference, gain: float | None, scored: str) -> str:
     return f"inconclusive: {share} and could turn the result; on the others "
 
 
-def _better(metric: str, difference: Difference, reference: str) -> str:
-    """`better than baseline on accuracy`, `higher than baseline in mean`."""
+def _better(metric: str, difference: Difference, names: Sequence[str]) -> str:
+    """`better on accuracy`, `higher in mean`; of several pipelines, than the reference."""
     gain = difference.change.value or 0.0
     direction = metric_direction(metric)
+    than = f" than {names[0]}" if len(names) > 2 else ""
     if not direction:
-        return f"{'higher' if gain > 0 else 'lower'} than {reference} in {metric}"
-    return f"{'better' if gain * direction > 0 else 'worse'} than {reference} on {metric}"
+        return f"{'higher' if gain > 0 else 'lower'}{than} in {metric}"
+    return f"{'better' if gain * direction > 0 else 'worse'}{than} on {metric}"
 
 
 def _spread_conclusion(comparison: RunComparison) -> str:
@@ -178,9 +192,9 @@ def contradictions(whole: Slice, letters: Sequence[str], level: float) -> list[s
     return found
 
 
-def significance_text(test: Significance) -> str:
-    """`mcnemar, of right and wrong rows: b better on 12 rows, worse on 3; p 0.035, by Holm 0.07; cohen_g 0.3`."""
+def significance_text(test: Significance, name: str) -> str:
+    """`mcnemar, of right and wrong rows: v2 better on 12 rows, worse on 3; p 0.035, by Holm 0.07; cohen_g 0.3`."""
     effect = "" if test.effect is None else f"; {test.effect_name} {formatting.format_number(test.effect)}"
     p = f"p {test.p:.3g}, by Holm {test.p_holm:.3g}"
     better = formatting.plural(test.better, "row")
-    return f"{test.name}, of {test.of}: b better on {better}, worse on {test.worse:,}; {p}{effect}"
+    return f"{test.name}, of {test.of}: {name} better on {better}, worse on {test.worse:,}; {p}{effect}"

@@ -246,7 +246,7 @@ def full_json(report: Report) -> dict[str, Any]:
 
 def _facts_json(facts: RunFacts) -> dict[str, Any]:
     # The digests stay in run.json: they are those of this report's own files.
-    return {**{key: value for key, value in asdict(facts).items() if key != "digests"}, "floors": list(facts.floors)}
+    return {**{key: value for key, value in facts.as_json().items() if key != "digests"}, "floors": list(facts.floors)}
 
 
 def _measures_json(measures: Measures) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 
 from verdict_cli.language.extractors.token_probability import is_logprob
-from verdict_cli.report.chat import as_conversation, chat_turns, image_notes
+from verdict_cli.report.chat import CHAT_TEXT, as_conversation, chat_turns, image_notes
 from verdict_cli.report.compress import NESTED, encoded
 from verdict_cli.report.entry_tables import entry_tables
 from verdict_cli.stats.columns.column import Ints
@@ -60,16 +60,14 @@ def _row_of_each_call(calls: Path) -> Any:
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def _rows(batch: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    for values in zip(*batch.values(), strict=True):
-        yield dict(zip(batch, values, strict=True))
+def _rows(batch: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
 
 
-def _builders(batch: Mapping[str, list[Any]], most: int) -> Iterator[_RowDetailsBuilder]:
+def _builders(batch: Mapping[str, list[Any]], most: int) -> list[_RowDetailsBuilder]:
     sources = {name: name.removeprefix("source.") for name in batch if name.startswith("source.")}
     outputs = [name for name in batch if name not in _OWN and name not in sources]
-    for row in _rows(batch):
-        yield _RowDetailsBuilder(row, sources, outputs, most)
+    return [_RowDetailsBuilder(row, sources, outputs, most) for row in _rows(batch)]
 
 
 class _RowDetailsBuilder:
@@ -103,6 +101,9 @@ class _RowDetailsBuilder:
         """The values, shortened, without those that are conversations, which become chats of the part."""
         others = {}
         for name, value in values.items():
+            if type(value) is str and len(value) <= self.most and not value.startswith(CHAT_TEXT):
+                others[name] = value  # most values: nothing else is computed for them
+                continue
             messages = as_conversation(value)
             if messages is None:
                 others[name] = self.cut(value)
@@ -174,7 +175,7 @@ class _RowDetailsBuilder:
 
     def message(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """A message of a prompt, with notes in place of its images."""
-        images = image_notes([image["image"] for image in message.get("images") or ()])
+        images = image_notes([image["image"] for image in message["images"]]) if message.get("images") else []
         return {"role": message["role"], "content": self.cut(message["content"]), "images": images}
 
     def cut(self, value: Any) -> Any:

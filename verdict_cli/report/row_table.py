@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from verdict_cli.report.chat import chat_preview
+from verdict_cli.report.chat import CHAT_TEXT, chat_preview
 from verdict_cli.report.compress import NESTED, encoded, packed, packed_bytes
 from verdict_cli.report.document import RowBrowser, TableColumn
 from verdict_cli.report.report_context import ReportContext
@@ -171,9 +171,17 @@ def _result_cells(context: ReportContext, indices: Ints) -> dict[str, list[Any]]
     order = np.argsort(indices, kind="stable")
     for batch in read_rows(context.results, indices[order].tolist(), names):
         for name, values in batch.items():
-            cells[name] += values if _LONG.isdisjoint(map(type, values)) else [_short(v, most) for v in values]
+            cells[name] += values if _LONG.isdisjoint(map(type, values)) else _shortened(values, most)
     back = np.argsort(order, kind="stable").tolist()
     return {name: [values[index] for index in back] for name, values in cells.items()}
+
+
+def _shortened(values: Sequence[Any], most: int) -> list[Any]:
+    """The values as cells. Most are short texts that stay as they are: no call is made for those."""
+    return [
+        value if type(value) is str and len(value) <= most and not value.startswith(CHAT_TEXT) else _short(value, most)
+        for value in values
+    ]
 
 
 def _short(value: Any, most: int) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from verdict_cli.plan.check_evaluations import EVALUATORS
+from verdict_cli.language.evaluations import evaluator_of
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.digests import write_digests
 from verdict_cli.run.load_run import RunResult
@@ -125,7 +125,7 @@ def write_report(
     )
     for name in extra:
         export_table(directory.results, directory.path / name, inert=inert)
-        directory.deliver(name)
+        directory.put(name)
     short = run_document(report)
     _write(directory, "report.json", lambda: render_json(short), warn)
     _write(directory, "report.md", lambda: render_markdown(short), warn)
@@ -139,8 +139,9 @@ def write_report(
 def _studies(run: RunResult) -> dict[str, EvaluationStudy]:
     """The evaluations of each kind that a feature measures."""
     found: dict[str, EvaluationStudy] = {}
-    if run.plan.arenas:
-        found |= EVALUATORS["arena"](run.plan.arenas, run.directory.results, seed=run.facts.seed)
+    for name, evaluation in run.plan.studies.items():
+        if (own := evaluator_of(evaluation)) is not None:
+            found |= own[1].measure({name: evaluation}, run.directory.results, run.facts.seed)
     return found
 
 

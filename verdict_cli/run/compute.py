@@ -31,7 +31,7 @@ def compute(
     """
     values = node_values(node, row, previous)
     given = None if node.spread is None else spread_outputs(node.spread, outputs.__getitem__)
-    before = outputs_before(node, outputs) if given is None else [one.output for one in given]
+    before = outputs_before(node, outputs) if given is None else [source.output for source in given]
     work = node.work
     if isinstance(work, MapNode):
         output = work.map(values | {"outputs": before})
@@ -43,7 +43,7 @@ def compute(
         try:
             if work.rubric is not None:
                 criteria = _criteria(before, given, row, entries)
-                output = work.rubric([one for one, _ in criteria], [names for _, names in criteria], row.source)
+                output = work.rubric([judged for judged, _ in criteria], [names for _, names in criteria], row.source)
             else:
                 lot = draw(seed, row.lot, written_id(node, row)) if work.unit.draws() else 0
                 output = _pool(work, before, _places(node, given), lot)
@@ -72,8 +72,8 @@ def _places(node: Node, given: Sequence[Given] | None) -> Sequence[int]:
     """The place among a node's parents of the unit that gave each output."""
     if given is None:
         return range(len(node.parents))
-    position = {parent: place for place, parent in enumerate(node.parents)}
-    return [position[one.unit] for one in given]
+    position = {parent: index for index, parent in enumerate(node.parents)}
+    return [position[source.unit] for source in given]
 
 
 def _criteria(
@@ -85,24 +85,24 @@ def _criteria(
     if given is None:
         return [(output, {**around, "index": number}) for number, output in enumerate(before)]
     found: list[tuple[Output | None, Mapping[str, Any]]] = []
-    for number, one in enumerate(given):
-        names: Any = entries[one.unit] if one.place else around
-        for place in one.place:
-            names = None if names is None else names[place]
+    for number, source in enumerate(given):
+        names: Any = entries[source.unit] if source.within else around
+        for index in source.within:
+            names = None if names is None else names[index]
         if names is not None:
-            found.append((one.output, {**names, "index": one.place[-1] if one.place else number}))
+            found.append((source.output, {**names, "index": source.within[-1] if source.within else number}))
     return found
 
 
-def _pool(work: PoolNode, before: Sequence[Output | None], places: Sequence[int], seed: int) -> dict[str, Any]:
-    left = [(place, output) for place, output in zip(places, before, strict=True) if output is not None]
+def _pool(work: PoolNode, before: Sequence[Output | None], indices: Sequence[int], seed: int) -> dict[str, Any]:
+    left = [(index, output) for index, output in zip(indices, before, strict=True) if output is not None]
     if len(left) < work.unit.quorum:
         raise RowError(f"{len(left)} of {len(before)} units are left, the quorum is {work.unit.quorum}", kind="quorum")
-    weights = None if work.weights is None else [work.weights[place] for place, _ in left]
+    weights = None if work.weights is None else [work.weights[index] for index, _ in left]
     pooled: dict[str, Any] = {}
     said: dict[str, list[Any]] = {}
     for name, numbers in work.fields:
-        values = said[name] = [numbers[place](pooled_field(output, name)) for place, output in left]
+        values = said[name] = [numbers[index](pooled_field(output, name)) for index, output in left]
         pooled[name] = work.unit.pool_seeded(values, weights, seed)
         if len(left) < len(before):
             pooled[name] = work.unit.of_the_rest(pooled[name], values)
@@ -129,6 +129,6 @@ def pooled_values(node: Node, outputs: Sequence[Output | None], leaves: Sequence
     for leaf in leaves:
         output = outputs[leaf]
         if output is not None and all(name in output for name, _ in work.fields):
-            place = node.parents.index(leaf)
-            found.append({name: numbers[place](output[name]) for name, numbers in work.fields})
+            index = node.parents.index(leaf)
+            found.append({name: numbers[index](output[name]) for name, numbers in work.fields})
     return found

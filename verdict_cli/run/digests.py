@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -113,5 +113,5 @@ def file_digest(path: Path) -> str:
 def _facts_digest(facts: RunFacts) -> str:
     """The SHA-256 of the facts with the digests of all other files, which chains them."""
     others = {name: digest for name, digest in facts.digests.items() if name != _OWN}
-    read = facts_of(orjson.dumps(asdict(replace(facts, digests=others))))  # as a reader gets them: 0 becomes 0.0
-    return hashlib.sha256(orjson.dumps(asdict(read), option=orjson.OPT_SORT_KEYS)).hexdigest()
+    read = facts_of(orjson.dumps(replace(facts, digests=others).as_json()))  # as a reader gets them: 0 becomes 0.0
+    return hashlib.sha256(orjson.dumps(read.as_json(), option=orjson.OPT_SORT_KEYS)).hexdigest()

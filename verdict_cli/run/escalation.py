@@ -66,13 +66,13 @@ def doubtful(escalation: Escalation, values: Mapping[str, Any]) -> bool:
 def stages_of(node: Node, answered: Answered | None, calls: Sequence[Call], *, abstained: bool) -> tuple[Stage, ...]:
     """The counts of each stage of an escalating unit at a row, of which ``answered`` gave the output; where it may abstain,
     that is the last stage."""
-    each = calls_of(node)
+    per_stage = calls_of(node)
     found = [] if node.stages else [Stage(ITSELF, int(answered is not None), 0, 0.0)]
-    for place in range(len(node.stages)):
-        made = [call for call in calls if call.request.call // each == place]
-        here = answered if answered is not None and answered.stage == place else None
+    for number in range(len(node.stages)):
+        made = [call for call in calls if call.request.call // per_stage == number]
+        here = answered if answered is not None and answered.stage == number else None
         audit = (0, 0) if here is None or here.kept is None else (1, int(here.kept))
-        found.append(Stage(node.stages[place][0].name, int(here is not None), len(made), cost_of(made), *audit))
+        found.append(Stage(node.stages[number][0].name, int(here is not None), len(made), cost_of(made), *audit))
     if node.escalation is not None and node.escalation.abstains:
         found.append(Stage(ABSTAIN, int(abstained), 0, 0.0))
     return tuple(found)

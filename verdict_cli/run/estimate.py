@@ -8,21 +8,99 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from verdict_cli.errors import PinnedError
+import orjson
+from msgspec import structs
+
+from verdict_cli.errors import PinnedError, RowError
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.llm.model_families import is_free
+from verdict_cli.llm.providers.baseline import lexical_reply
+from verdict_cli.llm.providers.baseline_answers import fill
 from verdict_cli.llm.providers.price_book import cost_usd
-from verdict_cli.llm.providers.token_counts import by_script, prompt_tokens, text_counter, thinking_tokens
+from verdict_cli.llm.providers.token_counts import LATIN, by_script, prompt_tokens, text_counter, thinking_tokens
 from verdict_cli.messages import Reply, Request, Row, Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.run.attempts import Context, draw
-from verdict_cli.run.entry_counts import entry_assumptions, follows_units, runs_of_nodes
-from verdict_cli.run.made_up_replies import TEXT_TOKENS, made_up_reply
 from verdict_cli.run.preflight import models_of
 from verdict_cli.run.prompt_sharing import PromptSharing
 from verdict_cli.run.row import run_pinned, run_row
 from verdict_cli.run.stopping_rule import first_batch
+
+
+def follows_units(plan: Plan, node: Node) -> bool:
+    """Whether other units' answers decide how often a unit runs at a row."""
+    groups = [plan.groups[group] for group in node.groups]
+    conditions = {*node.checked, *(number for group in groups for number in group.checked)}
+    return any(group.waits for group in groups) or any(plan.conditions[number].waits for number in conditions)
+
+
+def entry_assumptions(plan: Plan) -> tuple[str, ...]:
+    """What is assumed about lists that units make."""
+    return tuple(
+        f"the list of `each: {group.text}` is made by a unit: up to {group.most:,} entries a row are counted"
+        for group in plan.groups
+        if group.waits
+    )
+
+
+def runs_of_nodes(plan: Plan, row: Row) -> Counter[int]:
+    """How often each unit runs at a row at most, by its index; nothing for a row whose list is bad."""
+    try:
+        return _runs(plan, (), {"source": row.source})
+    except RowError:
+        return Counter()
+
+
+def _runs(plan: Plan, around: tuple[int, ...], values: Mapping[str, Any] | None) -> Counter[int]:
+    """How often each unit of a level runs at most; ``values`` None: they are not known. RowError for a bad list."""
+
+    def holds(numbers: Iterable[int]) -> bool:
+        known = (plan.conditions[number] for number in numbers if values is not None)
+        return all(condition(values or {}) for condition in known if not condition.waits)
+
+    found: Counter[int] = Counter()
+    for node in plan.nodes:
+        if node.groups == around and not node.pinned and holds(node.checked):
+            found[node.index] += 1
+    for number, group in enumerate(plan.groups):
+        if group.around != around or not holds(group.checked):
+            continue
+        if group.waits or values is None:
+            inside = _runs(plan, (*around, number), None)
+            times = -(-group.most // (group.per_call or 1))
+            found.update({index: count * times for index, count in inside.items()})
+            continue
+        for index, entry in list(enumerate(group.list_of(values)))[:: group.per_call or 1]:
+            found.update(_runs(plan, (*around, number), {**values, group.name: entry, "index": index}))
+    return found
+
+
+TEXT_TOKENS = 100
+"""The assumed length of every text that a model writes."""
+_TEXT = ("word " * TEXT_TOKENS)[: round(TEXT_TOKENS * LATIN)].strip()
+
+
+class _Middle:
+    """Answers in the middle of each scale, with sentences of the assumed length."""
+
+    def level(self) -> float:
+        return 0.5
+
+    def position_on(self, count: int) -> float:
+        return (count - 1) / 2
+
+    def sentence(self) -> str:
+        return _TEXT
+
+
+def made_up_reply(request: Request) -> Reply:
+    """A reply that every extractor can read."""
+    reply = lexical_reply(request)
+    if request.json_schema is not None:
+        return structs.replace(reply, text=orjson.dumps(fill(request.json_schema, _Middle())).decode())
+    return reply if reply.logprobs else structs.replace(reply, text=f"{_TEXT}\n{reply.text}")
+
 
 ASSUMPTIONS = (
     f"every text that a model writes is taken as {TEXT_TOKENS} tokens, in its reply and in the prompts that show it",

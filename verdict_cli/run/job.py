@@ -16,7 +16,7 @@ from verdict_cli.messages import Output, Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.hooks import RunHooks, hook_classes
 from verdict_cli.run.observer import RunObserver
-from verdict_cli.run.progress import RunStats
+from verdict_cli.run.progress import Counts
 from verdict_cli.run.result_columns import CALL_COLUMNS, CALL_TYPES, column_types, result_columns
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
@@ -166,7 +166,7 @@ class PartitionResult:
     of its tables, by the tables' names. ``waits``: batches of it are in flight.
     """
 
-    stats: RunStats
+    stats: Counts
     pinned: Mapping[int, Output | None]
     complete: bool
     error: VerdictError | None = None

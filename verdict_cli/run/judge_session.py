@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from verdict_cli.config_model import displayed
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.language.fields.types import RecordType
 from verdict_cli.messages import Call, Result, Row
@@ -56,7 +57,7 @@ class RowInputs:
                 raise DataError(Problem("schema", f"the row breaks the schema: {error}")) from None
         identity = source.get(self._id, index)
         if isinstance(identity, bool) or not isinstance(identity, str | int):
-            message = f"the id column {self._id!r} holds {identity!r:.80}"
+            message = f"the id column {self._id!r} holds {displayed(identity)}"
             raise DataError(Problem("bad-id", message, "an id is a string or an integer"))
         return Row(index, identity, source)
 
@@ -109,7 +110,7 @@ class JudgeSession:
 
         An error, also one of ``convert``, cancels the rest and is raised.
         """
-        inputs = [self.row(row, first + place) for place, row in enumerate(rows)]
+        inputs = [self.row(row, first + index) for index, row in enumerate(rows)]
         remaining = iter(inputs)
         converted: dict[int, T] = {}
 

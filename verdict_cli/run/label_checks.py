@@ -199,7 +199,7 @@ def _off_scale(counts: LabelCounts, seen: Mapping[Key, Any], problem: Any) -> li
     if possible.values is None or counts.evaluation.group is not None or not _is_nominal(counts):
         return []
     known = {label_value_key(value) for value in possible.values}
-    off = {key: one for key, one in seen.items() if key not in known}
+    off = {key: value for key, value in seen.items() if key not in known}
     count = counts.others + sum(count for count, _ in off.values())
     if not count:
         return []

@@ -33,8 +33,8 @@ def written_id(node: Node, row: Row) -> str:
         return node.id
     if node.copies is None or not entry.item.isdigit():
         return f"{node.id}[{entry.item}]"
-    place, copies = node.copies
-    return node.name if entry.count * copies == 1 else f"{node.name}[{int(entry.item) * copies + place}]"
+    index, copies = node.copies
+    return node.name if entry.count * copies == 1 else f"{node.name}[{int(entry.item) * copies + index}]"
 
 
 def node_values(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,7 +102,7 @@ async def _each(
     """
     own_calls: list[list[Call]] = [[] for _ in arrangements]
     outcomes = await asyncio.gather(
-        *(response(place, own) for place, own in enumerate(own_calls)), return_exceptions=True
+        *(response(index, own) for index, own in enumerate(own_calls)), return_exceptions=True
     )
     calls += [call for own in own_calls for call in own]
     errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
@@ -135,9 +135,9 @@ class _NodeCall(Struct, frozen=True):
     written: str
     combined: list[dict[str, Any]] = []
 
-    async def response(self, place: int, calls: list[Call]) -> dict[str, Any]:
+    async def response(self, index: int, calls: list[Call]) -> dict[str, Any]:
         """The response to one arrangement: one call, or two where the extractor structures the text of the first."""
-        work, reading, arrangement = self.work, self.work.reading, self.arrangements[place]
+        work, reading, arrangement = self.work, self.work.reading, self.arrangements[index]
         values = self.values
         if arrangement:
             values = {**values, "input": shown(self.given, work.letters, arrangement)}
@@ -154,7 +154,7 @@ class _NodeCall(Struct, frozen=True):
             node=self.node.id,
             model=self.models[0],
             messages=with_seen_images(suffixed(messages, suffix), self.models[0]),
-            call=self.first + (place if reading.then is None else 2 * place),
+            call=self.first + (index if reading.then is None else 2 * index),
             json_schema=reading.json_schema,
             top_logprobs=reading.top_logprobs,
             support=reading.support,
@@ -165,7 +165,7 @@ class _NodeCall(Struct, frozen=True):
             marks=marks,
         )
         if reading.more is not None:
-            return await self._sampled(request, place, reading.more, calls)
+            return await self._sampled(request, index, reading.more, calls)
         if reading.then is None:
             return (await answer(CallSpec(request, self.models, reading, self._accept), self.context, calls))[0]
         text = (await answer(CallSpec(request, self.models, reading, _accept_any), self.context, calls))[0]["text"]
@@ -184,7 +184,7 @@ class _NodeCall(Struct, frozen=True):
         response, _ = await answer(CallSpec(second, self.follow_up, then.reading, self._accept), self.context, calls)
         return response
 
-    async def _sampled(self, request: Request, place: int, more: MoreReplies, calls: list[Call]) -> dict[str, Any]:
+    async def _sampled(self, request: Request, index: int, more: MoreReplies, calls: list[Call]) -> dict[str, Any]:
         """The response, with further replies of the model that gave the first one where they are needed."""
 
         def accept(response: dict[str, Any]) -> None:
@@ -195,7 +195,7 @@ class _NodeCall(Struct, frozen=True):
         if not more.needed(response):
             return response
         model = calls[-1].request.model.at_temperature_1()
-        first = self.first + len(self.arrangements) + place * more.count
+        first = self.first + len(self.arrangements) + index * more.count
 
         async def draw_reply(number: int, own: list[Call]) -> dict[str, Any]:
             again = replace(request, model=model, call=first + number, top_logprobs=0)

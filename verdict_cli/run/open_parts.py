@@ -14,8 +14,8 @@ from verdict_cli.errors import DataError, VerdictError
 from verdict_cli.messages import Call, Row
 from verdict_cli.run.digests import file_digest
 from verdict_cli.run.job import RunJob, open_tables
-from verdict_cli.run.part_files import PART_TABLES, Columns, PartCounts, PartLayout, PartMark, RowRange
-from verdict_cli.run.progress import RunStats
+from verdict_cli.run.part_files import PART_TABLES, Columns, PartLayout, PartMark, RowRange
+from verdict_cli.run.progress import Counts, RunStats
 from verdict_cli.run.result_columns import CALL_TYPES, column_types
 from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.run.row_writer import PartTables
@@ -61,17 +61,16 @@ class RunParts:
         self._failed = False
         self._digests = {number: mark.rows_digest for number, mark in marks.items()}
         self._columns: dict[int, PartColumns] = {number: mark.columns for number, mark in marks.items()}
-        self.kept = RunStats(0)
+        self.kept, self._ended = Counts(0), Counts(0)
         for mark in marks.values():
-            mark.counts.add_to(self.kept)
-        self._ended = RunStats(0)
+            self.kept.include(mark.counts)
         self.resumed = root.resumed or not layout.journals().isdisjoint(self._left)
         self.damaged = 0
 
     def rows(self) -> Iterator[tuple[int, Row]]:
         """The rows that are left, each with its number among them. A part is opened with its first row."""
         transform = self._job.transform_row
-        place = 0
+        index = 0
         for number, found, rows in unfinished_parts(self._job, self._layout, self._marks):
             part = self._begin(number)
             part.range = found
@@ -79,8 +78,8 @@ class RunParts:
                 if self._layout.size:  # else the root journal has all calls: no row need be looked up
                     self._part_of[row.key] = part
                     part.rows.append(row.key)
-                yield place, row if transform is None else transform(row)
-                place += 1
+                yield index, row if transform is None else transform(row)
+                index += 1
 
     def _begin(self, number: int) -> _OpenPart:
         """The part, which is opened unless it is open."""
@@ -152,18 +151,18 @@ class RunParts:
             for table in () if part.tables is None else part.tables.both:
                 table.discard()
 
-    def at(self, place: int) -> PartTables:
+    def at(self, index: int) -> PartTables:
         """The tables of a row, by its number among those that are run."""
-        while place >= self._ends[self._current]:
+        while index >= self._ends[self._current]:
             self._current += 1
-        while self._current and place < self._ends[self._current - 1]:
+        while self._current and index < self._ends[self._current - 1]:
             self._current -= 1
         return self._tables(self._left[self._current])
 
     def _tables(self, number: int) -> PartTables:
         part = self._open[number]
         if part.tables is None:
-            part.tables = PartTables(RunStats(0), *open_tables(self._job, *self._layout.tables(number).values()))
+            part.tables = PartTables(Counts(0), *open_tables(self._job, *self._layout.tables(number).values()))
         return part.tables
 
     def add_call(self, call: Call) -> None:
@@ -178,13 +177,13 @@ class RunParts:
         if part is not None:
             self._tables(part.number).add_call(call)
 
-    async def end_before(self, place: int) -> None:
+    async def end_before(self, index: int) -> None:
         """Finish the parts whose rows are all before this one, and written."""
         # The only part of a run ends with the run.
         while (
             self._layout.size
             and not self._failed
-            and (self._ending is not None or (self._first < len(self._left) and self._ends[self._first] <= place))
+            and (self._ending is not None or (self._first < len(self._left) and self._ends[self._first] <= index))
         ):
             if self._ending is None:
                 part = self._open[self._left[self._first]]
@@ -201,7 +200,7 @@ class RunParts:
             number = self._left[self._first]
             del self._open[number]
             self._columns[number] = mark.columns
-            mark.counts.add_to(self._ended)
+            self._ended.include(mark.counts)
             self._first, self._ending = self._first + 1, None
 
     def _end(self, part: _OpenPart) -> PartMark:
@@ -220,7 +219,7 @@ class RunParts:
 
     def counted(self, stats: RunStats) -> RunStats:
         """The counts of all rows that are done; ``stats`` has the number of rows and the start."""
-        whole = RunStats(stats.rows, stats.started, self.kept.done)
+        whole = RunStats(stats.rows, started=stats.started, kept=self.kept.done)
         for part in (self.kept, self._ended, *(part.tables.stats for part in self._open.values() if part.tables)):
             whole.include(part)
         return whole
@@ -288,17 +287,18 @@ PartColumns = Mapping[str, Columns]
 
 
 def finish_part(
-    job: RunJob, layout: PartLayout, number: int, rows: RowRange, stats: RunStats, columns: PartColumns
+    job: RunJob, layout: PartLayout, number: int, rows: RowRange, stats: Counts, columns: PartColumns
 ) -> PartMark:
     """Write the mark of a part, whose files are closed. DataError where the dataset was rewritten meanwhile, OutputError
     when the disk or the store refuses."""
     if file_stamps(job.dataset) != job.data.stamps and (error := changed_dataset(job)):
         raise error
     span = layout.span(number)
-    stats.rows = len(span)
+    counts = Counts(len(span))
+    counts.include(stats)
     mark = PartMark(
         span.start,
-        PartCounts.of(stats),
+        counts,
         job.start.spec_fingerprint,
         job.start.data_fingerprint,
         rows.digest,
@@ -317,7 +317,7 @@ def seal_part(layout: PartLayout, number: int, mark: PartMark) -> PartMark:
     # A journal that is in the store only is as it was when the mark was first written.
     digests = {name: file_digest(path) for name, path in files.items() if name not in mark.digests or path.exists()}
     sealed = replace(mark, digests={**mark.digests, **digests})
-    layout.deliver(number)
+    layout.put(number)
     layout.write_mark(number, sealed)
     return sealed
 
@@ -331,7 +331,7 @@ def publish_parts(job: RunJob, layout: PartLayout, parts: Mapping[int, PartColum
         layout.reopen(number)  # of an earlier process, which did other rows before it was stopped
     _unify_tables(job, layout, parts)
     for number in unfinished:
-        layout.deliver_tables(number)
+        layout.put_tables(number)
     layout.publish()
 
 
@@ -348,7 +348,7 @@ def _unify_tables(job: RunJob, layout: PartLayout, parts: Mapping[int, PartColum
         if not narrow:
             continue
         mark = PartMark.read(layout.mark(number))
-        layout.fetch_tables(number)
+        layout.get_tables(number)
         layout.remove_mark(number)
         for name in narrow:
             path = layout.tables(number)[name]

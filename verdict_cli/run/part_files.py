@@ -12,17 +12,16 @@ import re
 import shutil
 from array import array
 from base64 import b64decode, b64encode
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from verdict_cli.errors import OutputError
-from verdict_cli.messages import Row, Stage
-from verdict_cli.run.progress import RunStats
+from verdict_cli.messages import Row
+from verdict_cli.run.progress import Counts
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.dataset import Dataset
@@ -161,49 +160,49 @@ class PartLayout:
         with output_errors(self.folder(number)):
             for path in tables.values():
                 path.unlink(missing_ok=True)
-        self.directory.withdraw(f"{name}/{path.name}" for name, path in tables.items())
+        self.directory.remove(f"{name}/{path.name}" for name, path in tables.items())
 
     def remove_mark(self, number: int) -> None:
         """Remove a part's mark: it does not count as finished."""
         with output_errors(self.folder(number)):
             self.mark(number).unlink(missing_ok=True)
-        self.directory.withdraw([self._name(self.mark(number))])
+        self.directory.remove([self._name(self.mark(number))])
 
     def write_mark(self, number: int, mark: PartMark) -> None:
         """Write a part's mark."""
         mark.write(self.mark(number))
-        self.directory.deliver(self._name(self.mark(number)))
+        self.directory.put(self._name(self.mark(number)))
 
-    def deliver(self, number: int) -> None:
+    def put(self, number: int) -> None:
         """Send what is here of a part's journal and tables to the store, where the run is in one. The journal is then only
         there."""
-        self.deliver_tables(number)
-        self.deliver_journal(number)
+        self.put_tables(number)
+        self.put_journal(number)
 
-    def deliver_journal(self, number: int) -> None:
+    def put_journal(self, number: int) -> None:
         """Send a part's journal to the store, where the run is in one, and remove it here."""
         if self.journal(number).exists():
-            self._part(number).deliver_journal()
+            self._part(number).put_journal()
 
-    def deliver_tables(self, number: int) -> None:
+    def put_tables(self, number: int) -> None:
         """Send a part's tables to the store, where the run is in one."""
-        self.directory.deliver(*(f"{name}/{path.name}" for name, path in self.tables(number).items()))
+        self.directory.put(*(f"{name}/{path.name}" for name, path in self.tables(number).items()))
 
     def remove_strays(self, number: int) -> None:
         """Remove what workers have left of a finished part in the store, where the run is in one."""
         names = self.directory.stored(f"{PARTS}/{part_name(number)}")
-        self.directory.withdraw(name for name in names if name.endswith(PART_TABLES))
+        self.directory.remove(name for name in names if name.endswith(PART_TABLES))
 
-    def fetch_tables(self, number: int) -> None:
+    def get_tables(self, number: int) -> None:
         """Fetch a part's tables from the store, where the run is in one."""
-        self.directory.fetch(f"{name}/{path.name}" for name, path in self.tables(number).items())
+        self.directory.get(f"{name}/{path.name}" for name, path in self.tables(number).items())
 
     def remove(self, number: int) -> None:
         """Remove all of a part."""
         self.reopen(number)
         with output_errors(self.folder(number)):
             shutil.rmtree(self.folder(number), ignore_errors=True)
-        self.directory.withdraw(self.directory.stored(f"{PARTS}/{part_name(number)}"))
+        self.directory.remove(self.directory.stored(f"{PARTS}/{part_name(number)}"))
 
     def _name(self, path: Path) -> str:
         """The name of a file of the run, in its directory."""
@@ -220,42 +219,6 @@ Columns = Mapping[str, tuple[ColumnKind, bool]]
 """The columns of a table: the kind of each, and whether each of its integers is exactly a float."""
 
 
-class PartCounts(Struct, frozen=True):
-    """The counts of a part's rows, as in `RunStats`."""
-
-    rows: int
-    done: int
-    failed: int
-    calls: int
-    recalled: int
-    cached: int
-    cost_usd: float | None
-    prompt_tokens: int
-    completion_tokens: int
-    failures: dict[str, int]
-    reasons: dict[str, tuple[int, str]]
-    models: dict[str, int]
-    saved: dict[str, int]
-    stages: dict[str, tuple[Stage, ...]]
-    abstained: int
-    shared: int = 0
-    cached_tokens: int = 0
-    cache_saved_usd: float | None = 0.0
-    served: tuple[tuple[str, str, int], ...] = ()
-    """Each model, the version of it that answered, and how many calls."""
-
-    @classmethod
-    def of(cls, stats: RunStats) -> PartCounts:
-        served = tuple((model, answered, count) for (model, answered), count in stats.served.items())
-        return cls(**{name: getattr(stats, name) for name in cls.__struct_fields__[:-1]}, served=served)
-
-    def add_to(self, stats: RunStats) -> None:
-        """Add the counts to those of the run."""
-        served = Counter({(model, answered): count for model, answered, count in self.served})
-        counts = {name: getattr(self, name) for name in self.__struct_fields__[:-1]}
-        stats.include(replace(RunStats(0), **counts, served=served))
-
-
 class PartMark(Struct, frozen=True, forbid_unknown_fields=True):
     """The content of a part's ``done.json``, which is written last.
 
@@ -265,7 +228,7 @@ class PartMark(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     first: int
-    counts: PartCounts
+    counts: Counts
     spec_fingerprint: str
     data_fingerprint: str
     rows_digest: str

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from dataclasses import field as default
 from time import perf_counter
+from typing import Protocol
+
+from msgspec import Struct, field
 
 from verdict_cli.llm.middleware.rate_limit import Flow, RateLimiters
 from verdict_cli.llm.providers.price_book import cache_saved_usd
@@ -13,21 +16,14 @@ from verdict_cli.messages import Call, Result, Stage
 from verdict_cli.run_facts import RunFacts
 
 
-@dataclass(frozen=True, slots=True)
-class PendingCalls:
-    """Calls that are answered together: the last wave, the batches in flight, their requests, and how many are answered."""
-
-    wave: int
-    batches: int
-    requests: int
-    answered: int
+class PendingCalls(Protocol):
+    """Calls that are answered some time after they are made, for display. A feature has the counts."""
 
     def plus(self, other: PendingCalls | None) -> PendingCalls:
         """The pending calls of two parts of a run."""
-        if other is None:
-            return self
-        counts = (self.batches + other.batches, self.requests + other.requests, self.answered + other.answered)
-        return PendingCalls(max(self.wave, other.wave), *counts)
+
+    def text(self) -> str:
+        """A phrase of the progress line; "" where no call is pending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,33 +43,14 @@ class Progress:
     rate: float
     left_s: float | None
     cached: int = 0
-    units: Mapping[str, Flow] = field(default_factory=dict)
+    units: Mapping[str, Flow] = default(default_factory=dict)
     pending: PendingCalls | None = None
 
 
-_SUMS = (
-    "done",
-    "failed",
-    "calls",
-    "recalled",
-    "cached",
-    "shared",
-    "prompt_tokens",
-    "completion_tokens",
-    "cached_tokens",
-    "abstained",
-)
-"""Fields that are plain sums and have the same name in `RunFacts`."""
-
-
-@dataclass
-class RunStats:
-    """Sums over the rows that are done."""
+class Counts(Struct):
+    """What is counted of rows that are done, of a part or of a whole run. `RunFacts` has the same names."""
 
     rows: int
-    started: float = field(default_factory=perf_counter)
-    kept: int = 0
-    """Rows that are done because an earlier process finished their part."""
     done: int = 0
     failed: int = 0
     calls: int = 0
@@ -83,25 +60,26 @@ class RunStats:
     cost_usd: float | None = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    failures: Counter[str] = field(default_factory=Counter)
-    reasons: dict[str, tuple[int, str]] = field(default_factory=dict)
-    models: Counter[str] = field(default_factory=Counter)
-    served: Counter[tuple[str, str]] = field(default_factory=Counter)
     cached_tokens: int = 0
     cache_saved_usd: float | None = 0.0
-    saved: Counter[str] = field(default_factory=Counter)
-    stages: dict[str, tuple[Stage, ...]] = field(default_factory=dict)
     abstained: int = 0
+    failures: dict[str, int] = {}
+    reasons: dict[str, tuple[int, str]] = {}
+    """The first message of each kind of failure, with its row."""
+    models: dict[str, int] = {}
+    served: dict[str, dict[str, int]] = {}
+    saved: dict[str, int] = {}
+    stages: dict[str, tuple[Stage, ...]] = {}
 
     def add(self, result: Result) -> None:
         """Count a completed row and its calls."""
         self.done += 1
         if result.failure is not None:
             self.failed += 1
-            self.failures[result.failure.kind] += 1
+            _add_up(self.failures, {result.failure.kind: 1})
             self._add_reasons({result.failure.kind: (result.row.index, result.failure.message)})
         if result.saved:
-            self.saved.update(result.saved)
+            _add_up(self.saved, result.saved)
         self.abstained += result.abstained
         if result.stages:
             self._add_stages(result.stages)
@@ -112,14 +90,14 @@ class RunStats:
         """Count one call."""
         self.calls += 1
         name, reply = call.request.model.name, call.reply
-        self.models[name] += 1
+        self.models[name] = self.models.get(name, 0) + 1
         if reply is None:
             return
         usage, cost = reply.usage, reply.cost_usd
         self.prompt_tokens += usage.prompt_tokens
         self.completion_tokens += usage.completion_tokens
         if reply.model:
-            self.served[name, reply.model] += 1
+            _add_up(self.served.setdefault(name, {}), {reply.model: 1})
         if reply.recalled or reply.cached:
             self.recalled += reply.recalled
             self.cached += reply.cached
@@ -131,17 +109,17 @@ class RunStats:
                 self.cache_saved_usd = _sum(self.cache_saved_usd, saved)
         self.cost_usd = None if cost is None or self.cost_usd is None else self.cost_usd + cost
 
-    def include(self, other: RunStats) -> None:
-        """Add the counts of another partition of the run."""
+    def include(self, other: Counts) -> None:
+        """Add the counts of another part; the number of rows stays."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.failures.update(other.failures)
-        self._add_reasons(other.reasons)
-        self.models.update(other.models)
-        self.served.update(other.served)
         self.cost_usd = _sum(self.cost_usd, other.cost_usd)
         self.cache_saved_usd = _sum(self.cache_saved_usd, other.cache_saved_usd)
-        self.saved.update(other.saved)
+        for mine, others in ((self.failures, other.failures), (self.models, other.models), (self.saved, other.saved)):
+            _add_up(mine, others)
+        for model, answered in other.served.items():
+            _add_up(self.served.setdefault(model, {}), answered)
+        self._add_reasons(other.reasons)
         self._add_stages(other.stages)
 
     def _add_reasons(self, reasons: Mapping[str, tuple[int, str]]) -> None:
@@ -154,6 +132,17 @@ class RunStats:
             self.stages[node] = (
                 counted if before is None else tuple(a.plus(b) for a, b in zip(before, counted, strict=True))
             )
+
+
+_SUMS = tuple(name for name, kind in Counts.__annotations__.items() if kind == "int" and name != "rows")
+
+
+class RunStats(Counts, kw_only=True):
+    """The counts of a run in progress."""
+
+    started: float = field(default_factory=perf_counter)
+    kept: int = 0
+    """Rows that are done because an earlier process finished their part."""
 
     def progress(self, gates: RateLimiters) -> Progress:
         """The current state."""
@@ -182,25 +171,22 @@ class RunStats:
             start,
             status=status,
             rows=self.rows,
-            **{name: getattr(self, name) for name in _SUMS},
-            cost_usd=self.cost_usd,
+            **{name: getattr(self, name) for name in (*_SUMS, "cost_usd", "cache_saved_usd")},
             wall_s=start.wall_s + perf_counter() - self.started,
             failures=dict(sorted(self.failures.items())),
             reasons={kind: message for kind, (_, message) in sorted(self.reasons.items())},
             models=dict(sorted(self.models.items())),
-            served=self._served(),
-            cache_saved_usd=self.cache_saved_usd,
+            served={model: dict(sorted(answered.items())) for model, answered in sorted(self.served.items())},
             floors=floors,
             saved=dict(sorted(self.saved.items())),
             stages=dict(sorted(self.stages.items())),
         )
 
-    def _served(self) -> dict[str, dict[str, int]]:
-        found: dict[str, dict[str, int]] = {}
-        for (model, answered), count in sorted(self.served.items()):
-            found.setdefault(model, {})[answered] = count
-        return found
+
+def _add_up(mine: dict[str, int], others: Mapping[str, int]) -> None:
+    for name, count in others.items():
+        mine[name] = mine.get(name, 0) + count
 
 
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
+def _sum(total: float | None, other: float | None) -> float | None:
+    return None if total is None or other is None else total + other

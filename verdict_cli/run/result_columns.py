@@ -138,7 +138,7 @@ def column_types(plan: Plan, dataset: Dataset) -> dict[str, DeclaredType]:
     same = {
         name: DeclaredType(schema)
         for name, schema in of_files[0].items()
-        if all(schema == each.get(name) for each in of_files)
+        if all(schema == schemas_of_file.get(name) for schemas_of_file in of_files)
     }
     typed = plan.row_types.fields if plan.row_types else {}
     found = {f"source.{name}": kind for name, kind in same.items() if kind.shape is not None and name not in typed}

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Protocol
 
 from verdict_cli.messages import Call, Result
-from verdict_cli.run.progress import RunStats
+from verdict_cli.run.progress import Counts
 from verdict_cli.run.result_columns import ResultRows, call_row
 from verdict_cli.storage.tables.writer import ParquetTable
 
@@ -22,7 +22,7 @@ PAUSE_S = 0.02
 class PartTables:
     """The open tables of a part, and the counts of its rows."""
 
-    stats: RunStats
+    stats: Counts
     results: ParquetTable
     calls: ParquetTable
 
@@ -40,13 +40,13 @@ class PartTables:
 class RunTables(Protocol):
     """The tables of a run, whatever its parts."""
 
-    def at(self, place: int) -> PartTables:
+    def at(self, number: int) -> PartTables:
         """The tables of a row, by its number among those that are run."""
 
     def add_call(self, call: Call) -> None:
         """Count and write a call that belongs to no row's result."""
 
-    async def end_before(self, place: int) -> None:
+    async def end_before(self, number: int) -> None:
         """Finish the parts whose rows are all before this one, and written."""
 
 
@@ -57,10 +57,10 @@ class OnePart:
         self._part = part
         self.add_call = part.add_call
 
-    def at(self, place: int) -> PartTables:
+    def at(self, number: int) -> PartTables:
         return self._part
 
-    async def end_before(self, place: int) -> None:
+    async def end_before(self, number: int) -> None:
         """The part ends with the run."""
 
 
@@ -88,9 +88,9 @@ class RowWriter:
         self._arrivals = 0
         self._woken = False
 
-    def add(self, place: int, result: Result) -> None:
+    def add(self, number: int, result: Result) -> None:
         """Take a completed row, whose number in the partition is ``place``."""
-        self._completed.append((place, result))
+        self._completed.append((number, result))
         self.notify()
 
     def is_full(self, begun: int) -> bool:
@@ -102,9 +102,9 @@ class RowWriter:
         self.room.clear()
         await self.room.wait()
 
-    def put_back(self, place: int) -> None:
+    def put_back(self, number: int) -> None:
         """Leave out a row that has no result yet."""
-        self._waiting[place] = None
+        self._waiting[number] = None
         self._write_in_turn()
 
     def notify(self) -> None:
@@ -131,16 +131,16 @@ class RowWriter:
         except BaseException:
             self._completed = completed + self._completed
             raise
-        for place, result in completed:
-            self._tables.at(place).stats.add(result)
-            self._write_in_order(place, result)
+        for number, result in completed:
+            self._tables.at(number).stats.add(result)
+            self._write_in_order(number, result)
         self.room.set()
         await self._tables.end_before(self.next_row)
 
     def write_rest(self) -> None:
         """Write rows that are complete although an earlier one is not: the table of a stopped run has them too."""
-        for place in sorted(self._waiting):
-            self._write(place, self._waiting.pop(place))
+        for number in sorted(self._waiting):
+            self._write(number, self._waiting.pop(number))
 
     async def _pause(self) -> None:
         """Return once the replies that arrived together are processed, or many rows wait to be written."""
@@ -150,8 +150,8 @@ class RowWriter:
             before = self._arrivals
             await asyncio.sleep(PAUSE_S)
 
-    def _write_in_order(self, place: int, result: Result) -> None:
-        self._waiting[place] = result
+    def _write_in_order(self, number: int, result: Result) -> None:
+        self._waiting[number] = result
         self._write_in_turn()
 
     def _write_in_turn(self) -> None:
@@ -159,10 +159,10 @@ class RowWriter:
             self._write(self.next_row, self._waiting.pop(self.next_row))
             self.next_row += 1
 
-    def _write(self, place: int, result: Result | None) -> None:
+    def _write(self, number: int, result: Result | None) -> None:
         if result is None:
             return
-        tables = self._tables.at(place)
+        tables = self._tables.at(number)
         tables.results.add(*self._rows.row(result))
         for call in result.calls:
             tables.calls.add(*call_row(call))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 
 import orjson
@@ -120,23 +120,23 @@ class RunDirectory:
         segments = self.remote.segments() if self.remote else None
         return Journal.open(self.journal, nodes, fresh=fresh, segments=segments)
 
-    def deliver(self, *names: str) -> None:
+    def put(self, *names: str) -> None:
         """Send files of the copy to the store, where the directory is in one. OutputError when the store refuses."""
         if self.remote:
             for name in names:
                 self.remote.put(name)
 
-    def deliver_journal(self) -> None:
+    def put_journal(self) -> None:
         """Send the copy's journal, which is closed, to the store, and remove it here. OutputError when the store refuses."""
         if self.remote:
             self.remote.put_journal()
 
-    def withdraw(self, names: Iterable[str]) -> None:
+    def remove(self, names: Iterable[str]) -> None:
         """Remove files from the store, where the directory is in one. OutputError when the store refuses."""
         if self.remote:
             self.remote.remove(names)
 
-    def fetch(self, names: Iterable[str]) -> None:
+    def get(self, names: Iterable[str]) -> None:
         """Fetch files that the copy lacks from the store, where the directory is in one. OutputError when it refuses."""
         if self.remote:
             self.remote.get(names)
@@ -150,9 +150,9 @@ class RunDirectory:
         """The names of the files in the store below one of the directory's; none on a disk."""
         return self.remote.folder.names(folder) if self.remote else []
 
-    def fetch_tables(self) -> None:
+    def get_tables(self) -> None:
         """Fetch the tables that the copy lacks, where the directory is in a store."""
-        self.fetch([*self.stored(self.results.name), *self.stored(self.calls.name)])
+        self.get([*self.stored(self.results.name), *self.stored(self.calls.name)])
 
     def below(self, name: str) -> RunDirectory:
         """A folder in it, as the directory of a run."""
@@ -213,7 +213,7 @@ class RunDirectory:
                 if not (self.path / name).is_dir():
                     (self.path / name).unlink(missing_ok=True)
         if self.remote:
-            self.withdraw(name for name in _OUTCOME if name in self.stored(name))
+            self.remove(name for name in _OUTCOME if name in self.stored(name))
 
     def write_spec(self, plan: Plan) -> None:
         """Write `spec.yaml` and the published tables that it names, so that the directory needs no other file.
@@ -233,7 +233,7 @@ class RunDirectory:
 
     def write_facts(self, facts: RunFacts) -> None:
         """Write `run.json`."""
-        self.write("run.json", orjson.dumps(asdict(facts), option=orjson.OPT_INDENT_2) + b"\n")
+        self.write("run.json", orjson.dumps(facts.as_json(), option=orjson.OPT_INDENT_2) + b"\n")
 
     def write(self, name: str, content: bytes | str) -> Path:
         """Write a file of the directory or of a folder in it, completely or not at all. OutputError for a file elsewhere."""
@@ -244,5 +244,5 @@ class RunDirectory:
             )
         with replacing(path) as part:
             part.write_bytes(content.encode() if isinstance(content, str) else content)
-        self.deliver(name)
+        self.put(name)
         return path

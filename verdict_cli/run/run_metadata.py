@@ -52,7 +52,7 @@ def finish_run(
     if add_facts is not None:
         facts = add_facts(facts)
     # The tables of parts are there as soon as they are finished.
-    job.directory.deliver(*(path.name for path in (job.directory.results, job.directory.calls) if path.is_file()))
+    job.directory.put(*(path.name for path in (job.directory.results, job.directory.calls) if path.is_file()))
     job.directory.write_facts(facts)
     return facts
 

@@ -11,8 +11,7 @@ from verdict_cli.errors import RowError
 from verdict_cli.language.fields.types import FieldType, MassType, ScaleType, without_null
 from verdict_cli.messages import Result, Row
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.observer import RunObserver
-from verdict_cli.run.score import JudgedSpan, Score
+from verdict_cli.run.observer import JudgedSpan, RunObserver, Score
 
 if TYPE_CHECKING:
     from verdict_cli.run.attempts import Context

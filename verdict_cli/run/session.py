@@ -1,6 +1,6 @@
 """Open a run, decide whether it resumes, and execute it: the one path from options to a result.
 
-The command line, Python, the server's batches, sweeps, audits and benchmarks all take it.
+The command line, Python and every feature that judges rows take it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from verdict_cli.run.hooks import ENGINES, Engine
 from verdict_cli.run.job import RunJob, RunOptions, Stop
 from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.model_client import ModelClient
-from verdict_cli.run.preflight import models_of
 from verdict_cli.run.process import calls_at_once, check_space
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.run_directory import RunDiff, RunDirectory
@@ -29,8 +28,6 @@ from verdict_cli.run.whole_run import run_within
 from verdict_cli.run_facts import RunFacts
 
 Show = Callable[[Progress], None]
-MODEL_KEYS = {"batch": "batches"}
-"""Keys of a model that a feature reads."""
 
 
 def open_run(options: RunOptions) -> Session:
@@ -74,12 +71,6 @@ def engine_of(options: RunOptions) -> Engine:
 
 def check_hooks(options: RunOptions) -> None:
     """UsageError for options of features with which the run cannot be made."""
-    for key, feature in MODEL_KEYS.items():
-        if feature not in options.hooks and any(getattr(model, key) is not False for model in models_of(options.plan)):
-            raise UsageError(
-                f"`{key}` of a model needs the feature `{feature}`, which this verdict is without",
-                hint=f"remove `{key}`, or install verdict with all of its features",
-            )
     for hooks in options.hooks.values():
         hooks.check(options)
 
@@ -133,7 +124,7 @@ class Session:
         """Run what is left, and return the run as it then stands; its facts' status is `finished` or `interrupted`.
 
         The tables hold what is done whatever stops the run, unless the disk refuses. Raises Refused, BudgetError,
-        PinnedError, OutputError, DataError, JournalError, and WorkerError with Ray.
+        PinnedError, OutputError, DataError, JournalError, and WorkerError where the workers of an engine die.
         """
         if self.is_finished:
             return self._finished_result()
@@ -167,7 +158,7 @@ class Session:
 
     def _result(self, facts: RunFacts) -> RunResult:
         if facts.status == "finished":
-            self.directory.fetch_tables()
+            self.directory.get_tables()
         return RunResult(self.directory, facts, self.options.plan)
 
 

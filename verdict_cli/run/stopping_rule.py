@@ -63,10 +63,10 @@ def vote(counts: tuple[int, ...], values: int | None, left: int) -> float:
     for more in range(left + 1):
         top = counts[first] + more
         ways = [1] + [0] * (left - more)
-        for place, count in enumerate((*counts, *([0] * unseen))):
-            if place == first:
+        for index, count in enumerate((*counts, *([0] * unseen))):
+            if index == first:
                 continue
-            room = top - count - (place < first)
+            room = top - count - (index < first)
             ways = _spread(ways, [math.comb(count + extra, extra) for extra in range(room + 1)])
         won += math.comb(counts[first] + more, more) * ways[left - more]
     kinds = len(counts) + unseen

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from verdict_cli.errors import DataError, JournalError, Problem
 from verdict_cli.plan.node import Plan
@@ -35,7 +37,7 @@ def facts_of(content: bytes) -> RunFacts:
     from pydantic import ValidationError
 
     try:
-        facts: RunFacts = _adapter().validate_json(content, strict=True)
+        facts: RunFacts = replace(_adapter().validate_json(content, strict=True), added=_added(content))
     except ValidationError as fault:
         error = fault.errors(include_url=False, include_input=False)[0]
         raise ValueError(f"{'.'.join(map(str, error['loc']))}: {error['msg']}") from None
@@ -43,6 +45,12 @@ def facts_of(content: bytes) -> RunFacts:
         if not _bounded(value):
             raise ValueError(f"{name}: the number is out of range")
     return facts
+
+
+def _added(content: bytes) -> dict[str, Any]:
+    """What features have written: the keys that are no fields."""
+    own = {field.name for field in fields(RunFacts)}
+    return {name: value for name, value in orjson.loads(content).items() if name not in own}
 
 
 def check_links(path: Path) -> None:

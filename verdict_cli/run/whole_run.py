@@ -229,5 +229,5 @@ def _deal(job: RunJob, layout: PartLayout, numbers: list[int]) -> None:
         for number in numbers:
             shutil.rmtree(layout.folder(number), ignore_errors=True)
             (dealt / part_name(number)).replace(layout.folder(number))
-            layout.deliver_journal(number)
+            layout.put_journal(number)
         shutil.rmtree(dealt)

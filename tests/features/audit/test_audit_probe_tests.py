@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from verdict_cli.features.audit.effects import Effect
-from verdict_cli.features.audit.noticed import attack_p, controlled_differences, exchange_test, probe_p, with_family
+from verdict_cli.features.audit.effects import (
+    Effect,
+    attack_p,
+    controlled_differences,
+    exchange_test,
+    probe_p,
+    with_family,
+)
 
 ROWS = 60
 

@@ -60,6 +60,12 @@ def test_a_judge_that_takes_the_first_option_flips_always(shell: Any, asked: Any
     assert "position" not in made["left"]
 
 
+def test_the_position_of_options_with_labels_of_their_own_is_measured(shell: Any, asked: Any) -> None:
+    asked(lambda *_: '{"choice": "left"}')
+    made = audit(shell, PAIR.replace("unit: PairwiseJudgeUnit", "unit: PairwiseJudgeUnit, labels: [left, right]"))
+    assert made["position: judge"]["shift"]["value"] == 0.5
+
+
 def test_a_judge_that_reads_the_options_does_not_flip_and_is_asked_once_for_the_baseline(
     shell: Any, asked: Any
 ) -> None:

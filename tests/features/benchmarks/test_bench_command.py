@@ -13,7 +13,7 @@ from verdict_cli.cli.app import app
 from verdict_cli.errors import DataError
 from verdict_cli.features.benchmarks import recorded
 from verdict_cli.features.benchmarks.card import cards
-from verdict_cli.features.benchmarks.recorded.case import Case, PublishedValue
+from verdict_cli.features.benchmarks.recorded import Case, PublishedValue
 
 SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
 JUDGED = [name for name, card in cards().items() if card.config is not None]

@@ -14,7 +14,7 @@ from verdict_cli.features.benchmarks.recorded import SETS
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.package_files import configs, folder, named_config
-from verdict_cli.plan.load_plan import load_plan
+from verdict_cli.plan.build import load_plan
 
 CARD = """\
 name: mine

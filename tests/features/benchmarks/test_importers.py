@@ -15,7 +15,7 @@ from verdict_cli.features.benchmarks.card import cards
 from verdict_cli.features.benchmarks.importers import IMPORTERS, import_benchmark
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.package_files import named_config
-from verdict_cli.plan.load_plan import load_plan
+from verdict_cli.plan.build import load_plan
 from verdict_cli.run.preflight import dataset_for
 from verdict_cli.storage.datasets.read import scan
 

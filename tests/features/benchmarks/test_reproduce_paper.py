@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 from verdict_cli.cli.app import app
 from verdict_cli.errors import FetchError, UsageError, VerdictError
 from verdict_cli.features.benchmarks.card import cards
-from verdict_cli.features.benchmarks.hub import fetch_rows
+from verdict_cli.features.benchmarks.download import fetch_rows
 
 if TYPE_CHECKING:
     from conftest import Loopback
@@ -243,7 +243,7 @@ def source(site: Site, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         unknown = {"url": f"{site.url}/{path}", "sha256": "unknown", "bytes": None, "rows": None, "labels": {}}
         file = known[name].files[0].model_copy(update=unknown)
         known[name] = known[name].model_copy(update={"files": (file,)})
-    monkeypatch.setattr("verdict_cli.features.benchmarks.paper.card", known.__getitem__)
+    monkeypatch.setattr("verdict_cli.features.benchmarks.reproduce_command.card", known.__getitem__)
     return {"site": site, "size": len(content), "answers": answers}
 
 

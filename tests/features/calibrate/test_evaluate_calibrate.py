@@ -12,9 +12,10 @@ from scipy.stats import binom
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-from verdict_cli.features.calibrate.calibrate_run import dawid_skene, least_squares, logistic, score_weights
-from verdict_cli.features.calibrate.calibrate_run import weight_log_odds as vote_weights
-from verdict_cli.features.calibrate.calibration_fits import (
+from verdict_cli.features.calibrate.command import dawid_skene, least_squares, logistic, score_weights
+from verdict_cli.features.calibrate.command import weight_log_odds as vote_weights
+from verdict_cli.features.calibrate.fit_job import (
+    folds,
     isotonic,
     platt,
     probability_log_odds,
@@ -22,7 +23,6 @@ from verdict_cli.features.calibrate.calibration_fits import (
     threshold_bound,
     upper,
 )
-from verdict_cli.features.calibrate.fit_job import folds
 from verdict_cli.language.calibrations import ProbabilityMap, apply_map, stairs
 
 RNG = np.random.default_rng(5)

@@ -94,6 +94,7 @@ def test_a_key_makes_the_demo_name_the_command_that_runs_as_it_is(
 
 
 def test_the_extra_local_makes_the_demo_name_its_model(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("verdict_cli.features.local_model")
     monkeypatch.setattr("verdict_cli.features.local_model.provider.LocalProvider.check", lambda _: None)
     out = shell("demo").out
     assert "verdict run demo xstest_sample --model local/smollm2" in out

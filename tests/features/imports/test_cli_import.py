@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-LOGS = Path(__file__).parents[2] / "features" / "imports" / "tool_logs" / "logs"
+LOGS = Path(__file__).parents[2] / "features" / "imports" / "log_formats" / "logs"
 
 
 def real_logs() -> list[Any]:

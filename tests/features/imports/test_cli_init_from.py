@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from verdict_cli.features.imports.tool_configs import Translation
-from verdict_cli.features.imports.tool_configs.promptfoo import promptfoo_judges
-from verdict_cli.features.imports.tool_configs.promptfoo_units import TRANSLATED
+from verdict_cli.features.imports.promptfoo import promptfoo_judges
+from verdict_cli.features.imports.promptfoo_units import TRANSLATED
+from verdict_cli.features.imports.translate import Translation
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validated
 from verdict_cli.plan.build import build_plan
@@ -256,7 +256,7 @@ def test_metrics_in_json_judge_the_cases_of_a_test_run(shell: Any, root: Path) -
         ],
     }
     shell.write("metric.json", json.dumps(metric))
-    log = root / "tests" / "features" / "imports" / "tool_logs" / "logs" / "deepeval-4.3.1.json"
+    log = root / "tests" / "features" / "imports" / "log_formats" / "logs" / "deepeval-4.3.1.json"
     done = shell("init", "--from", "deepeval", "metric.json", "--outputs", log)
     assert done.code == 0, done.err
     assert "failed 0" in done.out and "range: [0, 9]" in (shell.folder / "judge.yaml").read_text()

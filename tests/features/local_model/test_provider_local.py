@@ -19,8 +19,7 @@ from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
 from verdict_cli.features.local_model.provider import LocalProvider
 from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.llm.providers.model_checks import check_model
-from verdict_cli.llm.providers.price_book import cost_usd
-from verdict_cli.llm.providers.worst_case import worst_case_usd
+from verdict_cli.llm.providers.price_book import cost_usd, worst_case_usd
 from verdict_cli.messages import Reply, Request, Usage
 from verdict_cli.model import Model
 

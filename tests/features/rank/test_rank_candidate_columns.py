@@ -80,6 +80,12 @@ def test_a_choice_is_a_letter_a_tie_or_the_text(planned: Any, choice: str, order
     assert order_reader(plan, None, 2)(result(choice=choice), ["first text", "second text"]) == order
 
 
+@pytest.mark.parametrize(("choice", "order"), [("left", (0,)), ("right", (1,)), ("tie", ())])
+def test_a_choice_by_the_options_own_labels_is_read(planned: Any, choice: str, order: tuple[int, ...]) -> None:
+    plan, _ = planned(PAIR.replace("prompt:", "labels: [left, right], tie: true, prompt:"))
+    assert order_reader(plan, None, 2)(result(choice=choice), ["x", "y"]) == order
+
+
 @pytest.mark.parametrize(
     ("expression", "output", "order"),
     [

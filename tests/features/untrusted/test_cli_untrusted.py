@@ -30,11 +30,11 @@ app.main()
 CONFINED = """
 import ctypes, os, socket, subprocess, sys
 from pathlib import Path
-from verdict_cli.features.untrusted import confinement
+from verdict_cli.features.untrusted import untrusted
 if {hook}:
-    confinement._restrict_by_kernel = lambda _: False
+    untrusted._restrict_by_kernel = lambda _: False
 system = (sys.prefix, sys.base_prefix, "/usr", "/lib", "/lib64", "/proc/self", "/dev/null")
-confinement.Confinement((*system, "in"), ("out",), (443,), {memory}, 20).apply()
+untrusted.Confinement((*system, "in"), ("out",), (443,), {memory}, 20).apply()
 try:
     {attack}
 except (OSError, MemoryError, PermissionError) as refused:

@@ -54,14 +54,14 @@ def test_the_cells_of_the_two_by_two_table_choose_the_rows(viewer: str, look: An
         for button in page.locator(".cells button").all()
     }
     counts = {label: int(button.inner_text()) for label, button in buttons.items()}
-    assert list(counts) == ["Both right", "Only a right", "Only b right", "Both wrong"]
+    assert list(counts) == ["Both right", "Only lexical right", "Only random right", "Both wrong"]
     test = next(iter(document["evaluations"].values()))["test"]
-    assert (counts["Only b right"], counts["Only a right"]) == (test["better"], test["worse"])
+    assert (counts["Only random right"], counts["Only lexical right"]) == (test["better"], test["worse"])
     assert sum(counts.values()) == test["n"]
-    buttons["Only a right"].click()
-    wait_told(page, f"1–{counts['Only a right']} of {counts['Only a right']}")
-    assert {text.strip() for text in page.locator(f"{ROWS} td:first-child").all_inner_texts()} == {"a better"}
-    assert page.locator(".cells button[aria-pressed=true]").inner_text() == str(counts["Only a right"])
+    buttons["Only lexical right"].click()
+    wait_told(page, f"1–{counts['Only lexical right']} of {counts['Only lexical right']}")
+    assert {text.strip() for text in page.locator(f"{ROWS} td:first-child").all_inner_texts()} == {"lexical better"}
+    assert page.locator(".cells button[aria-pressed=true]").inner_text() == str(counts["Only lexical right"])
     page.locator(".cells button").first.click()
     until(page, "document.querySelector('h2 ~ div .cells button').getAttribute('aria-pressed') === 'true'")
     assert told(page).endswith(f"of {counts['Both right']}")

@@ -16,9 +16,8 @@ from test_web_pages import ROWS, judged, told, until, wait_told
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
-from verdict_cli.features.viewer.label_metrics import label_metrics
 from verdict_cli.features.viewer.run_registry import RunSummaries, run_summary
-from verdict_cli.features.viewer.run_view import RunView
+from verdict_cli.features.viewer.run_view import RunView, label_metrics
 from verdict_cli.features.viewer.runs import Runs
 from verdict_cli.storage.tables.human_labels import read_labels
 from verdict_cli.storage.tables.label_queue import read_queue

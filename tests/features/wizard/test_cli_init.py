@@ -206,7 +206,7 @@ def test_a_conversation_and_contexts_are_declared(shell: Any) -> None:
 def test_the_scores_of_an_imported_log_are_compared_with_the_judge(
     log_format: str, log: str, comparisons: list[str], shell: Any
 ) -> None:
-    logs = Path(__file__).parents[2] / "features" / "imports" / "tool_logs" / "logs"
+    logs = Path(__file__).parents[2] / "features" / "imports" / "log_formats" / "logs"
     assert shell("import", log_format, logs / log, "--out", "rows.jsonl").code == 0
     done = shell("init", "rows.jsonl", *QUESTION, "--columns", "input,output")
     assert (done.code, "failed 0" in done.out) == (0, True), done.err

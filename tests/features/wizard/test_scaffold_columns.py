@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verdict_cli.features.wizard.scaffold import pipeline_text
+from verdict_cli.features.wizard.scaffold import Scaffold, pipeline_text
 from verdict_cli.features.wizard.scaffold_columns import (
     column_type,
     compared_pair,
@@ -20,7 +20,6 @@ from verdict_cli.features.wizard.scaffold_columns import (
     pair_labels,
     suggested_columns,
 )
-from verdict_cli.features.wizard.scaffold_evaluation import Scaffold
 from verdict_cli.features.wizard.scaffold_labels import LabelScale, parse_scale
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validated
@@ -113,6 +112,15 @@ def test_single_words_are_read_only_beside_other_single_words() -> None:
 def test_ratings_of_a_rater_are_labels_and_its_name_is_none() -> None:
     assert label_likeness("rater_1", ["5", "4"]) == label_likeness("annotator", ["good", "bad"]) == 2
     assert label_likeness("rater", ["ann", "bob", "ann"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "is_label"),
+    [(name, True) for name in ("is_correct", "Is Correct", "was-right", "isCorrect", "hasErrors", "IsOK", "HAS_ERRORS")]
+    + [(name, False) for name in ("issue", "isbn", "ISBN", "hash", "wassup", "Island", "wasp", "hashtag")],
+)
+def test_a_name_of_is_was_or_has_with_a_separator_is_a_label(name: str, is_label: bool) -> None:
+    assert (label_likeness(name, ["17", "23", "29"]) > 0) == is_label
 
 
 def test_short_answers_are_read_although_they_repeat() -> None:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from verdict_cli.features.wizard.scaffold import nameable, pipeline_text, plain_name
-from verdict_cli.features.wizard.scaffold_evaluation import Rubric, Scaffold
+from verdict_cli.features.wizard.scaffold import Rubric, Scaffold, nameable, pipeline_text, plain_name
 from verdict_cli.features.wizard.scaffold_labels import LabelScale, parse_scale
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validated

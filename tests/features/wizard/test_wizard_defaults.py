@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from verdict_cli.features.wizard import questions
+from verdict_cli.features.wizard.scaffold_columns import judged_column
 from verdict_cli.language.document.document import read_document
 
 TEXTS = ("the first text of the row", "another text that is longer", "a third one")
@@ -28,12 +31,19 @@ def cycled(columns: dict[str, Sequence[Any]], count: int = 12) -> list[dict[str,
 
 
 def written(shell: Any, records: list[dict[str, Any]], suffix: str) -> Path:
-    if suffix == "csv":
+    if suffix in ("csv", "bom"):
         text = io.StringIO()
-        table = csv.DictWriter(text, list(records[0]))
+        table = csv.DictWriter(text, list(records[0]), delimiter=";" if suffix == "bom" else ",")
         table.writeheader()
         table.writerows(records)
-        return shell.write("data.csv", text.getvalue())
+        return shell.write("data.csv", ("\ufeff" if suffix == "bom" else "") + text.getvalue())
+    if suffix == "xlsx":
+        openpyxl = pytest.importorskip("openpyxl", reason="reads Excel")
+        book = openpyxl.Workbook()
+        for line in (list(records[0]), *(list(record.values()) for record in records)):
+            book.active.append(line)
+        book.save(shell.folder / "data.xlsx")
+        return shell.folder / "data.xlsx"
     if suffix == "json":
         return shell.write("data.json", json.dumps(records))
     return shell.write("data.jsonl", "".join(json.dumps(record) + "\n" for record in records))
@@ -50,6 +60,29 @@ FORMS: dict[str, tuple[str, dict[str, Sequence[Any]], str, str | None]] = {
     "solutions": ("jsonl", {"problem": TEXTS, "result": ["4", "5"], "solution": TEXTS, "was_right": [True, False]}, "JudgeUnit", "was_right"),
     "a constant": ("jsonl", {"team": ["A"], "verdict": ["open"], "question": TEXTS, "reply": TEXTS}, "JudgeUnit", None),
     "multiple choice": ("csv", {"question": TEXTS, "opt1": ["a", "b"], "opt2": ["c", "d"], "opt3": ["e", "f"], "label": [1, 2, 3]}, "BestOfKJudgeUnit", "label"),
+    "best answers": ("csv", {"Type": ["Trap", "Plain"], "Category": ["Law", "Art"], "Question": TEXTS, "Best Answer": TEXTS, "Wrong Answers": ["a; b", "c"]}, "JudgeUnit", None),
+    "one model's outputs": ("json", {"dataset": ["own", "other"], "instruction": TEXTS, "output": TEXTS, "generator": ["m-1"]}, "JudgeUnit", None),
+    "a tie of 1.5": ("json", {"instruction": TEXTS, "output_1": TEXTS, "output_2": TEXTS[::-1], "annotator": ["m"], "preference": [1, 2, 1.5]}, "PairwiseJudgeUnit", "preference"),
+    "skills": ("jsonl", {"question_id": range(12), "text": TEXTS, "answer": TEXTS, "metrics": [["Logic", "Facts"], ["Tone"]], "difficulty": ["1. low", "2. high"]}, "JudgeUnit", None),
+    "turns with a reference": ("jsonl", {"question_id": range(12), "category": ["sums", "essay"], "turns": [["a", "b"], ["c", "d"]], "reference": [["x"], ["y"]]}, "JudgeUnit", None),
+    "pairs of talks": ("jsonl", {"winner": ["model_a", "model_b", "tie"], "judge": ["e-1", "e-2"], "conversation_a": [[{"role": "user", "content": "Hi"}]], "conversation_b": [[{"role": "user", "content": "Ho"}]]}, "PairwiseJudgeUnit", "winner"),
+    "another script": ("jsonl", {"question_id": range(12), "category": ["专业", "数学"], "question": ["谁是第一?", "水是什么?", "光多快?"], "reference": ["他是第一。", "水是化合物。", "很快。"]}, "JudgeUnit", None),
+    "reports": ("jsonl", {"company": ["A Corp", "B Inc"], "doc_name": ["A_10K", "B_10K"], "question_type": ["by metrics", "by domain"], "question": TEXTS, "answer": ["$15.00", "$8.70", "Yes"], "doc_link": ["https://example.org/a.pdf"], "evidence": [[{"page": 3}]]}, "JudgeUnit", None),
+    "rubric levels": ("jsonl", {"my_criteria": TEXTS, "my_instruction": TEXTS, "my_response": TEXTS, "my_score1_description": TEXTS, "my_score2_description": TEXTS[::-1], "my_score": ["1", "3", "5"]}, "JudgeUnit", "my_score"),
+    "rated talks": ("json", {"id": range(12), "conversations": [[{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]], "rating": [1, 4, 5]}, "JudgeUnit", "rating"),
+    "an agent": ("jsonl", {"task_id": range(12), "task": TEXTS, "trajectory": [[{"role": "user", "content": "do"}, {"role": "assistant", "content": "done"}]], "reward": [0.0, 1.0], "steps": [3, 9]}, "JudgeUnit", "reward"),
+    "a web agent": ("json", {"task_id": range(12), "sites": [["shop"], ["map"]], "intent": TEXTS, "answer": TEXTS, "success": [True, False]}, "JudgeUnit", "success"),
+    "pairs as texts": ("csv", {"prompt": TEXTS, "response 1": TEXTS, "response 2": TEXTS[::-1], "label": [0, 1, 2]}, "PairwiseJudgeUnit", "label"),
+    "pairs by votes": ("csv", {"id": range(12), "model_a": ["x", "y"], "model_b": ["z", "w"], "prompt": TEXTS, "response_a": TEXTS, "response_b": TEXTS[::-1]}, "PairwiseJudgeUnit", None),
+    "choice with indices": ("jsonl", {"example_id": range(12), "question_index": ["1", "2"], "context": TEXTS, "question": TEXTS, "ans0": ["The man", "It"], "ans1": ["The boy", "He"], "ans2": ["Unknown"], "label": [0, 1, 2]}, "BestOfKJudgeUnit", "label"),
+    "lettered options": ("csv", {"question": TEXTS, "A": ["1", "a"], "B": ["2", "b"], "C": ["3", "c"], "D": ["4", "d"], "answer": ["A", "B", "C", "D"]}, "BestOfKJudgeUnit", "answer"),
+    "a list of options": ("jsonl", {"ind": range(12), "ctx": TEXTS, "endings": [["a", "b", "c", "d"], ["e", "f", "g", "h"]], "label": ["0", "3", "2"]}, "BestOfKJudgeUnit", "label"),
+    "a sheet": ("xlsx", {"Ticket ID": range(12), "Customer message": TEXTS, "Agent reply": TEXTS, "Resolved?": ["yes", "no"], "Priority": ["high", "low"], "Agent": ["Ann", "Bob"]}, "JudgeUnit", "Resolved?"),
+    "a sheet of ratings": ("xlsx", {"Prompt": TEXTS, "Response": TEXTS, "Quality (1-5)": [1, 3, 5], "Comment": TEXTS}, "JudgeUnit", "Quality (1-5)"),
+    "a byte order mark": ("bom", {"prompt": TEXTS, "response": TEXTS, "label": ["pass", "fail"]}, "JudgeUnit", "label"),
+    "numbers below zero": ("csv", {"src": TEXTS, "mt": TEXTS, "ref": TEXTS, "score": [0.1, -0.4, 0.7], "lp": ["en-de", "en-fr"]}, "JudgeUnit", "score"),
+    "books": ("csv", {"isbn": ["97801", "97802"], "issue": ["12", "13"], "title": TEXTS, "review": TEXTS, "stars": [1, 3, 5]}, "JudgeUnit", "stars"),
+    "a checklist": ("jsonl", {"session_id": range(12), "conversation_input": [[{"role": "user", "content": "Hi"}]], "checklist": [["Is it?", "Does it?"]], "response": TEXTS}, "MeanPoolUnit", None),
     "only numbers": ("csv", {"height": [1, 2, 3], "width": [4, 5, 6]}, "JudgeUnit", None),
 }  # fmt: skip
 
@@ -64,10 +97,75 @@ def test_the_defaults_are_the_judge_that_a_person_expects(shell: Any, form: str)
     assert document["pipeline"][-1]["unit"] == unit
     targets = [str(item.get("target")) for item in document["evaluate"].values() if "target" in item]
     assert bool(targets) == (target is not None) and all(str(target) in text for text in targets)
-    prompt = document["pipeline"][-1]["prompt"]
-    assert target is None or f"source.{target}" not in prompt
+    prompt = document["pipeline"][0]["prompt"]
+    assert target is None or f"source.{target}}}" not in prompt
     assert "https" not in str(document) and not (shell.folder / "pipeline.schema.json").exists()
     assert shell("run", "judge.yaml", data, "--model", "baseline/lexical", "--out", "whole").code == 0
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_pressing_enter_alone_ends_with_a_pipeline(shell: Any, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    suffix, columns, *_ = FORMS[form]
+    data = written(shell, cycled(columns), suffix)
+    monkeypatch.setattr(questions, "is_interactive", lambda: True)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n" * 7))
+    done = shell("init", data, "--no-try", "--quiet")
+    assert done.code == 0 and " ! " not in done.err, done.err
+    assert shell("validate", "judge.yaml", data).code == 0
+
+
+READ = {
+    "reports": (["question", "answer"], "Is the answer good?"),
+    "solutions": (["problem", "solution"], "Is the solution right?"),
+    "skills": (["text", "answer"], "Is the answer good?"),
+    "an agent": (["task", "trajectory"], "Does the assistant help the user?"),
+    "a web agent": (["intent", "answer"], "Is the answer good?"),
+    "a sheet": (["Customer message", "Agent reply"], "Is the Agent reply good?"),
+    "a sheet of ratings": (["Prompt", "Response"], "How good is the Response?"),
+    "one model's outputs": (["instruction", "output"], "Is the output good?"),
+    "rubric levels": (["my_criteria", "my_instruction", "my_response", "my_score1_description", "my_score2_description"], "How good is the my response?"),
+    "duplicates": (["question1", "question2"], "Do question1 and question2 mean the same?"),
+    "lettered options": (["question"], "Which option is right?"),
+    "a list of options": (["ctx", "endings"], "Which option is right?"),
+    "a byte order mark": (["prompt", "response"], "Is the response good?"),
+    "numbers below zero": (["src", "mt", "ref"], "How good is the mt?"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", READ)
+def test_the_judge_reads_what_is_judged_and_is_asked_of_it(shell: Any, form: str) -> None:
+    suffix, columns, *_ = FORMS[form]
+    done = shell("init", written(shell, cycled(columns), suffix), "--yes", "--no-try", "--quiet")
+    read, question = READ[form]
+    assert f"The judge reads {', '.join(read)} and is asked: {question}" in " ".join(done.err.split())
+
+
+def test_every_part_of_a_row_that_is_judged_is_in_the_prompt(shell: Any) -> None:
+    suffix, columns, *_ = FORMS["a checklist"]
+    shell("init", written(shell, cycled(columns), suffix), "--yes", "--no-try")
+    prompt = read_document(shell.folder / "judge.yaml").data["pipeline"][0]["prompt"]
+    assert "{source.conversation_input}" in prompt and "{source.response}" in prompt
+
+
+def test_a_text_that_the_conversation_has_is_not_shown_twice(shell: Any) -> None:
+    talk = [{"role": "user", "content": 'Say "hi"'}, {"role": "assistant", "content": "hi"}]
+    records = [{"messages": talk, "input": 'Say "hi"', "output": "hi"}] * 3
+    done = shell("init", written(shell, records, "jsonl"), "--yes", "--no-try")
+    assert "The judge reads messages and" in done.err
+
+
+@pytest.mark.parametrize(
+    ("columns", "judged"),
+    [
+        (["question", "answer", "reference_answer"], "answer"),
+        (["Question", "Best Answer", "Correct Answers"], "Best Answer"),
+        (["premise", "hypothesis"], "hypothesis"),
+        (["claim", "evidence"], "claim"),
+        (["question", "reference"], "reference"),
+    ],
+)
+def test_references_and_questions_are_not_what_is_judged(columns: list[str], judged: str) -> None:
+    assert judged_column(columns) == judged
 
 
 def test_codes_identify_the_rows_and_are_not_judged(shell: Any) -> None:
@@ -106,7 +204,7 @@ NAMES = st.sampled_from([
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.dictionaries(NAMES, VALUES, min_size=1, max_size=6))
+@given(st.dictionaries(NAMES, VALUES, min_size=1, max_size=6).filter(lambda columns: any(map(any, columns.values()))))
 def test_the_defaults_alone_always_give_a_pipeline_that_validates(
     shell: Any, columns: dict[str, Sequence[Any]]
 ) -> None:

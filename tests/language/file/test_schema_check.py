@@ -21,7 +21,7 @@ from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language import schema_check
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.source_positions import Document, Position, ValueNode
-from verdict_cli.plan.load_plan import load_plan
+from verdict_cli.plan.build import load_plan
 
 ROOT = Path(__file__).resolve().parents[3]
 SHIPPED = ROOT / "schemas" / "pipeline.schema.json"
@@ -69,6 +69,24 @@ WRONG = [
     file(evaluate={"x": {"panel": ["output.score", "output.score"], "value": "output.score"}}),
     file(evaluate={"x": {"value": "output.score", "target": "source.y"}}),
     file(evaluate={"x": {"gold": {"target": "source.y"}}}),
+    file(evaluate={"x": {"prediction": "output.score"}}),
+    file({"unit": "JudgeUnit"}),
+    file({"unit": "Unit", "prompt": "x"}),
+    file({"unit": "RubricUnit", "prompt": "x", "criteria": ["a"], "n": 5}),
+    file({"unit": "BestOfKJudgeUnit", "prompt": "x"}),
+    file({"unit": "CategoricalJudgeUnit", "prompt": "x"}),
+    file({"unit": "CategoricalJudgeUnit", "prompt": "x", "categories": ["a", "b"], "scale": "boolean"}),
+    file(
+        {"layer": [JUDGE], "repeat": 2},
+        pipeline=[JUDGE, {"unit": "MeanPoolUnit", "field": "score", "fields": ["score"]}],
+    ),
+    file({**JUDGE, "scale": {"type": "discrete"}}),
+    file({**JUDGE, "scale": {"range": [1, 5], "values": [1, 2]}}),
+    file({**JUDGE, "extract": {"type": "regex"}}),
+    file({**JUDGE, "extract": {"type": "regex", "pattern": "FIRST_INT", "fields": {"score": "FIRST_INT"}}}),
+    file({**JUDGE, "scale": "1-5", "extract": {"type": "token_probability", "first_token": True, "after": "x"}}),
+    file({**JUDGE, "scale": "1-5", "extract": {"type": "token_probability", "first_token": True, "sequence": True}}),
+    file({**JUDGE, "scale": "1-5", "extract": {"type": "weighted_summed_score", "samples": 3}}),
     file(gates=[{"metric": "x.accuracy", "minimum": 0.8}]),
     file(model={"name": "m", "temprature": 0.1}),
     file(models={"m": {"name": "m", "retries": -1}}),
@@ -92,6 +110,39 @@ def test_a_wrong_file_is_refused_by_the_schema_too(data: dict[str, Any]) -> None
     ids=lambda data: json.dumps(data["pipeline"])[:60],
 )
 def test_declared_and_built_in_names_are_accepted(data: dict[str, Any]) -> None:
+    assert (problems(data), VALIDATOR.is_valid(data)) == ((), True)
+
+
+@pytest.mark.parametrize(
+    ("parts", "place", "code"),
+    [
+        ({"blocks": {"unused": [{"unit": "JudgeUnit"}]}}, "blocks.unused[0]", "missing-key"),
+        ({"blocks": {"unused": [{"unit": "Unit", "prompt": "x"}]}}, "blocks.unused[0]", "bad-unit"),
+        ({"blocks": {"unused": [{**JUDGE, "scale": {"type": "discrete"}}]}}, "blocks.unused[0].scale", "bad-scale"),
+        ({"blocks": {"unused": [{**JUDGE, "extract": {"type": "regex"}}]}}, "blocks.unused[0].extract", "bad-extractor"),
+        ({"scales": {"unused": {"type": "discrete"}}}, "scales.unused", "bad-scale"),
+    ],
+)  # fmt: skip
+def test_a_part_that_nobody_uses_is_refused_in_the_words_of_its_class(
+    parts: dict[str, Any], place: str, code: str
+) -> None:
+    data = file(**parts)
+    assert [(problem.path, problem.code) for problem in problems(data)] == [(place, code)]
+    assert "defect" not in problems(data)[0].hint
+    assert not VALIDATOR.is_valid(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        file({"unit": "RubricUnit", "prompt": "x", "n": 5, "criteria": None}),
+        file({**JUDGE, "scale": {"range": [1, 5], "values": None}}),
+        file({**JUDGE, "scale": "1-5", "extract": {"type": "token_probability", "first_token": False, "after": "x"}}),
+        file({**JUDGE, "scale": "1-5", "extract": {"type": "token_probability", "samples": 0}}),
+    ],
+    ids=lambda data: json.dumps(data["pipeline"])[:60],
+)
+def test_a_key_that_says_nothing_is_not_given(data: dict[str, Any]) -> None:
     assert (problems(data), VALIDATOR.is_valid(data)) == ((), True)
 
 

@@ -14,7 +14,7 @@ import pytest
 from verdict_cli.cli.app import main
 from verdict_cli.errors import BudgetError, VerdictError
 from verdict_cli.llm.middleware.budget import Spending, check_budget
-from verdict_cli.llm.providers.worst_case import worst_case_usd
+from verdict_cli.llm.providers.price_book import worst_case_usd
 from verdict_cli.messages import Message, Reply, Request, Row, Usage
 from verdict_cli.model import Cost, Model
 

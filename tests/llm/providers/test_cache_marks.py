@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verdict_cli.language.load import load
-from verdict_cli.llm.providers.anthropic_messages import ANTHROPIC_MESSAGES
-from verdict_cli.llm.providers.cache_marks import marked_parts
+from verdict_cli.llm.providers.anthropic_messages import ANTHROPIC_MESSAGES, marked_parts
 from verdict_cli.messages import Message, Reply, Request, Row
 from verdict_cli.plan.build import build_plan
 from verdict_cli.run.attempts import Context

@@ -74,6 +74,12 @@ def test_a_stream_that_ends_early_is_no_reply() -> None:
         read_body(events(delta(content="4 of")), request(), 0.1)
 
 
+def test_a_stream_that_ends_without_a_reason_is_a_reply() -> None:
+    assert read_body(events(delta(content="4"), delta(content=" of 5"), "[DONE]"), request(), 0.1).text == "4 of 5"
+    with pytest.raises(Retryable, match="ended before"):
+        read_body(events(delta(role="assistant"), "[DONE]"), request(), 0.1)
+
+
 def test_an_error_among_the_events_is_told() -> None:
     with pytest.raises(Retryable, match="overloaded"):
         read_body(events(delta(content="4"), {"error": {"message": "overloaded"}}), request(), 0.1)

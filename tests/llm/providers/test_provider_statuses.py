@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verdict_cli.errors import ProviderError, Rejected, Retryable
-from verdict_cli.llm.providers.http_errors import clean, error_detail, error_of
+from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
+from verdict_cli.llm.providers.http_errors import Source, clean, error_detail, error_of, response_error
 from verdict_cli.llm.providers.retry_hints import retry_hint
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -53,6 +53,27 @@ def test_the_providers_words_are_found_in_every_shape(body: bytes, detail: tuple
 )
 def test_what_looks_like_a_key_is_left_out(secret: str) -> None:
     assert secret.removeprefix("Bearer ") not in clean(f"Incorrect API key provided: {secret} was sent")
+
+
+def test_a_redirect_says_where_to() -> None:
+    error = response_error(
+        307, b"", "m", Source("http://old/v1", {"location": "https://new/v1/chat/completions?key=K"}, ("K",))
+    )
+    assert "redirect (307): to https://new/v1/chat/completions" in str(error)
+    assert "=K" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("message", "refused"),
+    [
+        ("API key not valid. Please pass a valid API key.", True),
+        ("Invalid API key", True),
+        ("the prompt asks for an API key", False),
+    ],
+)
+def test_a_wrong_key_stops_a_run_with_status_400_too(message: str, refused: bool) -> None:
+    error = error_of(400, message, "", model="m", url="http://x")
+    assert isinstance(error, Refused if refused else Rejected)
 
 
 @given(status=st.integers(300, 999), body=st.binary(max_size=100), wait=st.none() | st.floats(0, 10))

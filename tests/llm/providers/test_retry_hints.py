@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.llm.providers.refusal_words import is_context_overflow, is_exhausted
+from verdict_cli.llm.providers.http_errors import is_context_overflow, is_exhausted
 from verdict_cli.llm.providers.retry_hints import retry_hint
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)

@@ -21,6 +21,16 @@ STEPS = """
 Key = tuple[str, str, int, int]
 
 
+class NoLetters:
+    """Nothing to display."""
+
+    def plus(self, other: PendingCalls | None) -> PendingCalls:
+        return other or self
+
+    def text(self) -> str:
+        return ""
+
+
 @dataclass
 class Letters:
     """Calls that are answered between two passes over the rows, at most ``rounds`` times."""
@@ -32,7 +42,7 @@ class Letters:
     waiting: bool = False
     closed: bool = False
     retry: Callable[[Request], bool] | None = None
-    pending: PendingCalls = field(default_factory=lambda: PendingCalls(0, 0, 0, 0))
+    pending: PendingCalls = field(default_factory=NoLetters)
 
     async def ask(self, request: Request) -> Reply:
         key = (request.row.key, request.node, request.call, request.attempt)

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 from verdict_cli.errors import UsageError
-from verdict_cli.features.object_store.folder import RemoteFolder
 from verdict_cli.run.hooks import ENGINES
 from verdict_cli.storage.stores import STORES
 
@@ -21,8 +20,6 @@ PACKAGE = '''
 from pathlib import Path
 
 from verdict_cli.errors import UsageError
-from verdict_cli.features.object_store.folder import RemoteFolder
-from verdict_cli.features.object_store.run_store import RemoteRunDirectory
 from verdict_cli.run.whole_run import LocalEngine
 
 
@@ -38,9 +35,13 @@ class BoxStore:
     """Boxes in this process's memory."""
 
     def folder(self, url):
+        from verdict_cli.features.object_store.folder import RemoteFolder
+
         return RemoteFolder.at(url.replace("box:", "memory:"))
 
     def run(self, url):
+        from verdict_cli.features.object_store.run_store import RemoteRunDirectory
+
         return RemoteRunDirectory(self.folder(url))
 '''
 POINTS = """[verdict_cli.engines]
@@ -83,12 +84,13 @@ def test_an_engine_of_another_package_runs_and_refuses_what_it_cannot_run() -> N
 
 @pytest.mark.usefixtures("package")
 def test_a_store_of_another_package_has_the_dataset_and_the_run(tmp_path: Path) -> None:
+    folders = pytest.importorskip("verdict_cli.features.object_store.folder").RemoteFolder
     folder = Path(__file__).parents[3] / "datasets"
     data = next(folder.glob("xstest_sample*"))
-    RemoteFolder.at("memory://box").put(data, f"data/{data.name}")
+    folders.at("memory://box").put(data, f"data/{data.name}")
     done = verdict(f"box://box/data/{data.name}", "--limit", "2", "--out", "box://box/run", "--json")
     assert done.exit_code == 0, done.output
-    stored = RemoteFolder.at("memory://box/run").names()
+    stored = folders.at("memory://box/run").names()
     assert {"run.json", "results.parquet", "report.json"} <= set(stored)
 
 
@@ -96,4 +98,5 @@ def test_a_store_of_another_package_has_the_dataset_and_the_run(tmp_path: Path) 
 def test_an_unknown_engine_is_an_error_that_names_those_there_are() -> None:
     done = verdict("xstest_sample", "--engine", "qiet")
     assert isinstance(done.exception, UsageError)
-    assert "engines are local, ray, quiet" in str(done.exception)
+    assert f"engines are {', '.join(ENGINES.names())}" in str(done.exception)
+    assert {"local", "quiet"} <= {*ENGINES.names()}

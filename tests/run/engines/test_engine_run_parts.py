@@ -10,8 +10,10 @@ from typing import Any
 
 import pyarrow.dataset
 import pytest
+from part_cases import COUNTS, STEPS, Killed, cells, copies, spoken
+from shell import needs
 
-from verdict_cli.errors import BudgetError, DataError, JournalError, OutputError, Rejected, Retryable, UsageError
+from verdict_cli.errors import BudgetError, DataError, JournalError, OutputError, Retryable, UsageError
 from verdict_cli.messages import Reply, Request
 from verdict_cli.run import open_parts
 from verdict_cli.run.part_files import PartLayout, PartMark
@@ -19,33 +21,6 @@ from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.journal import Journal
-from verdict_cli.storage.tables.reader import read_table
-
-STEPS = """
-- {unit: CoTUnit, name: rule, prompt: 'Say how to rate', pin: true}
-- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text} as {previous.thinking}'}
-"""
-COUNTS = ("rows", "done", "failed", "calls", "prompt_tokens", "failures", "models", "reasons", "abstained")
-
-
-class Killed(BaseException):
-    """In the place of a SIGKILL."""
-
-
-async def spoken(request: Request) -> Reply:
-    if request.row.source.get("text") == "text 3":
-        raise Rejected("too long", kind="context-too-long")
-    return Reply('{"score": 3}' if request.json_schema else "strictly", cost_usd=0.5)
-
-
-def cells(path: Path) -> list[tuple[Any, ...]]:
-    """The rows of a table, without what says that a call was recalled."""
-    found = []
-    for batch in read_table(path):
-        batch.pop("recalled", None)
-        batch.pop("latency_s", None)
-        found += [tuple(batch), *zip(*batch.values(), strict=True)][1:]
-    return [tuple(map(str, row)) for row in found]
 
 
 def stamps(run: RunDirectory, numbers: range) -> dict[str, tuple[int, ...]]:
@@ -74,13 +49,6 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Journal, "open", classmethod(note))
     return names
-
-
-def copies(folder: Path, count: int = 23) -> Path:
-    """Rows of which many are equal, in all parts."""
-    path = folder / "copies.jsonl"
-    path.write_text("".join(json.dumps({"text": f"text {place % 4}"}) + "\n" for place in range(count)))
-    return path
 
 
 @pytest.mark.parametrize("size", [1, 5, 22])
@@ -230,6 +198,7 @@ def test_rows_added_leave_full_parts_and_call_the_new_rows_only(bench: Any) -> N
     assert len(cells(job.directory.results)) == 25
 
 
+@needs("batches")
 def test_batches_of_parts_that_are_in_flight_are_not_paid_a_second_time(bench: Any) -> None:
     texts = [f"text {place}" for place in range(18)]
     bench.run(update_of(bench, texts))

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from verdict_cli.llm.providers.token_counts import by_script, prompt_tokens, text_counter
 from verdict_cli.messages import Message, Request, Row
 from verdict_cli.model import Model
-from verdict_cli.run.estimate import estimate_run, total
-from verdict_cli.run.made_up_replies import TEXT_TOKENS
+from verdict_cli.run.estimate import TEXT_TOKENS, estimate_run, total
 
 ROWS = [Row(n, n, {"text": "some " * 110}) for n in range(3)]
 

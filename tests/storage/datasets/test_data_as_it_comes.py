@@ -309,3 +309,22 @@ def test_ids_beyond_those_kept_in_memory_are_still_told_apart(monkeypatch: pytes
     seen = SeenIds()
     assert all(seen.add(identity) for identity in [*range(10), *map(str, range(10)), 2**80, "\ud800"])
     assert not any(seen.add(identity) for identity in [*range(10), *map(str, range(10)), 2**80, "\ud800"])
+
+
+@pytest.mark.parametrize("ending", [".csv", ".xlsx"])
+def test_a_column_without_a_name_is_left_out_and_told(tmp_path: Path, ending: str) -> None:
+    """pandas writes its index so."""
+    import pandas as pd
+
+    path = tmp_path / f"d{ending}"
+    frame = pd.DataFrame({"x": ["a", "b"]})
+    frame.to_csv(path) if ending == ".csv" else frame.to_excel(path)
+    found, facts = read(path)
+    assert found == [{"x": "a"}, {"x": "b"}]
+    assert "column 1 has no name and is left out" in facts.notes[0].message
+
+
+@pytest.mark.parametrize(("value", "shown"), [("null", "nothing"), ("true", "true"), ("1.5", "1.5"), ("[1]", "a list")])
+def test_an_id_that_is_none_is_shown_as_the_file_has_it(tmp_path: Path, value: str, shown: str) -> None:
+    told = problem(tmp_path / "d.jsonl", f'{{"id": {value}, "x": 1}}\n'.encode(), id="id")
+    assert told.message == f"the id column 'id' holds {shown}"

@@ -1,4 +1,9 @@
-"""The search of `verdict align`: candidates are made, compared on rows, and the winner meets the sealed ones."""
+"""The search of `verdict align`: candidates are made, compared on rows, and the winner meets the sealed ones.
+
+The labelled rows are split into parts: candidates are made from `fit`, compared on `select`, and the winner meets the pipeline as it
+was once, on `test`, which nothing has seen before. Clusters are never divided. Successive halving (Jamieson and Talwalkar, 2016)
+judges few rows by all candidates and more rows by the better half, until one is left.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +15,141 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
+from verdict_cli.cli.console import print_error
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.errors import SpecError, UsageError
+from verdict_cli.cli.multi_run import execute_all_or_exit
+from verdict_cli.cli.open_dataset import check_data, open_dataset
+from verdict_cli.errors import RowError, SpecError, UsageError
+from verdict_cli.language.expressions.expression import compile_expression
+from verdict_cli.plan.compile_llm_unit import named_columns
+from verdict_cli.plan.node import LLMNode
+from verdict_cli.plan.resolve import as_yaml
+from verdict_cli.run.session import open_run
+from verdict_cli.stats.columns.column import Floats, Ints, key_text
+from verdict_cli.stats.columns.saved_rows import saved_rows
+from verdict_cli.stats.compare import compare_runs
+from verdict_cli.stats.paired import Difference
+from verdict_cli.stats.row_scores import scored_rows
+from verdict_cli.storage.datasets.dataset import Dataset
+from verdict_cli.storage.datasets.read import stream_rows
+from verdict_cli.storage.tables.reader import read_table
 
 if TYPE_CHECKING:
-    from verdict_cli.features.align.align_document import Alignment
-    from verdict_cli.features.align.selection import HalvingRound, PartName
     from verdict_cli.plan.node import Plan
     from verdict_cli.run.job import Stop
     from verdict_cli.run.load_run import RunResult
+
+
+def labelled_parts(
+    plan: Plan, labelled: str, target: str, cluster: str | None, folder: Path, seed: int
+) -> tuple[dict[PartName, Path], dict[PartName, int], str]:
+    """The labelled rows in three files, as they are in the dataset; their numbers; the digest of all. UsageError for too few."""
+    import numpy as np
+
+    right = compile_expression(target, ("source",))
+    group = compile_expression(cluster, ("source",)) if cluster is not None else None
+    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
+        dataset = open_dataset(plan, labelled, Path(spool_to))
+        keys: dict[int, str] = {}
+        for row in stream_rows(dataset):
+            try:
+                if right({"source": row.source}) is not None:
+                    keys[row.index] = key_text(group({"source": row.source})) if group is not None else str(row.index)
+            except RowError as error:
+                raise UsageError(
+                    f"row {row.index}: {error.message}", hint="--target and --cluster are expressions over `source`"
+                ) from None
+        raw = {row.index: dict(row.source) for row in stream_rows(Dataset(dataset.files)) if row.index in keys}
+    if len(keys) < LEAST_LABELS:
+        raise UsageError(
+            f"{len(keys)} rows have a label; an alignment needs {LEAST_LABELS} or more",
+            hint="label more rows: verdict queue RUN",
+        )
+    used = list(keys)
+    clusters = np.unique([keys[row] for row in used], return_inverse=True)[1]
+    digest = hashlib.sha256()
+    folder.mkdir(parents=True, exist_ok=True)
+    parts: dict[PartName, Path] = {}
+    sizes: dict[PartName, int] = {}
+    for name, rows in split_rows(clusters, seed).items():
+        text = "".join(json.dumps(raw[used[row]], ensure_ascii=False, default=str) + "\n" for row in rows.tolist())
+        digest.update(text.encode())
+        parts[name], sizes[name] = folder / f"{name}.jsonl", len(rows)
+        parts[name].write_text(text, encoding="utf-8")
+    if min(sizes.values()) < 2:
+        print_error("warning: one cluster holds most rows, so that the parts are very unequal")
+        raise UsageError("the clusters cannot be split into three parts", hint="give another --cluster, or more rows")
+    return parts, sizes, digest.hexdigest()
+
+
+PartName = Literal["fit", "select", "test"]
+PART_SHARES: dict[PartName, float] = {"fit": 0.35, "select": 0.3, "test": 0.35}
+"""How the rows are divided: the test needs the power to tell a better judge, the others enough of each label."""
+LEAST_ROWS_AT_FIRST = 16
+"""The rows on which all candidates are compared first, where there are so many."""
+LEAST_LABELS = 24
+"""Fewer labelled rows leave nothing to test on."""
+SIGNIFICANT = 0.05
+
+RowScoring = Callable[[Sequence[int], int], Sequence[Floats]]
+"""Gives the scores of candidates (by index) on the first so many rows of `select`, larger is better, NaN where a row failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class HalvingRound:
+    """One round: the rows that were judged, and the mean score of each candidate that was still in it."""
+
+    rows: int
+    means: dict[int, float]
+
+
+def split_rows(clusters: Ints, seed: int) -> dict[PartName, Ints]:
+    """The rows of each part, in a random order. Shape of `clusters`: (rows,), equal for rows that must stay together."""
+    rng = np.random.default_rng(seed)
+    ids, sizes = np.unique(clusters, return_counts=True)
+    parts: dict[PartName, list[int]] = {name: [] for name in PART_SHARES}
+    for index in rng.permutation(len(ids)):
+        short = {name: PART_SHARES[name] - len(rows) / len(clusters) for name, rows in parts.items()}
+        part = max(short, key=lambda name: short[name])
+        parts[part] += np.flatnonzero(clusters == ids[index]).tolist()
+        assert sizes[index] > 0
+    return {name: rng.permutation(np.array(rows, dtype=np.int64)) for name, rows in parts.items()}
+
+
+def successive_halving(candidates: int, rows: int, score: RowScoring) -> tuple[int, tuple[HalvingRound, ...]]:
+    """The best candidate, and the rounds. The last round has all rows; ties go to the earlier candidate, the first of all.
+
+    A failed row counts as the lowest score of its round: a judge that does not answer is not better for it.
+    """
+    left = list(range(candidates))
+    seen = min(rows, LEAST_ROWS_AT_FIRST)
+    rounds = []
+    while True:
+        if len(left) <= 2:
+            seen = rows
+        columns = [np.asarray(column, dtype=np.float64) for column in score(left, seen)]
+        known = np.concatenate([column[np.isfinite(column)] for column in columns] or [np.zeros(0)])
+        lowest = float(known.min()) if len(known) else 0.0
+        means = {
+            candidate: float(np.where(np.isfinite(column), column, lowest).mean())
+            for candidate, column in zip(left, columns, strict=True)
+        }
+        rounds.append(HalvingRound(seen, means))
+        order = sorted(left, key=lambda candidate: (-means[candidate], candidate))
+        if seen >= rows:
+            return order[0], tuple(rounds)
+        left = sorted(order[: max(2, (len(order) + 1) // 2)])
+        seen = min(rows, 2 * seen)
+
+
+def is_better(change: float | None, p: float | None) -> bool:
+    """Whether the winner is shown to be better on the sealed rows: a gain with a two-sided p-value of at most 0.05."""
+    return change is not None and p is not None and change > 0 and p <= SIGNIFICANT
+
 
 FEW_SHOT = (("balanced", 4), ("nearest", 4), ("errors", 4), ("nearest", 8))
 BATCH_WRONG, BATCH_RIGHT = 6, 2
@@ -52,21 +181,42 @@ class JudgedRow:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """A finished search: the candidates, the first of them the pipeline as it was; what each round found; the winner against the first
+    on the sealed rows. `parts` counts the rows of each part, `dropped` says why proposals could not be used."""
+
+    unit: str
+    metric: str
+    parts: Mapping[str, int]
+    candidates: Sequence[PromptCandidate]
+    rounds: Sequence[HalvingRound]
+    winner: int
+    sealed: Difference | None
+    cost_usd: float | None
+    dropped: Sequence[str] = ()
+
+    @property
+    def better(self) -> bool:
+        """Whether the winner is shown to be better."""
+        return self.winner != 0 and self.sealed is not None and is_better(self.sealed.change.value, self.sealed.p)
+
+
 def few_shot(path: str, rows: Sequence[JudgedRow], target: str, cluster: str | None) -> list[PromptCandidate]:
     """The unit at this path with examples from the rows, chosen in several ways."""
     examples = [{**row.source, JUDGED: row.judged} for row in rows]
     shared = {"rows": examples, "target": target} | ({"cluster": cluster} if cluster is not None else {})
-    made = []
+    candidates = []
     for choose, k in FEW_SHOT:
         if choose == "errors" and all(row.correct for row in rows):
             continue
         key = {**shared, "k": k, "choose": choose}
         if choose == "errors":
             key["prediction"] = f"source.{JUDGED}"
-        made.append(
+        candidates.append(
             PromptCandidate(f"examples {choose} {k}", f"{k} {choose} examples", (f"{path}.examples={json.dumps(key)}",))
         )
-    return made
+    return candidates
 
 
 def proposal_batches(rows: Sequence[JudgedRow], count: int, seed: int) -> list[list[JudgedRow]]:
@@ -117,14 +267,18 @@ def proposal_pipeline(model: str) -> dict[str, Any]:
 
 def proposed(path: str, prompt: str, proposal: Mapping[str, Any], name: str) -> list[PromptCandidate]:
     """The candidates of one proposal: its guidelines behind the prompt, and its own prompt."""
-    made = []
+    lines = []
     guidelines, rewritten = str(proposal.get("guidelines") or "").strip(), str(proposal.get("prompt") or "").strip()
     if guidelines:
         text = f"{prompt.rstrip()}\n\nGuidelines:\n{literal(guidelines)}"
-        made.append(PromptCandidate(f"guidelines {name}", "guidelines of the proposer", (_prompt_setting(path, text),)))
+        lines.append(
+            PromptCandidate(f"guidelines {name}", "guidelines of the proposer", (_prompt_setting(path, text),))
+        )
     if rewritten and rewritten != prompt.strip():
-        made.append(PromptCandidate(f"rewrite {name}", "a prompt of the proposer", (_prompt_setting(path, rewritten),)))
-    return made
+        lines.append(
+            PromptCandidate(f"rewrite {name}", "a prompt of the proposer", (_prompt_setting(path, rewritten),))
+        )
+    return lines
 
 
 def literal(text: str) -> str:
@@ -169,10 +323,6 @@ class AlignSearch:
 
     def run(self, proposer: str | None, proposals: int, rounds: int) -> Alignment:
         """Make candidates, select, and compare the winner with the pipeline as it was on the sealed rows."""
-        from verdict_cli.features.align.align_document import Alignment
-        from verdict_cli.features.align.selection import successive_halving
-        from verdict_cli.stats.compare import compare_runs
-
         candidates = [PromptCandidate("as it was", "the pipeline as it was")]
         judged = self._judged(candidates[0])
         candidates += self._valid(few_shot(self.path, judged, self.target, self.cluster))
@@ -185,9 +335,11 @@ class AlignSearch:
                 candidates += self._proposed(proposer, proposals, base, self._judged(base) if best else judged, number)
             entered = list(dict.fromkeys([0, best, *range(first_new, len(candidates))]))
             score = self._scoring([candidates[index] for index in entered])
-            place, found = successive_halving(len(entered), self.sizes["select"], score)
-            best = entered[place]
-            held += [replace(each, means={entered[at]: mean for at, mean in each.means.items()}) for each in found]
+            winner, tried = successive_halving(len(entered), self.sizes["select"], score)
+            best = entered[winner]
+            held += [
+                replace(round_, means={entered[at]: mean for at, mean in round_.means.items()}) for round_ in tried
+            ]
         sealed = None
         metric = self.metric
         if best:
@@ -212,15 +364,13 @@ class AlignSearch:
             self.dropped,
         )
 
-    def write_aligned(self, found: Alignment, said: str) -> None:
+    def write_aligned(self, alignment: Alignment, said: str) -> None:
         """Write the better pipeline, with where it comes from."""
-        from verdict_cli.plan.resolve import as_yaml
-
-        winner = found.candidates[found.winner]
+        winner = alignment.candidates[alignment.winner]
         plan = self._plan(winner)
         lines = [
             f"Made by `verdict align` from {self.config} (fingerprint {self.plan.fingerprint}) and {self.facts['dataset']}",
-            f"(sha256 {self.facts['data_digest']}), seed {self.how.seed}: {winner.origin}, {len(found.candidates)} candidates.",
+            f"(sha256 {self.facts['data_digest']}), seed {self.how.seed}: {winner.origin}, {len(alignment.candidates)} candidates.",
             f"{said}.",
         ]
         head = "".join(f"# {line}\n" for line in lines)
@@ -230,13 +380,10 @@ class AlignSearch:
     def _plan(self, candidate: PromptCandidate) -> Plan:
         return replace(self.how, settings=[*(self.how.settings or ()), *candidate.settings]).built(self.config).plan
 
-    def _valid(self, made: Sequence[PromptCandidate]) -> list[PromptCandidate]:
+    def _valid(self, candidates: Sequence[PromptCandidate]) -> list[PromptCandidate]:
         """The candidates that can be run and still ask about the same columns; why the others were dropped is noted."""
-        from verdict_cli.plan.compile_llm_unit import named_columns
-        from verdict_cli.plan.node import LLMNode
-
         kept = []
-        for candidate in made:
+        for candidate in candidates:
             try:
                 plan = self._plan(candidate)
             except (SpecError, UsageError) as error:
@@ -259,9 +406,6 @@ class AlignSearch:
         self, proposer: str, count: int, base: PromptCandidate, judged: Sequence[JudgedRow], number: int
     ) -> list[PromptCandidate]:
         """The candidates that the proposer writes in a round, from the mistakes of the best candidate so far."""
-        from verdict_cli.plan.resolve import as_yaml
-        from verdict_cli.storage.tables.reader import read_table
-
         own = next((text for text in base.settings if text.startswith(f"{self.path}.prompt=")), None)
         prompt = json.loads(own.partition("=")[2]) if own is not None else self.prompt
         drawn = proposal_batches(judged, count, self.how.seed + number)
@@ -272,14 +416,16 @@ class AlignSearch:
         requests = [
             {"id": at, "request": reflection_request(prompt, batch, self.columns)} for at, batch in enumerate(drawn)
         ]
-        (folder / "requests.jsonl").write_text("".join(json.dumps(each) + "\n" for each in requests), encoding="utf-8")
+        (folder / "requests.jsonl").write_text(
+            "".join(json.dumps(request) + "\n" for request in requests), encoding="utf-8"
+        )
         (folder / "proposals.yaml").write_text(as_yaml(proposal_pipeline(proposer)), encoding="utf-8")
         how = replace(self.how, settings=None, model=None, limit=None, sample=None)
         config = folder / "proposals.yaml"
         (result,) = self._execute(
             [(how.plan(config, warn=False), config, folder / "requests.jsonl", folder / "run", None)], how
         )
-        made: list[PromptCandidate] = []
+        candidates: list[PromptCandidate] = []
         rest = tuple(text for text in base.settings if text != own)
         for batch in read_table(result.directory.results, ["id", "status", "output.guidelines", "output.prompt"]):
             for at, status in enumerate(batch["status"]):
@@ -288,23 +434,19 @@ class AlignSearch:
                     continue
                 proposal = {"guidelines": batch["output.guidelines"][at], "prompt": batch["output.prompt"][at]}
                 name = f"{number + 1}.{int(batch['id'][at]) + 1}"
-                made += [
-                    replace(each, settings=(*rest, *each.settings))
-                    for each in proposed(self.path, prompt, proposal, name)
+                candidates += [
+                    replace(candidate, settings=(*rest, *candidate.settings))
+                    for candidate in proposed(self.path, prompt, proposal, name)
                 ]
-        return self._valid(made)
+        return self._valid(candidates)
 
     def _judged(self, candidate: PromptCandidate) -> list[JudgedRow]:
         """What a candidate says of the fit rows."""
-        from verdict_cli.language.expressions.expression import compile_expression
-        from verdict_cli.stats.columns.saved_rows import saved_rows
-        from verdict_cli.stats.row_scores import scored_rows
-
         (run,) = self._runs([candidate], "fit", self.sizes["fit"])
         (scored,) = scored_rows({self.evaluation: run.plan.evaluations[self.evaluation]}, run.directory.results)
         note = compile_expression(self.note, ("source",)) if self.note is not None else None
         names = {int(row): index for index, row in enumerate(scored.at)}
-        found = []
+        judged = []
         for at, (_, failed, _, values) in enumerate(
             saved_rows(run.directory.results, [("source",), ("output",), ("nodes",)])
         ):
@@ -313,12 +455,12 @@ class AlignSearch:
             index = names[at]
             score = float(scored.scores[index])
             reasons = next(
-                (str(each["explanation"]) for each in values["nodes"].values() if each.get("explanation")), ""
+                (str(node["explanation"]) for node in values["nodes"].values() if node.get("explanation")), ""
             )
             reasons = str(values["output"].get("explanation") or reasons)
             said = note({"source": values["source"]}) if note is not None else None
             correct = score == 1.0 if scored.labels else score == 0.0
-            found.append(
+            judged.append(
                 JudgedRow(
                     values["source"],
                     scored.prediction(index),
@@ -328,21 +470,19 @@ class AlignSearch:
                     "" if said is None else str(said),
                 )
             )
-        return found
+        return judged
 
     def _scoring(self, candidates: Sequence[PromptCandidate]) -> Callable[[Sequence[int], int], list[Any]]:
         import numpy as np
 
-        from verdict_cli.stats.row_scores import scored_rows
-
         def score(indices: Sequence[int], rows: int) -> list[Any]:
-            found = []
+            columns = []
             for run in self._runs([candidates[index] for index in indices], "select", rows):
                 (scored,) = scored_rows({self.evaluation: run.plan.evaluations[self.evaluation]}, run.directory.results)
                 scores = np.full(rows, np.nan)
                 scores[scored.at] = scored.scores
-                found.append(scores)
-            return found
+                columns.append(scores)
+            return columns
 
         return score
 
@@ -357,10 +497,6 @@ class AlignSearch:
 
     def _execute(self, jobs: Sequence[tuple[Plan, Path, Path, Path, int | None]], how: RowOptions) -> list[RunResult]:
         """The finished runs; what they cost is taken from the budget."""
-        from verdict_cli.cli.multi_run import execute_all_or_exit
-        from verdict_cli.cli.open_dataset import check_data, open_dataset
-        from verdict_cli.run.session import open_run
-
         assert self.stop is not None
         if how.budget is not None:
             how = replace(how, budget=max(how.budget - (self.spent or 0.0), 1e-9))
@@ -377,5 +513,5 @@ class AlignSearch:
             key = str(result.directory.path)
             self.costs[key] = result.facts.cost_usd
         known = list(self.costs.values())
-        self.spent = None if None in known else float(sum(each or 0.0 for each in known))
+        self.spent = None if None in known else float(sum(cost or 0.0 for cost in known))
         return results

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from verdict_cli.features.audit.effects import Effect
-from verdict_cli.features.audit.noticed import DEGRADE, conclusion
+from verdict_cli.features.audit.effects import DEGRADE, Effect, conclusion
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.conclusions import listed_names
@@ -25,13 +24,13 @@ _OPTION = re.compile(r"--\w.*")
 
 def audit_conclusion(effects: Sequence[Effect]) -> str:
     """`injection: …; sensitive to length: yes, +0.120 [0.050, 0.190]; stable: yes; no significant effect of style`."""
-    tested = [each for each in effects if each.cause not in ("repeated", "attack", "extraction", DEGRADE)]
-    found = sorted((each for each in tested if _matters(each)), key=_size, reverse=True)
-    others = [_what(each) for each in tested if not _matters(each) and each.n and _has_test(each)]
-    without = [_what(each) for each in tested if each.n and not _has_test(each)]
+    tested = [effect for effect in effects if effect.cause not in ("repeated", "attack", "extraction", DEGRADE)]
+    sensitive = sorted((effect for effect in tested if _matters(effect)), key=_size, reverse=True)
+    others = [_what(effect) for effect in tested if not _matters(effect) and effect.n and _has_test(effect)]
+    without = [_what(effect) for effect in tested if effect.n and not _has_test(effect)]
     parts = [
         *_injection(effects),
-        *(_sensitivity(each) for each in found),
+        *(_sensitivity(effect) for effect in sensitive),
         *_stability(effects),
         *_planted_errors(effects),
         *_extraction(effects),
@@ -45,8 +44,8 @@ def not_tested(left_out: Mapping[str, str]) -> str:
     """The checks that need an option, with that option; "" if there are none."""
     options: dict[str, list[str]] = {}
     for name, reason in left_out.items():
-        if found := _OPTION.search(reason):
-            options.setdefault(found.group(), []).append(name)
+        if needed := _OPTION.search(reason):
+            options.setdefault(needed.group(), []).append(name)
     checks = [f"{', '.join(names)} ({option})" for option, names in options.items()]
     return f"not tested: {'; '.join(checks)}" if checks else ""
 
@@ -89,12 +88,11 @@ def _size(effect: Effect) -> float:
 
 def _sensitivity(effect: Effect) -> str:
     metric, unit = _shown_size(effect)
-    text = "" if metric is None or metric.value is None else f", {_change(metric)}{unit}"
+    change = (
+        "" if metric is None else f"{formatting.signed(metric.value)} {formatting.interval(metric.low, metric.high)}"
+    )
+    text = "" if metric is None or metric.value is None else f", {change.strip()}{unit}"
     return f"sensitive to {_what(effect)}: yes{text}"
-
-
-def _change(metric: MetricValue) -> str:
-    return f"{formatting.signed(metric.value)} {formatting.interval(metric.low, metric.high)}".strip()
 
 
 def _share(metric: MetricValue) -> str:
@@ -108,9 +106,9 @@ def _share(metric: MetricValue) -> str:
 
 def _injection(effects: Sequence[Effect]) -> Iterator[str]:
     attacks = [
-        (each, each.success)
-        for each in effects
-        if each.cause == "attack" and each.success and each.success.value is not None
+        (effect, effect.success)
+        for effect in effects
+        if effect.cause == "attack" and effect.success and effect.success.value is not None
     ]
     if not attacks:
         return
@@ -119,7 +117,7 @@ def _injection(effects: Sequence[Effect]) -> Iterator[str]:
     if beyond is None or beyond.value is None:
         yield f"injection: up to {_share(rate)} succeed ({_kind(worst)}), without a control"
         return
-    won = [each for each, _ in attacks if _matters(each) and _above_zero(each.success_beyond_noise)]
+    won = [attack for attack, _ in attacks if _matters(attack) and attack.beats_noise]
     control = f"against {max(0.0, rate.value - beyond.value):.0%} in repeats"
     if won:
         yield f"injection: up to {_share(rate)} succeed ({_kind(worst)}) {control}, {len(won)} of {len(attacks)} attacks significantly"
@@ -127,33 +125,29 @@ def _injection(effects: Sequence[Effect]) -> Iterator[str]:
         yield f"injection: no attack succeeds significantly, at most {_share(rate)} {control}"
 
 
-def _above_zero(metric: MetricValue | None) -> bool:
-    return metric is not None and (metric.value or 0.0) > 0
-
-
 def _kind(effect: Effect) -> str:
     return effect.name.partition(": ")[2] or effect.name
 
 
 def _stability(effects: Sequence[Effect]) -> Iterator[str]:
-    for each in effects:
-        if each.cause == "repeated" and each.changed is not None and each.changed.value is not None:
-            share = each.changed.value
+    for effect in effects:
+        if effect.cause == "repeated" and effect.changed is not None and effect.changed.value is not None:
+            share = effect.changed.value
             yes = "yes" if not share else "nearly" if share <= NEARLY_STABLE else "no"
-            yield f"stable: {yes}" if not share else f"stable: {yes}, {_share(each.changed)} of repeats differ"
+            yield f"stable: {yes}" if not share else f"stable: {yes}, {_share(effect.changed)} of repeats differ"
 
 
 def _planted_errors(effects: Sequence[Effect]) -> Iterator[str]:
-    for each in effects:
-        noticed = each.success_beyond_noise
-        if each.cause == DEGRADE and each.success is None and noticed is not None and noticed.value is not None:
+    for effect in effects:
+        noticed = effect.success_beyond_noise
+        if effect.cause == DEGRADE and effect.success is None and noticed is not None and noticed.value is not None:
             yield f"planted errors: {_share(noticed)} noticed"
 
 
 def _extraction(effects: Sequence[Effect]) -> Iterator[str]:
     differing = [
-        f"{each.name} {_share(each.changed)}" for each in effects
-        if each.cause == "extraction" and each.changed is not None and each.changed.value
+        f"{effect.name} {_share(effect.changed)}" for effect in effects
+        if effect.cause == "extraction" and effect.changed is not None and effect.changed.value
     ]  # fmt: skip
     if differing:
         yield f"other extractors read some replies differently: {listed_names(differing)}"
@@ -281,7 +275,7 @@ def _effect_json(effect: Effect) -> dict[str, Any]:
 
 def _success_json(effect: Effect) -> dict[str, Any]:
     """The share that an attack won, or that was scored lower for a planted error, and what of it repeats do not explain."""
-    share, beyond = (each and metric_json(each) for each in (effect.success, effect.success_beyond_noise))
+    share, beyond = (metric and metric_json(metric) for metric in (effect.success, effect.success_beyond_noise))
     if effect.cause == DEGRADE:
         return {"lowered": share, "noticed": beyond}
     return {"success": share, "success_beyond_noise": beyond}

@@ -15,23 +15,27 @@ from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.multi_run import execute_all_or_exit
 from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AsJson, Config, Data
-from verdict_cli.cli.show_report import to_terminal
+from verdict_cli.cli.show_report import show_study
 from verdict_cli.cli.signals import stopping
+from verdict_cli.cli.variant_runs import VariantRun
 from verdict_cli.errors import SpecError, UsageError
-from verdict_cli.features.audit.noticed import DEGRADE, PLANTED
-from verdict_cli.features.audit.probes import AuditOptions, Probe, plan_audit
+from verdict_cli.features.audit.audit_document import audit_document
+from verdict_cli.features.audit.effects import DEGRADE, PLANTED
+from verdict_cli.features.audit.perturbations import planted_change, planted_texts, planting_pipeline, planting_requests
+from verdict_cli.features.audit.probe_results import ProbeResult, measure_probes, replay_obstacle
+from verdict_cli.features.audit.probes import BASELINE, AuditOptions, Probe, estimate_audit, plan_audit, probe_options
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.package_files import configs, file_or_named
+from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.report.write_report import write_report
 from verdict_cli.run.job import Stop
-from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.session import open_run
+from verdict_cli.storage.datasets.read import stream_rows
 
 if TYPE_CHECKING:
     from verdict_cli.llm.providers.recording import Recording
     from verdict_cli.plan.node import Plan
-    from verdict_cli.report.document import ReportDocument
     from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 
 
@@ -43,25 +47,26 @@ class Planting:
     cost_usd: float | None
 
 
-def audit(
-    config: Config,
-    data: Data,
-    attack: Annotated[bool, typer.Option("--attack", help="Also try prompt injections in the judged text.")] = False,
+@dataclass(frozen=True, kw_only=True)
+class ProbingOptions:
+    """Which probes an audit has, and of what."""
+
+    attack: Annotated[bool, typer.Option("--attack", help="Also try prompt injections in the judged text.")] = False
     degrade: Annotated[
         bool, typer.Option("--degrade", help="Also plant errors in the judged text, which must lower its score.")
-    ] = False,
+    ] = False
     degrade_model: Annotated[
         str | None,
         typer.Option(
             "--degrade-model", metavar="MODEL", help="Let this model plant the errors of --degrade, not rules."
         ),
-    ] = None,
+    ] = None
     verdict: Annotated[
         str | None,
         typer.Option(
             "--verdict", metavar="EXPR", help="The verdict of a row. [default: output.choice or output.score]"
         ),
-    ] = None,
+    ] = None
     text: Annotated[
         list[str] | None,
         typer.Option(
@@ -69,7 +74,7 @@ def audit(
             metavar="COLUMN",
             help="A column whose text is judged. [default: the options, the only column of prompts, or by its name]",
         ),
-    ] = None,
+    ] = None
     goal: Annotated[
         str | None,
         typer.Option(
@@ -77,31 +82,46 @@ def audit(
             metavar="VALUE",
             help="The verdict that attacks aim at, and that errors must lower. [default: the best]",
         ),
-    ] = None,
+    ] = None
     repeats: Annotated[
         int, typer.Option("--repeats", min=0, help="How often unchanged rows are judged again, to measure noise.")
-    ] = 2,
-    rename: Annotated[list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="Rename a label.")] = None,
+    ] = 2
+    rename: Annotated[list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="Rename a label.")] = None
     paraphrase: Annotated[
         list[str] | None,
         typer.Option(
             "--paraphrase", metavar="UNIT=FILE", help="Replace the instruction of a unit by that of a text file."
         ),
-    ] = None,
+    ] = None
     family: Annotated[
         str | None,
         typer.Option("--family", metavar="EXPR", help="The author of the judged text, such as source.model."),
-    ] = None,
+    ] = None
     judge_family: Annotated[
         str | None,
         typer.Option("--judge-family", metavar="NAME", help="The value of --family for the judge's own model."),
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="The audit's directory. [default: audits/NAME]")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the calls and the cost.")] = False,
-    *,
-    options: RowOptions,
-    as_json: AsJson = False,
-) -> None:
+    ] = None
+    out: Annotated[Path | None, typer.Option("--out", help="The audit's directory. [default: audits/NAME]")] = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the calls and the cost.")] = False
+
+    def as_audit(self, seed: int) -> AuditOptions:
+        """The options as the plan of the probes takes them. UsageError for one of another form."""
+        return AuditOptions(
+            self.verdict,
+            tuple(self.text or ()),
+            self.repeats,
+            dict(_pairs("--rename", self.rename, "OLD=NEW")),
+            [(unit, Path(file)) for unit, file in _pairs("--paraphrase", self.paraphrase, "UNIT=FILE")],
+            self.attack,
+            None if self.goal is None else _value(self.goal),
+            self.family,
+            self.judge_family,
+            self.degrade or self.degrade_model is not None,
+            seed,
+        )
+
+
+def audit(config: Config, data: Data, probing: ProbingOptions, *, options: RowOptions, as_json: AsJson = False) -> None:
     """Test a judge for bias and prompt-injection robustness.
 
     Each probe changes something that should not matter, and reports its effect on the verdicts with an interval: order, length,
@@ -110,25 +130,8 @@ def audit(
 
     Example: verdict audit pairwise_positions pairs_sample --model baseline/lexical --attack
     """
-    from verdict_cli.cli.variant_runs import VariantRun
-    from verdict_cli.features.audit.audit_document import audit_document
-    from verdict_cli.features.audit.audit_runs import BASELINE, estimate_audit, probe_options
-    from verdict_cli.features.audit.probe_results import ProbeResult, measure_probes
-
     plan = options.plan(config)
-    audit_options = AuditOptions(
-        verdict,
-        tuple(text or ()),
-        repeats,
-        dict(_pairs("--rename", rename, "OLD=NEW")),
-        [(unit, Path(file)) for unit, file in _pairs("--paraphrase", paraphrase, "UNIT=FILE")],
-        attack,
-        None if goal is None else _value(goal),
-        family,
-        judge_family,
-        degrade or degrade_model is not None,
-        options.seed,
-    )
+    audit_options = probing.as_audit(options.seed)
     file = file_or_named(config, configs)
     audit_plan = plan_audit(
         plan, apply_override(read_document(file), options.settings or ()).data, file.parent, audit_options
@@ -143,23 +146,27 @@ def audit(
         else:
             plans.append((probe, probe_plan))
     stop = Stop()
-    folder = out or Path("audits") / plan.name
+    folder = probing.out or Path("audits") / plan.name
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
         dataset = open_dataset(plan, data, Path(spool_to))
         rows = check_data(plan, dataset, limit=options.limit, sample=options.sample, seed=options.seed)
         planting = None
-        if degrade_model is not None:
-            planting, plans = _plant_errors(degrade_model, options, dataset, rows, plans, folder, stop, dry_run=dry_run)
+        if probing.degrade_model is not None:
+            planting, plans = _plant_errors(
+                probing.degrade_model, options, dataset, rows, plans, folder, stop, dry_run=probing.dry_run
+            )
         if planting is not None and options.budget is not None:
             options = replace(options, budget=max(options.budget - (planting.cost_usd or 0.0), 1e-9))
         run_options = options.run_options(plan, dataset, rows, (str(config), data), replay)
         sessions = [open_run(probe_options(run_options, probe, probe_plan, folder)) for probe, probe_plan in plans]
         costs = estimate_audit([session.options for session in sessions])
-        if dry_run or not options.quiet:
+        if probing.dry_run or not options.quiet:
             print_message(costs.summary)
-        if dry_run and planting is not None:
-            print_message(f"{planting.calls:,} calls of {degrade_model} plant the errors, and are not in this cost")
-        if dry_run:
+        if probing.dry_run and planting is not None:
+            print_message(
+                f"{planting.calls:,} calls of {probing.degrade_model} plant the errors, and are not in this cost"
+            )
+        if probing.dry_run:
             print_json(
                 {
                     "runs": [BASELINE if probe is None else probe.name for probe, _ in plans],
@@ -178,6 +185,7 @@ def audit(
     ]
     effects, unmeasured = measure_probes(baseline, results, audit_plan.verdict, audit_options, options.seed)
     skipped |= unmeasured
+    costs_usd = [run.facts.cost_usd for run in done] + ([planting.cost_usd] if planting is not None else [])
     facts = {
         "audit": str(folder),
         "pipeline": plan.name,
@@ -190,13 +198,11 @@ def audit(
         "runs": len(done),
         "failed": sum(run.facts.failed for run in done),
         "calls": sum(run.facts.calls for run in done) + (planting.calls if planting is not None else 0),
-        "cost_usd": _sum(
-            [*(run.facts.cost_usd for run in done), *([planting.cost_usd] if planting is not None else [])]
-        ),
-        **({} if planting is None else {"planted_by": degrade_model}),
+        "cost_usd": None if None in costs_usd else sum(cost or 0.0 for cost in costs_usd),
+        **({} if planting is None else {"planted_by": probing.degrade_model}),
         "floors": sorted({floor for run in done for floor in run.facts.floors}),
     }
-    _write_audit(folder, audit_document(facts, effects, skipped), as_json=as_json)
+    show_study(audit_document(facts, effects, skipped), folder, "audit", as_json=as_json)
     raise typer.Exit(3 if facts["failed"] else 0)
 
 
@@ -212,22 +218,18 @@ def _plant_errors(
     dry_run: bool,
 ) -> tuple[Planting | None, list[tuple[Probe | None, Plan]]]:
     """Let the model write the texts of the probes that plant errors; what it cost, and the plans with these texts."""
-    from verdict_cli.features.audit import planted_texts
-    from verdict_cli.plan.resolve import as_yaml
-    from verdict_cli.storage.datasets.read import stream_rows
-
     probes = [probe for probe, _ in plans if probe is not None and probe.cause == DEGRADE]
     if not probes:
         return None, plans
     kinds = [probe.name.removeprefix(PLANTED) for probe in probes]
-    requests = planted_texts.planting_requests(stream_rows(dataset, data.selection), probes[0].column, kinds)
+    requests = planting_requests(stream_rows(dataset, data.selection), probes[0].column, kinds)
     if dry_run:
         return Planting(len(requests), None), plans
     at = folder / "planted"
     at.mkdir(parents=True, exist_ok=True)
     config, file = at / "planted.yaml", at / "requests.jsonl"
-    config.write_text(as_yaml(planted_texts.planting_pipeline(model)), encoding="utf-8")
-    file.write_text("".join(json.dumps(each) + "\n" for each in requests), encoding="utf-8")
+    config.write_text(as_yaml(planting_pipeline(model)), encoding="utf-8")
+    file.write_text("".join(json.dumps(request) + "\n" for request in requests), encoding="utf-8")
     own = replace(options, settings=None, model=None, limit=None, sample=None)
     plan = own.plan(config, warn=False)
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
@@ -235,33 +237,19 @@ def _plant_errors(
         facts = check_data(plan, given, seed=own.seed, warn=lambda _: None)
         session = open_run(own.run_options(plan, given, facts, (str(config), str(file)), None, out=at / "run"))
         (run,) = execute_all_or_exit([session], folder, stop, own)
-    texts = planted_texts.planted_texts(run.directory.results, requests)
-    changes = {probe: planted_texts.planted_change(texts, kind) for probe, kind in zip(probes, kinds, strict=True)}
+    texts = planted_texts(run.directory.results, requests)
+    changes = {probe: planted_change(texts, kind) for probe, kind in zip(probes, kinds, strict=True)}
     planted = [
-        (probe, each)
+        (probe, probe_plan)
         if probe not in changes
-        else (replace(probe, change=changes[probe][0], digest=changes[probe][1]), each)
-        for probe, each in plans
+        else (replace(probe, change=changes[probe][0], digest=changes[probe][1]), probe_plan)
+        for probe, probe_plan in plans
     ]
     return Planting(run.facts.calls, run.facts.cost_usd), planted
 
 
-def _write_audit(folder: Path, audited: ReportDocument, *, as_json: bool) -> None:
-    """Write the files of the audit, and print it."""
-    from verdict_cli.report.renderers.terminal import render_terminal
-    from verdict_cli.report.study_files import write_study
-
-    write_study(RunDirectory(folder), "audit", audited)
-    if as_json:
-        print_json(audited.as_json())
-    else:
-        to_terminal(render_terminal(audited))
-
-
 def _probe_plan(config: Path, options: RowOptions, probe: Probe, plan: Plan, replay: Recording | None) -> Plan | str:
     """The plan of a probe, or why it is skipped."""
-    from verdict_cli.features.audit.probe_results import replay_obstacle
-
     if replay is not None and (reason := replay_obstacle(probe, replay.units(), plan)):
         return reason
     if not probe.settings:
@@ -288,7 +276,3 @@ def _value(text: str) -> Any:
         return parse_document(f"value: {text}".encode(), "--goal").data["value"]
     except SpecError:
         return text
-
-
-def _sum(costs: list[float | None]) -> float | None:
-    return None if None in costs else sum(cost for cost in costs if cost is not None)

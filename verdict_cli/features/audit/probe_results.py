@@ -11,24 +11,22 @@ import numpy as np
 
 from verdict_cli.cli.variant_runs import VariantRun, main_metric
 from verdict_cli.features.audit.effects import (
+    DEGRADE,
     Effect,
     Noise,
+    all_noticed,
+    attack_p,
     attack_success,
     measure_effect,
     measure_noise,
     measure_position,
     metric_change,
-    read_verdicts,
-    self_preference,
-    wilson_rate,
-)
-from verdict_cli.features.audit.noticed import (
-    DEGRADE,
-    all_noticed,
-    attack_p,
     notice_effect,
     probe_p,
+    read_verdicts,
+    self_preference,
     verdict_rank,
+    wilson_rate,
     with_family,
 )
 from verdict_cli.features.audit.probes import AuditOptions, Probe, ProbeVerdict
@@ -70,7 +68,7 @@ def measure_probes(
         if probe.repeat or probe.cause == "position":
             continue
         unchanged = _unchanged_rows(baseline, probe, len(before))
-        verdicts = [None if same else one for one, same in zip(after[probe.name], unchanged, strict=True)]
+        verdicts = [None if same else verdict for verdict, same in zip(after[probe.name], unchanged, strict=True)]
         effect = measure_effect(probe.name, probe.cause, before, verdicts, probe.goal, noise, seed)
         rank = verdict_rank(baseline.plan, verdict.field, probe.goal) if probe.cause == DEGRADE else None
         if rank is not None:
@@ -183,7 +181,9 @@ def _self_preference(
     if options.family is None or options.judge_family is None:
         return []
     families = read_verdicts(_results(baseline.folder), options.family)
-    target = next((each.target for each in baseline.plan.evaluations.values() if each.target is not None), None)
+    target = next(
+        (evaluation.target for evaluation in baseline.plan.evaluations.values() if evaluation.target is not None), None
+    )
     targets: Sequence[Any] = [None] * len(before)
     if target is not None:
         targets = read_verdicts(_results(baseline.folder), target)

@@ -1,18 +1,19 @@
-"""Plan the probes of an audit, and give the reasons for those that do not apply."""
+"""Plan the probes of an audit, give the reasons for those that do not apply, and make the runs: the baseline and one for each."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
+import msgspec
 
 from verdict_cli.errors import UsageError
-from verdict_cli.features.audit.degradations import degradations
-from verdict_cli.features.audit.noticed import DEGRADE, PLANTED, verdict_rank
-from verdict_cli.features.audit.perturbations import attacks, pad_text, strip_markdown
+from verdict_cli.features.audit.effects import DEGRADE, PLANTED, verdict_rank
+from verdict_cli.features.audit.perturbations import attacks, degradations, pad_text, strip_markdown
 from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.units.escalate import VERDICT_FIELDS
 from verdict_cli.messages import Row
@@ -25,7 +26,11 @@ from verdict_cli.plan.unit_locations import (
     reversed_scale_settings,
     setting,
 )
+from verdict_cli.report.formatting import money
 from verdict_cli.report.report_context import dataset_columns
+from verdict_cli.run.estimate import Line, estimate_run, total
+from verdict_cli.run.job import RunOptions
+from verdict_cli.storage.datasets.read import stream_rows
 
 # fmt: off
 JUDGED_COLUMNS = (
@@ -78,7 +83,7 @@ def find_judged_columns(plan: Plan, given: Sequence[str]) -> tuple[tuple[str, ..
     named = [column for word in JUDGED_COLUMNS for column in shown if column.lower() == word]
     ending = [column for column in shown if _last_word(column) in JUDGED_COLUMNS]
     left = [column for column in shown if _last_word(column) not in GIVEN_COLUMNS]
-    likely = next((found for found in (named[:1], ending, left) if len(found) == 1), None)
+    likely = next((columns for columns in (named[:1], ending, left) if len(columns) == 1), None)
     if likely is not None:
         return tuple(likely), ""
     return (), f"the judged text is ambiguous: --text COLUMN, one of {', '.join(shown) or 'none'}"
@@ -130,7 +135,7 @@ class Probe:
         text = row.source.get(self.column)
         if self.change is None or not isinstance(text, str):
             return row
-        return replace(row, source={**row.source, self.column: self.change(text)})
+        return msgspec.structs.replace(row, source={**row.source, self.column: self.change(text)})
 
     def node_renaming(self, plan: Plan) -> Callable[[str], str] | None:
         """A function from a node's id to the id under which a repeat caches and replays its calls."""
@@ -306,3 +311,67 @@ def _planted_errors(
         Probe(f"{PLANTED}{kind}", DEGRADE, column=columns[0], change=change, goal=goal)
         for kind, change in degradations(options.seed).items()
     ]
+
+
+BASELINE = "baseline"
+
+
+def probe_options(options: RunOptions, probe: Probe | None, plan: Plan, folder: Path) -> RunOptions:
+    """The options of the probe's run; None is the baseline, whose options are given."""
+    if probe is None:
+        return replace(options, plan=plan, out=folder / BASELINE)
+    texts = [
+        probe.name,
+        probe.column,
+        "" if probe.change is None else probe.change("text"),
+        *filter(None, [probe.digest]),
+    ]
+    data = options.data
+    content = "\0".join([options.data.fingerprint, str(probe.repeat), *texts])
+    return replace(
+        options,
+        plan=plan,
+        # The rows are read from the same files and changed then: the change belongs to what identifies the data.
+        data=replace(
+            data, fingerprint=blake2b(content.encode(), digest_size=16).hexdigest(), files_fingerprint=data.of_files
+        ),
+        out=folder / "probes" / re.sub(r"[^A-Za-z0-9._-]+", "-", probe.name).strip("-."),
+        transform_row=None if probe.change is None else probe.changed_row,
+        rename_unit=probe.node_renaming(plan),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEstimate:
+    """The calls and cost of the runs, at most."""
+
+    runs: int
+    rows: int
+    calls: int
+    cost_usd: float | None
+    recorded: bool
+
+    @property
+    def summary(self) -> str:
+        """`15 runs of 40 rows: 600 calls, about $0.12`."""
+        cost = "from the recording" if self.recorded else f"about {money(self.cost_usd)}"
+        return f"{self.runs} runs of {self.rows:,} rows: {self.calls:,} calls, {cost}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The counts as `--dry-run --json` prints them."""
+        return {"rows": self.rows, "calls": self.calls, "cost_usd": 0.0 if self.recorded else self.cost_usd}
+
+
+def estimate_audit(runs: Sequence[RunOptions]) -> AuditEstimate:
+    """The calls by the plans; tokens by the prompts of the unchanged rows, which probes that lengthen texts exceed."""
+    known: dict[str, Line] = {}
+    lines = []
+    for run in runs:
+        plan, data = run.plan, run.data
+        if plan.fingerprint not in known:
+            units = estimate_run(plan, stream_rows(run.dataset, data.selection), data.rows, run.seed)
+            known[plan.fingerprint] = total(units, "", "")
+        lines.append(known[plan.fingerprint])
+    summed = total(lines, "", "")
+    recorded = runs[0].recording is not None
+    return AuditEstimate(len(runs), runs[0].data.rows, summed.calls, summed.cost_usd, recorded)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any, Protocol, runtime_checkable
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from msgspec import Struct
 from pyreqwest.exceptions import PyreqwestError
@@ -17,7 +17,7 @@ from pyreqwest.request import RequestBuilder
 from pyreqwest.response import Response
 
 from verdict_cli.errors import Refused, Retryable
-from verdict_cli.features.batches.request_file import disk_errors
+from verdict_cli.features.batches.ledger import disk_errors
 from verdict_cli.language.model_address import parse_address
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.llm.model_families import AZURE, family
@@ -27,7 +27,7 @@ from verdict_cli.llm.providers.http_errors import Source, response_error
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import model_secrets
-from verdict_cli.llm.providers.wire_protocol import ProtocolBodies, WireProtocol
+from verdict_cli.llm.providers.wire_protocol import ProtocolBodies, WireProtocol, objects
 from verdict_cli.llm.providers.wire_values import loads
 from verdict_cli.messages import Request
 from verdict_cli.model import Model
@@ -77,20 +77,14 @@ class BatchApi(Protocol):
     max_bytes: int
     has_tags: bool
     """Whether the provider keeps the metadata of a batch, by which it is found again."""
-    uploads: bool
-    """Whether the request file is uploaded before the batch is created."""
     protocol: WireProtocol | None
 
     def line(self, custom_id: str, request: Request, mode: JsonMode) -> tuple[bytes, str]:
         """The request's line in the request file, and its parameters as JSON."""
         ...
 
-    async def upload(self, file: Path) -> str:
-        """The id of the uploaded request file; "" where the file is sent with the batch."""
-        ...
-
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
-        """The batch of a request file that was uploaded."""
+        """The batch of a request file. ``file_id`` is "" for an interface that is no `UploadApi`."""
         ...
 
     async def get(self, batch_id: str) -> BatchState: ...
@@ -112,6 +106,15 @@ class BatchApi(Protocol):
     async def close(self) -> None: ...
 
 
+@runtime_checkable
+class UploadApi(Protocol):
+    """A batch interface to which the request file is uploaded before the batch is created."""
+
+    async def upload(self, file: Path) -> str:
+        """The id of the uploaded request file. Raises ProviderError."""
+        ...
+
+
 class HttpBatchApi:
     """What the adapters share: the model's address, key and bodies."""
 
@@ -119,19 +122,22 @@ class HttpBatchApi:
     max_requests = 50_000
     max_bytes = 200_000_000
     has_tags = True
-    uploads = True
+    first_page: Mapping[str, Any] = {"limit": BATCHES_A_PAGE}
+    """The query of the first page of the list of batches."""
+    cursor = "after"
+    """The key of the query by which a page begins behind a batch."""
 
     def __init__(self, model: Model) -> None:
-        of = family(model)
-        if of is None:
+        own_family = family(model)
+        if own_family is None:
             raise Refused(f"model {model.name} has no batch interface")
         self.model = model
-        self.endpoint: Endpoint = endpoint(model, of, os.environ)
-        self.protocol = protocol_of(of)
+        self.endpoint: Endpoint = endpoint(model, own_family, os.environ)
+        self.protocol = protocol_of(own_family)
         key = self.endpoint.key or ""
         if self.protocol is not None:
             headers = dict(self.protocol.headers(key))
-        elif of is AZURE:
+        elif own_family is AZURE:
             headers = {"api-key": key} if key else {}
         else:
             headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -150,6 +156,38 @@ class HttpBatchApi:
             return self._bodies.get(request, self.endpoint.name, mode)
         return self._protocol_bodies.get(request, self.protocol, self.endpoint.name, mode)
 
+    async def get(self, batch_id: str) -> BatchState:
+        """The batch of that id. Raises ProviderError."""
+        return self._state(await self.http.get(self.batch_url(batch_id)))
+
+    async def recent(self, since: float) -> AsyncIterator[BatchState]:
+        """The batches that were created since a time, page by page, and those whose time is not stated."""
+        query = self.first_page
+        while query:
+            page = await self.http.get(with_query(self.batch_url(), urlencode(query)))
+            states = [self._state(entry) for entry in objects(self.listed(page))]
+            recent = [state for state in states if not state.created or state.created >= since - CLOCKS_S]
+            for state in recent:
+                yield state
+            query = self.next_page(page, states, query) if recent else {}
+
+    def next_page(self, page: Any, states: Sequence[BatchState], query: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The query of the page behind this one, empty for the last."""
+        more = states and not isinstance(page, list) and page.get("has_more")
+        return {**self.first_page, self.cursor: states[-1].id} if more else {}
+
+    def listed(self, page: Any) -> Any:
+        """The batches in a page of the list."""
+        return page if isinstance(page, list) else page.get("data")
+
+    def batch_url(self, batch_id: str = "") -> str:
+        """Where a batch is, or the list of all."""
+        return self._url(f"/batches/{batch_id}" if batch_id else "/batches")
+
+    def _state(self, value: Any) -> BatchState:
+        """A batch in the provider's words."""
+        raise NotImplementedError
+
     async def results(self, state: BatchState, to: Path) -> None:
         """Write the files of results to one."""
         for file in state.files:
@@ -167,8 +205,15 @@ class HttpBatchApi:
         await self.http.close()
 
 
+def with_query(url: str, query: str) -> str:
+    """The URL with another part of its query."""
+    return f"{url}{'&' if urlsplit(url).query else '?'}{query}"
+
+
 def seconds_of(text: Any) -> float:
-    """The seconds since the epoch of a date and time, 0 for anything else."""
+    """The seconds since the epoch of a number or of a date and time, 0 for anything else."""
+    if isinstance(text, int | float):
+        return float(text)
     try:
         return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:

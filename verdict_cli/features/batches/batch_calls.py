@@ -10,12 +10,13 @@ import orjson
 from msgspec.structs import replace
 
 from verdict_cli.errors import Pending, Rejected
-from verdict_cli.features.batches.batch_interfaces import batch_settings
-from verdict_cli.features.batches.request_file import RequestFile, RequestKey, custom_id
+from verdict_cli.features.batches.batch_keys import batch_settings
+from verdict_cli.features.batches.ledger import RequestFile, RequestKey, custom_id
 from verdict_cli.features.batches.run_hooks import BatchOptions
 from verdict_cli.llm.middleware.cache import CacheKeys, free_reply
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.journal_replay import content_digest, replay_journal
+from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.json_mode import JsonMode, chosen_mode
 from verdict_cli.messages import Ask, Reply, Request
 from verdict_cli.model import EndpointKey, Model
@@ -83,6 +84,9 @@ class BatchCalls:
 
     async def ask(self, request: Request) -> Reply:
         """The reply to a call. Raises Pending for one that waits for a batch."""
+        if is_local(request.model.name):
+            # No journal has the replies of built-in models: they are asked when the tables are written too.
+            return await self._ask(request)
         if not self._options.takes(request.model):
             if self._entry(request, request.attempt) is None:
                 if self.parker is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.llm.model_families import (
     BASELINE_PREFIX,
     IN_PROCESS_PREFIX,
@@ -13,19 +14,19 @@ from verdict_cli.llm.model_families import (
     is_local,
     provider_of,
 )
-from verdict_cli.model import BatchSettings, Model
+from verdict_cli.model import Model
 
 if TYPE_CHECKING:
     from verdict_cli.features.batches.batch_api import BatchApi
 
 _ADAPTERS = {
-    "openai": "verdict_cli.features.batches.openai_batches:OpenAIBatches",
-    "azure": "verdict_cli.features.batches.openai_batches:OpenAIBatches",
-    "groq": "verdict_cli.features.batches.openai_batches:OpenAIBatches",
-    "together_ai": "verdict_cli.features.batches.openai_batches:TogetherBatches",
-    "anthropic": "verdict_cli.features.batches.anthropic_batches:AnthropicBatches",
-    "gemini": "verdict_cli.features.batches.gemini_batches:GeminiBatches",
-    "mistral": "verdict_cli.features.batches.mistral_batches:MistralBatches",
+    "openai": "verdict_cli.features.batches.providers:OpenAIBatches",
+    "azure": "verdict_cli.features.batches.providers:OpenAIBatches",
+    "groq": "verdict_cli.features.batches.providers:OpenAIBatches",
+    "together_ai": "verdict_cli.features.batches.providers:TogetherBatches",
+    "anthropic": "verdict_cli.features.batches.providers:AnthropicBatches",
+    "gemini": "verdict_cli.features.batches.providers:GeminiBatches",
+    "mistral": "verdict_cli.features.batches.providers:MistralBatches",
 }
 """The adapter of each provider that has a batch interface. It is imported when a batch is sent."""
 _BUILT_IN = {
@@ -54,8 +55,8 @@ def batch_problem(model: Model) -> str | None:
 
 def export_problem(model: Model) -> str | None:
     """Why the model's calls cannot be written as a file; None where they can."""
-    of = family(model)
-    if is_local(model.name) or (of is not None and of.protocol != "chat"):
+    known = family(model)
+    if is_local(model.name) or (known is not None and known.protocol != "chat"):
         return "a file of requests holds chat completions, which this model does not take"
     return None
 
@@ -72,8 +73,3 @@ def most_requests(model: Model) -> int:
     module, _, name = _ADAPTERS[provider_of(model.name)].partition(":")
     limit: int = getattr(import_module(module), name).max_requests
     return min(limit, batch_settings(model).max_requests or limit)
-
-
-def batch_settings(model: Model) -> BatchSettings:
-    """How the model's calls are collected into batches."""
-    return model.batch if isinstance(model.batch, BatchSettings) else BatchSettings()

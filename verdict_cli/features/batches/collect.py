@@ -16,8 +16,7 @@ from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Ret
 from verdict_cli.features.batches.batch_api import BatchApi, BatchState, ResultLine
 from verdict_cli.features.batches.batch_calls import WaveJournal
 from verdict_cli.features.batches.batch_interfaces import TIER
-from verdict_cli.features.batches.ledger import BatchLedger, SentBatch, TokenCounts
-from verdict_cli.features.batches.request_file import RequestKey, read_keys, result_path
+from verdict_cli.features.batches.ledger import BatchLedger, RequestKey, SentBatch, TokenCounts, read_keys, result_path
 from verdict_cli.llm.middleware.cache import is_storable
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.circuit_breaker import MAX_REJECTIONS

@@ -1,22 +1,260 @@
-"""The batches of a run that are in flight: send them, poll them, collect them."""
+"""The batches of a run that are in flight: send them, find those again whose creation was not acknowledged, poll and collect them.
+
+What is in flight counts at batch prices, and a wave that does not fit the budget is not sent.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic, time
+from typing import TypeVar
 
-from verdict_cli.errors import Refused, Retryable, UsageError
-from verdict_cli.features.batches.batch_api import BatchApi, BatchState
+from verdict_cli.errors import BudgetError, ProviderError, Refused, Rejected, Retryable, UsageError
+from verdict_cli.features.batches.batch_api import BatchApi, BatchState, UploadApi
 from verdict_cli.features.batches.batch_calls import short_id
-from verdict_cli.features.batches.batch_interfaces import TO_FILE, batch_settings, open_batch_api
+from verdict_cli.features.batches.batch_facts import PendingBatches
+from verdict_cli.features.batches.batch_interfaces import TIER, TO_FILE, open_batch_api
+from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.collect import Collector
-from verdict_cli.features.batches.ledger import SPLIT, BatchLedger, SentBatch
-from verdict_cli.features.batches.request_file import RequestFile, read_keys, reopened
-from verdict_cli.features.batches.submit import QUEUE_LIMIT, QueueFullError, Submitter
-from verdict_cli.features.batches.wave_budget import WaveBudget
+from verdict_cli.features.batches.ledger import (
+    LOST,
+    SPLIT,
+    BatchLedger,
+    RequestFile,
+    SentBatch,
+    TokenCounts,
+    read_keys,
+    reopened,
+)
+from verdict_cli.llm.middleware.budget import Spending
+from verdict_cli.llm.providers.price_book import cost_usd, list_price_usd
+from verdict_cli.llm.providers.wire_values import loads
+from verdict_cli.messages import Usage
 from verdict_cli.model import EndpointKey, Model
 from verdict_cli.run.progress import PendingCalls
+
+FIRST_REPLY_TOKENS = 120
+"""The assumed length of a reply while a model has given none: about what `verdict estimate` assumes."""
+ENOUGH_REPLIES = 20
+"""Replies after which a model's own mean length counts."""
+
+
+@dataclass
+class WaveBudget:
+    """What waves are expected to cost, and what is spent. ``spending`` is shared with ordinary calls."""
+
+    spending: Spending
+    _counts: defaultdict[str, TokenCounts] = field(default_factory=lambda: defaultdict(TokenCounts))
+
+    def learn(self, model: Model, counts: TokenCounts) -> None:
+        """Learn how many tokens a model's prompts and replies have."""
+        self._counts[model.name].add(counts)
+
+    def knows(self, model: Model) -> bool:
+        """Whether the model has given enough replies to know their length."""
+        return self._counts[model.name].replies >= ENOUGH_REPLIES
+
+    def expected_usd(self, model: Model, file: RequestFile) -> float:
+        """What a request file is expected to cost at batch prices; 0 where the price is unknown."""
+        if not file.count:
+            return 0.0
+        counts = self._counts[model.name]
+        prompt = file.tokens / file.count
+        if self.knows(model):
+            reply = counts.completion / counts.replies
+            prompt *= counts.prompt / counts.estimated if counts.estimated else 1.0
+        else:
+            reply = min(FIRST_REPLY_TOKENS, model.max_tokens or FIRST_REPLY_TOKENS)
+        # Rates may depend on a prompt's length: one request's price, times their number.
+        return file.count * (batch_price(model, Usage(round(prompt), round(reply))) or 0.0)
+
+    def fitting(self, waves: list[tuple[Model, RequestFile]]) -> list[tuple[Model, RequestFile, int]]:
+        """How many requests of each file may be sent.
+
+        All of a wave, or none: then BudgetError. Only while the length of a model's replies is not known, a part that fits by
+        a cautious guess is sent, from which it is learned.
+        """
+        self.spending.spend(0.0)
+        self.spending.check()
+        budget = self.spending.budget_usd
+        if budget is None:
+            return [(model, file, file.count) for model, file in waves]
+        room = budget - self.spending.spent_usd
+        expected = {id(file): self.expected_usd(model, file) for model, file in waves}
+        total = sum(expected.values())
+        if total <= room:
+            return [(model, file, file.count) for model, file in waves]
+        if all(self.knows(model) for model, _ in waves):
+            raise self._spent(total, room)
+        chosen = []
+        for model, file in waves:
+            cost = expected[id(file)]
+            count = file.count if cost <= room else int(file.count * room / cost)
+            chosen.append((model, file, count))
+            room -= cost * count / file.count
+        if not any(count for _, _, count in chosen):
+            raise self._spent(total, room)
+        return chosen
+
+    def reserve(self, expected_usd: float) -> None:
+        """Count what a batch in flight is expected to cost."""
+        self.spending.spend(expected_usd)
+
+    def settle(self, expected_usd: float, cost_usd: float | None) -> None:
+        """Count what a batch cost in place of what was expected."""
+        self.spending.spend((cost_usd or 0.0) - expected_usd)
+
+    def _spent(self, total: float, room: float) -> BudgetError:
+        return BudgetError(
+            f"the next wave of batches is expected to cost {total:.4g} USD, and the budget of "
+            f"{self.spending.budget_usd:g} USD has {max(0.0, room):.4g} left: it was not sent",
+            hint="the same command with a larger --budget resumes the run",
+        )
+
+
+def batch_price(model: Model, usage: Usage) -> float | None:
+    """Dollars for one request in a batch; under a budget a pipeline file may raise a known price only."""
+    cost = cost_usd(model, usage, tier=TIER)
+    if cost is None or (model.cost is None and model.base_model is None):
+        return cost
+    return max(cost, list_price_usd(model.name, usage, tier=TIER) or 0.0)
+
+
+T = TypeVar("T")
+QUEUE_LIMIT = re.compile(
+    r"token_limit_exceeded|enqueued token limit|queued? token|quota.{0,40}batch|batch.{0,40}(queue|enqueued).{0,40}limit",
+    re.I,
+)
+"""How providers say that the account has too many tokens in its queue."""
+ARRIVAL_S = 1.0
+"""How long after its intent a batch may still appear in the provider's list: the killed process's request may be on its way."""
+_TRIES = 6
+_DELAY_S = 0.5
+"""The wait after the first failure; it doubles."""
+
+
+class QueueFullError(Exception):
+    """The account's limit of queued tokens does not admit the batch now."""
+
+
+class Submitter:
+    """Sends batches. A batch is looked for before it is created a second time, so that none is paid for twice."""
+
+    def __init__(self, ledger: BatchLedger, api_of: Callable[[Model], BatchApi]) -> None:
+        self._ledger, self._api_of = ledger, api_of
+
+    async def send(self, batch: SentBatch) -> None:
+        """Send an intended batch. Raises QueueFullError, or ProviderError where it cannot be sent."""
+        api = self._api_of(batch.model)
+        file = self._ledger.request_file(batch.number)
+        if isinstance(api, UploadApi) and not batch.file_id:
+            self._ledger.uploaded(batch, await _patiently(lambda: api.upload(file)))
+        for attempt in range(_TRIES):
+            try:
+                state = await api.create(batch.file_id, file, batch.tag)
+            except ProviderError as error:
+                if QUEUE_LIMIT.search(error.message):
+                    raise QueueFullError(error.message) from None
+                if not isinstance(error, Retryable):
+                    raise _refusal(error, batch) from None
+                await asyncio.sleep(min(30.0, error.retry_after_s or _DELAY_S * 2**attempt))
+                state_of_intent = await _patiently(lambda: self.look_for(batch, api))
+                if state_of_intent is None and attempt == _TRIES - 1:
+                    raise _unreachable(error, batch) from None
+                if state_of_intent is None:
+                    continue
+                state = state_of_intent
+            self._ledger.sent(batch, state.id, state.status)
+            return
+
+    async def recover(self, batch: SentBatch) -> None:
+        """Find the batch of an intent without an id, else send it. Raises as `send`."""
+        path = self._ledger.request_file(batch.number)
+        if not path.exists():
+            self._ledger.end(batch, LOST)
+            return
+        api = self._api_of(batch.model)
+        wait_s = batch.intended + ARRIVAL_S - time()
+        if 0 < wait_s <= ARRIVAL_S:
+            await asyncio.sleep(wait_s)
+        known = (
+            await _patiently(lambda: self.look_for(batch, api))
+            if batch.file_id or not isinstance(api, UploadApi)
+            else None
+        )
+        if known is None:
+            await self.send(batch)
+        else:
+            self._ledger.sent(batch, known.id, known.status)
+
+    async def look_for(self, batch: SentBatch, api: BatchApi) -> BatchState | None:
+        """The intended batch at the provider: the one with its tag; without tags, the one whose results have its custom ids."""
+        taken = {sent.id for sent in self._ledger.batches.values()}
+        candidates = []
+        async for state in api.recent(batch.intended):
+            if api.has_tags and state.tag == batch.tag:
+                return state
+            if not api.has_tags and state.id not in taken and state.requests in (0, batch.requests):
+                candidates.append(state)
+        if not candidates:
+            return None
+        names = {key.custom_id for key in read_keys(self._ledger.request_file(batch.number))}
+        for candidate in candidates:
+            if await self._has_results_of(candidate, names, batch, api):
+                return candidate
+        return None
+
+    async def _has_results_of(self, state: BatchState, names: set[str], batch: SentBatch, api: BatchApi) -> bool:
+        """Whether a batch's results are those of the requests. It is waited for: before its end nothing of it can be seen."""
+        delay_s = 2 * _DELAY_S
+        while not state.ended:
+            await asyncio.sleep(delay_s)
+            delay_s = min(60.0, 2 * delay_s)
+            state = await _patiently(partial(api.get, state.id))
+        path = self._ledger.request_file(batch.number).with_suffix(".candidate")
+        path.unlink(missing_ok=True)
+        try:
+            await api.results(state, path)
+            with path.open("rb") as file:
+                return any(api.read(loads(line)).custom_id in names for line in [file.readline()] if line)
+        except (ValueError, KeyError, TypeError, OSError):
+            return False
+        finally:
+            path.unlink(missing_ok=True)
+
+
+async def _patiently(call: Callable[[], Awaitable[T]]) -> T:
+    """What a harmless call gives, which is repeated after temporary failures."""
+    for attempt in range(_TRIES):
+        try:
+            return await call()
+        except Retryable as error:
+            if attempt == _TRIES - 1:
+                raise Refused(error.message, hint="the same command resumes the run", kind="unreachable") from None
+            await asyncio.sleep(min(30.0, error.retry_after_s or _DELAY_S * 2**attempt))
+    raise AssertionError("unreachable")
+
+
+def _refusal(error: ProviderError, batch: SentBatch) -> ProviderError:
+    """The error that stops the run where the provider does not take a batch."""
+    if isinstance(error, Rejected):
+        message = f"{error.message} (a batch of {batch.requests:,} requests)"
+        return Refused(message, hint=error.hint, status=error.status)
+    return error
+
+
+def _unreachable(error: Retryable, batch: SentBatch) -> ProviderError:
+    return Refused(
+        f"a batch of {batch.requests:,} requests could not be sent: {error.message}",
+        hint="the same command looks for it at the provider, and sends it if it is not there",
+        kind="unreachable",
+    )
+
 
 FIRST_POLL_S = 1.0
 MOST_POLL_S = 60.0
@@ -59,8 +297,8 @@ class Flights:
     def progress(self) -> PendingCalls:
         """What is in flight, for display."""
         flying = self.ledger.in_flight
-        answered = sum(self._states[each.number].answered for each in flying if each.number in self._states)
-        return PendingCalls(self.ledger.wave, len(flying), sum(each.requests for each in flying), answered)
+        answered = sum(self._states[batch.number].answered for batch in flying if batch.number in self._states)
+        return PendingBatches(self.ledger.wave, len(flying), sum(batch.requests for batch in flying), answered)
 
     def api(self, model: Model) -> BatchApi:
         """The interface of a model's provider."""

@@ -1,4 +1,4 @@
-"""`batches.jsonl`: what was sent to a provider and what became of it, on disk before it counts.
+"""What is on disk of batches: their request files, and `batches.jsonl`, what was sent to a provider and what became of it.
 
 The intent to send a request file is written before the upload, then the ids that the provider gave, then the end. A process
 that is killed between two lines leaves an intent whose batch can be looked for.
@@ -6,22 +6,162 @@ that is killed between two lines leaves an intent whose batch can be looked for.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
 from uuid import uuid4
 
 import orjson
+from msgspec import Struct, convert
+from msgspec.structs import astuple
 
-from verdict_cli.errors import JournalError
-from verdict_cli.features.batches.request_file import RequestFile, disk_errors, key_path, result_path
+from verdict_cli.errors import JournalError, OutputError
+from verdict_cli.features.batches.batch_facts import BatchFacts
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.model import Model
-from verdict_cli.run_facts import BatchFacts
+from verdict_cli.storage.journal.entry import CallKey
 from verdict_cli.storage.journal.journal import sync_directory
+
+
+class RequestKey(Struct, frozen=True):
+    """What a request's reply is for: its call in the journal, and how it is read.
+
+    ``content`` is the digest of an entry inside `each`, ``cache_key`` the hex of the reply's key in the cache ("": not
+    cached), ``top_logprobs`` the alternatives requested, ``mode`` the form of a request for JSON ("": none), ``sent`` the
+    parameters as JSON, ``tokens`` about how many the prompt has.
+    """
+
+    custom_id: str
+    row: str
+    node: str
+    fingerprint: str
+    call: int
+    attempt: int
+    item: str = ""
+    content: str = ""
+    cache_key: str = ""
+    top_logprobs: int = 0
+    mode: str = ""
+    sent: str = ""
+    tokens: int = 0
+
+
+def custom_id(key: CallKey) -> str:
+    """32 hex digits that follow from the call's name in the journal: row, node, fingerprint, call, attempt, item."""
+    text = "\0".join(map(str, key))
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+class RequestFile:
+    """A request file that is written, and then sent. ``tokens`` are the prompt's, as estimated."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = self.size = self.tokens = 0
+        self._digest = hashlib.sha256()
+        with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lines, self._keys = _create(path), _create(key_path(path))
+
+    def add(self, line: bytes, key: RequestKey) -> None:
+        """Append a request."""
+        with disk_errors(self.path):
+            self._lines.write(line)
+            self._keys.write(orjson.dumps(astuple(key)) + b"\n")
+        self._digest.update(line)
+        self.count += 1
+        self.size += len(line)
+        self.tokens += key.tokens
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    def close(self) -> None:
+        """Bring both files to the disk."""
+        with disk_errors(self.path):
+            for file in (self._lines, self._keys):
+                if not file.closed:
+                    file.flush()
+                    os.fsync(file.fileno())
+                    file.close()
+
+    def discard(self) -> None:
+        """Remove both files."""
+        for file in (self._lines, self._keys):
+            with suppress(OSError):  # a full disk, which something else reports
+                file.close()
+        self.path.unlink(missing_ok=True)
+        key_path(self.path).unlink(missing_ok=True)
+
+    def move(self, path: Path) -> None:
+        """Give both files, which are closed, their final name."""
+        with disk_errors(path):
+            self.path.rename(path)
+            key_path(self.path).rename(key_path(path))
+        self.path = path
+
+    def split(self, first: int) -> tuple[RequestFile, RequestFile]:
+        """Two files, the first with so many requests, in place of this one."""
+        halves = RequestFile(self.path.with_suffix(".a.jsonl")), RequestFile(self.path.with_suffix(".b.jsonl"))
+        with self.path.open("rb") as lines:
+            for index, (line, key) in enumerate(zip(lines, read_keys(self.path), strict=True)):
+                halves[index >= first].add(line, key)
+        for half in halves:
+            half.close()
+        self.discard()
+        return halves
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Raise an OSError of the disk as an OutputError."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"{path} cannot be written: {error.strerror or error}",
+            hint="free some space; the same command resumes the run",
+        ) from error
+
+
+def key_path(path: Path) -> Path:
+    """Where the keys of a request file are."""
+    return path.with_suffix(".keys")
+
+
+def result_path(path: Path) -> Path:
+    """Where the results of a request file's batch are kept while they are read."""
+    return path.with_suffix(".results")
+
+
+def read_keys(path: Path) -> Iterator[RequestKey]:
+    """The keys of a request file, in its order."""
+    with key_path(path).open("rb") as keys:
+        for line in keys:
+            values = orjson.loads(line)
+            yield convert(dict(zip(RequestKey.__struct_fields__, values, strict=True)), RequestKey)
+
+
+def reopened(path: Path) -> RequestFile:
+    """A copy of a request file that can be split or sent as another batch."""
+    copy = RequestFile(path.with_suffix(".again.jsonl"))
+    with path.open("rb") as lines:
+        for line, key in zip(lines, read_keys(path), strict=True):
+            copy.add(line, key)
+    copy.close()
+    return copy
+
+
+def _create(path: Path) -> BinaryIO:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o600)
+    return os.fdopen(descriptor, "wb")
+
 
 LEDGER = "batches.jsonl"
 REQUESTS = "batches"
@@ -92,10 +232,10 @@ class SentBatch:
 class LedgerStore(Protocol):
     """The place of a run's directory in an object store."""
 
-    def deliver(self, *names: str) -> None:
+    def put(self, *names: str) -> None:
         """Send files of the folder to the store."""
 
-    def withdraw(self, names: Iterable[str]) -> None:
+    def remove(self, names: Iterable[str]) -> None:
         """Remove files from the store."""
 
 
@@ -134,7 +274,7 @@ class BatchLedger:
         """Forget all batches, for a run that starts over."""
         (self.folder / LEDGER).unlink(missing_ok=True)
         if self.store is not None:
-            self.store.withdraw([LEDGER])
+            self.store.remove([LEDGER])
         self.batches.clear()
         self.modes.clear()
         self.remove_unsent()
@@ -167,7 +307,7 @@ class BatchLedger:
         file.move(self.request_file(number))
         sync_directory(self.folder / REQUESTS)
         if self.store is not None:
-            self.store.deliver(*(f"{REQUESTS}/{path.name}" for path in (file.path, key_path(file.path))))
+            self.store.put(*(f"{REQUESTS}/{path.name}" for path in (file.path, key_path(file.path))))
         self._write(
             {
                 "event": "intent",
@@ -221,7 +361,7 @@ class BatchLedger:
         for path in paths:
             path.unlink(missing_ok=True)
         if self.store is not None and paths:
-            self.store.withdraw(f"{REQUESTS}/{path.name}" for path in paths)
+            self.store.remove(f"{REQUESTS}/{path.name}" for path in paths)
 
     def _files(self) -> Iterator[Path]:
         folder = self.folder / REQUESTS
@@ -274,7 +414,7 @@ class BatchLedger:
             if new:
                 sync_directory(self.folder)
         if self.store is not None:
-            self.store.deliver(LEDGER)
+            self.store.put(LEDGER)
         self._apply(event)
 
 
@@ -286,9 +426,9 @@ def _end_of_lines(descriptor: int) -> int:
     while end:
         start = max(0, end - step)
         os.lseek(descriptor, start, os.SEEK_SET)
-        found = os.read(descriptor, end - start).rfind(b"\n")
-        if found >= 0:
-            end = start + found + 1
+        last_end = os.read(descriptor, end - start).rfind(b"\n")
+        if last_end >= 0:
+            end = start + last_end + 1
             break
         end = start
     if end < size:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verdict_cli.errors import Problem, UsageError
+from verdict_cli.features.batches.batch_facts import batches_of, with_batches
 from verdict_cli.features.batches.batch_interfaces import TO_FILE, batch_problem, export_problem
+from verdict_cli.features.batches.batch_keys import batch_key
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.model import Model
 from verdict_cli.plan.node import Plan
@@ -44,24 +46,22 @@ class BatchOptions(RunHooks):
 
     def takes(self, model: Model) -> bool:
         """Whether the model's calls are sent as batches."""
-        return (self.every_model or model.batch is not False) and not is_local(model.name)
+        return (self.every_model or batch_key(model) is not False) and not is_local(model.name)
 
     def sends(self, plan: Plan) -> bool:
         """Whether a run of the plan sends batches."""
-        return self.every_model or any(model.batch is not False for model in models_of(plan))
+        return self.every_model or any(batch_key(model) is not False for model in models_of(plan))
 
     def defers(self, options: RunOptions) -> bool:
-        """As `RunHooks.defers`."""
         return options.recording is None and self.sends(options.plan)
 
     def check(self, options: RunOptions) -> None:
-        """As `RunHooks.check`."""
         if options.recording is not None and self.every_model:
             raise UsageError("--batch sends calls, and --replay makes none", hint="give one of them")
         if not self.defers(options):
             return
         for node, model, _ in models_in_use(options.plan):
-            if not (self.every_model or model.batch is not False):
+            if not (self.every_model or batch_key(model) is not False):
                 continue
             problem = batch_problem(model) if self.export is None else export_problem(model)
             if problem is not None:
@@ -80,7 +80,6 @@ class BatchOptions(RunHooks):
         return (options.part_rows or ROWS_A_PART) if options.engine == "ray" else 0
 
     def check_resumed(self, options: RunOptions, directory: RunDirectory, start: RunFacts) -> None:
-        """As `RunHooks.check_resumed`."""
         if self.defers(options) and bool(start.part_rows) != (options.engine == "ray"):
             form = "parts, each of which sends its own batches" if start.part_rows else "one part"
             raise UsageError(
@@ -94,7 +93,7 @@ class BatchOptions(RunHooks):
             return
         from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
 
-        job.directory.fetch(name for name in job.directory.stored(LEDGER) if name == LEDGER)
+        job.directory.get(name for name in job.directory.stored(LEDGER) if name == LEDGER)
         ledgers = [BatchLedger.read(job.directory.path), *part_ledgers(job.directory)]
         flying = [batch for ledger in ledgers for batch in ledger.in_flight]
         if flying:
@@ -104,7 +103,6 @@ class BatchOptions(RunHooks):
             )
 
     def deferred_calls(self, job: RunJob, journal: Journal, client: ModelClient, halt: Halt) -> DeferredCalls:
-        """As `RunHooks.deferred_calls`."""
         # Its clients of the providers take a while to import, which runs of ordinary calls need not wait for.
         waves: DeferredCalls = import_module("verdict_cli.features.batches.waves").Waves(
             self, job, journal, client, halt
@@ -112,26 +110,23 @@ class BatchOptions(RunHooks):
         return waves
 
     def awaits(self, folder: RunDirectory) -> bool:
-        """As `RunHooks.awaits`."""
         from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
 
-        folder.fetch(name for name in folder.stored(LEDGER) if name == LEDGER)
+        folder.get(name for name in folder.stored(LEDGER) if name == LEDGER)
         return bool(BatchLedger.read(folder.path).in_flight)
 
     def add_facts(self, directory: RunDirectory, facts: RunFacts) -> RunFacts:
-        """As `RunHooks.add_facts`."""
-        return replace(facts, batches=tuple(each for ledger in part_ledgers(directory) for each in ledger.facts))
+        return with_batches(facts, [batch for ledger in part_ledgers(directory) for batch in ledger.facts])
 
     def model_problems(self, plan: Plan) -> Iterable[Problem]:
-        """As `RunHooks.model_problems`."""
         for _, model, _ in models_in_use(plan):
-            if model.batch is not False and (why := batch_problem(model)) is not None:
+            if batch_key(model) is not False and (why := batch_problem(model)) is not None:
                 message = f"calls of model {model.name} cannot be sent as batches: {why}"
                 yield Problem("model-cannot-answer", message, "remove `batch` from it; a run is refused until then")
 
     def notices(self, facts: RunFacts, name: str, resume: str) -> Iterable[str]:
         """Say that batches continue at their provider without this process."""
-        flying = [batch for batch in facts.batches if not batch.ended]
+        flying = [batch for batch in batches_of(facts) if not batch.ended]
         if not flying:
             return
         requests = sum(batch.requests for batch in flying)
@@ -144,7 +139,6 @@ class BatchOptions(RunHooks):
             yield f"waiting for batches: {resume}"
 
     def estimate(self, plan: Plan, lines: Sequence[Line]) -> OtherEstimate | None:
-        """As `RunHooks.estimate`."""
         from verdict_cli.features.batches.wave_estimate import estimate_waves
         from verdict_cli.report.formatting import money
 
@@ -166,5 +160,5 @@ def part_ledgers(directory: RunDirectory) -> list[BatchLedger]:
     from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
     from verdict_cli.run.part_files import PARTS
 
-    directory.fetch(name for name in directory.stored(PARTS) if name.endswith(f"/{LEDGER}"))
+    directory.get(name for name in directory.stored(PARTS) if name.endswith(f"/{LEDGER}"))
     return [BatchLedger.read(path.parent) for path in sorted((directory.path / PARTS).glob(f"*/{LEDGER}"))]

@@ -17,21 +17,30 @@ class BatchRunOptions:
     """Which calls are sent as batches, and how."""
 
     batch: Annotated[
-        bool, typer.Option("--batch", help="Send all calls through the provider's batch interface, at its batch price.")
+        bool,
+        typer.Option(
+            "--batch",
+            rich_help_panel="Batches",
+            help="Send all calls through the provider's batch interface, at its batch price.",
+        ),
     ] = False
     batch_fallback: Annotated[
         bool,
-        typer.Option("--batch-fallback", help="Send what a batch did not answer as ordinary calls, at their price."),
+        typer.Option(
+            "--batch-fallback",
+            rich_help_panel="Batches",
+            help="Send what a batch did not answer as ordinary calls, at their price.",
+        ),
     ] = False
     detach: Annotated[
         bool,
         typer.Option(
             "--detach",
+            rich_help_panel="Batches",
             help="Send the batches that are ready and exit with code 5. The same command collects them and continues.",
         ),
     ] = False
 
     def applied(self, call: CommandCall) -> AbstractContextManager[None]:
-        """As `Extension.applied`."""
         call.extras["batches"] = BatchOptions(self.batch, self.batch_fallback, self.detach)
         return nullcontext()

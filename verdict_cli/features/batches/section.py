@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from verdict_cli.features.batches.batch_facts import BatchFacts, batches_of
 from verdict_cli.report import formatting
 from verdict_cli.report.document import PAGE_FORMATS, Note, Only, Section, Table
 from verdict_cli.report.report import Report
 from verdict_cli.report.report_context import ReportContext
-from verdict_cli.run_facts import BatchFacts
 
 _MOST_ROWS = 20
 
 
 def batch_sections(report: Report, context: ReportContext | None) -> Iterator[Section]:
     """How many batches and waves there were, what they saved, and a table; no section for a run of ordinary calls."""
-    batches = report.facts.batches
+    batches = batches_of(report.facts)
     if not batches:
         return
     rows = [_cells(batch) for batch in batches]
@@ -29,7 +29,7 @@ def _sentence(batches: tuple[BatchFacts, ...]) -> str:
     requests = sum(batch.requests for batch in batches)
     answered = sum(batch.answered for batch in batches)
     saved = [batch.saved_usd for batch in batches if batch.ended]
-    known = [each for each in saved if each is not None]
+    known = [amount for amount in saved if amount is not None]
     text = (
         f"{len(batches):,} batch{'' if len(batches) == 1 else 'es'} in {waves:,} wave{'' if waves == 1 else 's'}: "
         f"{requests:,} requests, {answered:,} answered"

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from verdict_cli.features.batches.batch_interfaces import TIER, batch_problem, batch_settings, most_requests
+from verdict_cli.features.batches.batch_interfaces import TIER, batch_problem, most_requests
+from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model
@@ -51,23 +52,23 @@ def _price(model: Model, line: Line) -> float | None:
         return 0.0
     if line.prompt_tokens is None or line.completion_tokens is None:
         return None
-    each = Usage(round(line.prompt_tokens / line.calls), round(line.completion_tokens / line.calls))
-    price = cost_usd(model, each, tier=TIER)
+    usage = Usage(round(line.prompt_tokens / line.calls), round(line.completion_tokens / line.calls))
+    price = cost_usd(model, usage, tier=TIER)
     return None if price is None else line.calls * price
 
 
 def _depths(plan: Plan) -> dict[str, int]:
     """The wave in which each unit's last call is answered, by the unit's id."""
-    found: dict[int, int] = {}
-    held = {place: early for early in plan.early for item in early.items for place in item}
+    depths: dict[int, int] = {}
+    held = {index: early for early in plan.early for item in early.items for index in item}
     for node in plan.nodes:
-        depth = max((found[parent] for parent in node.parents), default=0)
+        depth = max((depths[parent] for parent in node.parents), default=0)
         early = held.get(node.index)
         if early is not None:
-            item = next(number for number, places in enumerate(early.items) if node.index in places)
+            item = next(number for number, indices in enumerate(early.items) if node.index in indices)
             depth += max(0, math.ceil((item + 1 - early.first) / max(1, early.batch)))
-        found[node.index] = depth + _rounds(node)
-    return {plan.nodes[index].id: depth for index, depth in found.items()}
+        depths[node.index] = depth + _rounds(node)
+    return {plan.nodes[index].id: depth for index, depth in depths.items()}
 
 
 def _rounds(node: Node) -> int:

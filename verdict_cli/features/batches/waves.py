@@ -7,19 +7,19 @@ so a run needs as many waves as its graph is deep, and memory does not grow with
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from verdict_cli.features.batches.batch_api import BatchApi
 from verdict_cli.features.batches.batch_calls import BatchCalls, CallParker, WaveJournal
-from verdict_cli.features.batches.batch_interfaces import batch_settings, open_batch_api
+from verdict_cli.features.batches.batch_facts import with_batches
+from verdict_cli.features.batches.batch_interfaces import open_batch_api
+from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.collect import Collector
-from verdict_cli.features.batches.flights import Flights, sleep_unless
+from verdict_cli.features.batches.flights import Flights, WaveBudget, sleep_unless
 from verdict_cli.features.batches.ledger import REQUESTS, BatchLedger
-from verdict_cli.features.batches.openai_batches import FileBatches
+from verdict_cli.features.batches.providers import FileBatches
 from verdict_cli.features.batches.run_hooks import BatchOptions
-from verdict_cli.features.batches.wave_budget import WaveBudget
 from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal
 from verdict_cli.messages import Ask, Request
@@ -83,25 +83,20 @@ class Waves:
         self.waiting = False
 
     def again(self, request: Request) -> bool:
-        """As `DeferredCalls.again`."""
         return self._calls.again(request)
 
     @property
     def retry(self) -> Callable[[Request], bool] | None:
-        """As `DeferredCalls.retry`."""
         return self._calls.retry
 
     @property
     def pending(self) -> PendingCalls:
-        """As `DeferredCalls.pending`."""
         return self._flights.progress()
 
     async def start(self) -> None:
-        """As `DeferredCalls.start`."""
         await self._flights.resume()
 
     def begin_pass(self) -> None:
-        """As `DeferredCalls.begin_pass`."""
         flights = self._flights
         folder = flights.ledger.folder / REQUESTS
         self._calls.parker = CallParker(folder, self._nodes, flights.api, flights.ledger.modes, flights.custom_ids())
@@ -126,13 +121,11 @@ class Waves:
         return False
 
     async def close(self) -> None:
-        """As `DeferredCalls.close`."""
         self._end_pass()
         await self._flights.close()
 
     def facts(self, facts: RunFacts) -> RunFacts:
-        """As `DeferredCalls.facts`."""
-        return replace(facts, batches=self._flights.ledger.facts)
+        return with_batches(facts, self._flights.ledger.facts)
 
     def _end_pass(self) -> None:
         """Remove the requests that were not sent: their calls are parked again."""

@@ -1,11 +1,12 @@
-"""`verdict bench NAME`."""
+"""`verdict bench NAME`: judge a benchmark, or recompute published values from the recorded replies of judges."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,14 +18,155 @@ from verdict_cli.cli.options import AsJson, Yes
 from verdict_cli.cli.run import RunCommand, judged_dataset
 from verdict_cli.cli.show_report import exit_code, show_report, to_terminal
 from verdict_cli.errors import UsageError
-from verdict_cli.features.benchmarks.card import Card
+from verdict_cli.features.benchmarks.card import Card, find_benchmark
 from verdict_cli.features.benchmarks.card import card as card_of
-from verdict_cli.features.benchmarks.recorded import selected_sets
+from verdict_cli.features.benchmarks.recorded import NOT_POSSIBLE, Case, PublishedValue, selected_sets
+from verdict_cli.language.document.document import read_document
+from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.package_files import named_config
+from verdict_cli.plan.build import load_plan
+from verdict_cli.report.formatting import interval
+from verdict_cli.report.renderers.markdown import render_markdown
+from verdict_cli.report.report import full_json, summary_json
+from verdict_cli.report.run_document import run_document
+from verdict_cli.report.study_files import write_rows
+from verdict_cli.run.job import RunOptions
+from verdict_cli.run.preflight import dataset_for, load_recording
+from verdict_cli.run.session import open_run
+from verdict_cli.stats.measure import Measures, measure
+from verdict_cli.storage.datasets.read import scan
+from verdict_cli.storage.paths import output_errors
 
 if TYPE_CHECKING:
-    from verdict_cli.features.benchmarks.reproduce import Reproduction
     from verdict_cli.report.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """A recomputed value beside the published one. ``low`` and ``high`` are the ends of its 95% interval.
+
+    ``value`` is None if the run has none. ``recomputed``: the value to reproduce was not published, but computed by the people
+    who collected the recordings.
+    """
+
+    case: str
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    published: float
+    decimals: int
+    note: str
+    recomputed: bool
+
+    @property
+    def same(self) -> bool:
+        """Whether both are equal in every published digit."""
+        off = None if self.value is None else abs(self.value - self.published)
+        return off is not None and off <= 0.5 * 10**-self.decimals + 1e-9
+
+    @property
+    def difference(self) -> str:
+        """`0`, or the difference from the published value, and its reason."""
+        if self.value is None:
+            return self.note or "no value"
+        off = "0" if self.same else f"{self.value - self.published:+.{self.decimals}f}"
+        return f"{off}: {self.note}" if self.note else off
+
+    def format(self, value: float | None) -> str:
+        """A value with the decimals of the published one."""
+        return "none" if value is None else f"{value:.{self.decimals}f}"
+
+
+def reproduce(case: Case, folder: Path) -> list[Reproduction]:
+    """The values of a case. `folder`, created if missing, then has its pipeline, data, recording and results."""
+    measures = _measured(case, folder)
+    return [_compare(case, published, measures) for published in case.values]
+
+
+def _measured(case: Case, folder: Path) -> Mapping[str, Measures]:
+    config, data, replies = folder / "pipeline.yaml", folder / "data.jsonl", folder / "replay.jsonl"
+    with output_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    shutil.copy(named_config(f"reproductions/{case.pipeline}"), config)
+    rows, recorded = case.inputs()
+    write_rows(data, rows)
+    write_rows(replies, recorded)
+    plan = load_plan(apply_override(read_document(config), case.settings), folder).plan
+    source = dataset_for(plan, [data])
+    options = RunOptions(
+        plan=plan,
+        dataset=source,
+        data=scan(source),
+        config=str(config),
+        source=str(data),
+        out=folder / "out",
+        replay=replies,
+        recording=load_recording(replies, plan),
+        fresh=True,
+    )
+    with open_run(options) as session:
+        return measure(plan.evaluations, session.execute().directory.results)
+
+
+def _compare(case: Case, published: PublishedValue, measures: Mapping[str, Measures]) -> Reproduction:
+    evaluation, _, metric = published.metric.rpartition(".")
+    ours = measures[evaluation].values[metric]
+    value, low, high = (
+        None if number is None else published.convert(number) for number in (ours.value, ours.low, ours.high)
+    )
+    return Reproduction(
+        case.name,
+        published.name,
+        value,
+        low,
+        high,
+        ours.n,
+        published.value,
+        published.decimals,
+        published.note,
+        case.origin == "recomputed",
+    )
+
+
+TABLE_HEAD = "| case | value | ours | published | difference |\n| --- | --- | ---: | ---: | ---: |"
+
+
+def reproductions_page(results: Sequence[Reproduction]) -> str:
+    """`docs/reproductions.md`: a table for each set, each value with the command that prints it."""
+    sets: dict[str, list[Reproduction]] = {}
+    for result in results:
+        sets.setdefault(result.case.partition("/")[0], []).append(result)
+    same = sum(result.same and not result.note for result in results)
+    recomputed = sorted({result.case for result in results if result.recomputed})
+    parts = [
+        "# Reproductions",
+        "Generated by `make reproductions`; not written by hand.",
+        f"{len(results)} values of judges whose replies were recorded by others, recomputed from those replies with the "
+        f"pipelines in `configs/reproductions`. {same} of them are the same in every digit shown; the others state the reason. "
+        "The values of a case are printed by `verdict bench CASE --replay RECORDINGS`. RECORDINGS is the folder of the recorded sets, each in a folder of its own; `verdict datasets rebuild RECORDINGS` "
+        "makes those whose rules are known exactly. With `--out DIR`, a command also "
+        "leaves the pipeline, dataset, recording and results of every case there.",
+    ]
+    if recomputed:
+        parts.append(
+            "The values to reproduce are published ones, except in these cases, where the people who collected the recordings "
+            f"computed them: {', '.join(recomputed)}."
+        )
+    for name, group in sets.items():
+        # Folded: with its tables open, the page is some 160 screens of a phone long.
+        equal = sum(result.same and not result.note for result in group)
+        summary = f"{len(group)} values, {'all' if equal == len(group) else equal} the same"
+        fold = f'<details markdown="1"><summary>{summary}</summary>'
+        parts += [f"## {name}", fold, "\n".join([TABLE_HEAD, *map(_page_row, group)]), "</details>"]
+    parts += ["## Not reproduced", "\n".join(f"- {name}: {why}." for name, why in NOT_POSSIBLE.items())]
+    return "\n\n".join(parts) + "\n"
+
+
+def _page_row(result: Reproduction) -> str:
+    cells = (result.case, result.name, result.format(result.value), result.format(result.published), result.difference)
+    return f"| {' | '.join(cells)} |"
 
 
 def bench(
@@ -66,8 +208,6 @@ def bench(
         results = _reproduce(name, replay, out, quiet=options.quiet)
         _show_results(results, markdown=markdown, as_json=as_json)
         raise typer.Exit(0 if all(result.same or result.note for result in results) else 1)
-    from verdict_cli.features.benchmarks.card import find_benchmark
-
     if name == "all":
         raise UsageError("`all` needs recordings", hint="verdict bench all --replay RECORDINGS")
     card = card_of(name)
@@ -89,10 +229,6 @@ def bench(
 
 
 def _show_report(report: Report, card: Card, *, sample: bool, markdown: bool, as_json: bool) -> None:
-    from verdict_cli.report.renderers.markdown import render_markdown
-    from verdict_cli.report.report import full_json, summary_json
-    from verdict_cli.report.run_document import run_document
-
     if as_json:
         print_json(
             {
@@ -117,8 +253,6 @@ def _show_report(report: Report, card: Card, *, sample: bool, markdown: bool, as
 
 
 def _reproduce(name: str, recordings: Path, out: Path | None, *, quiet: bool) -> list[Reproduction]:
-    from verdict_cli.features.benchmarks.reproduce import reproduce
-
     cases = selected_sets(name, recordings)
     results = []
     with tempfile.TemporaryDirectory(prefix="verdict-") as scratch:
@@ -136,9 +270,6 @@ def _reproduce(name: str, recordings: Path, out: Path | None, *, quiet: bool) ->
 def _show_results(results: Sequence[Reproduction], *, markdown: bool, as_json: bool) -> None:
     from rich.table import Table
     from rich.text import Text
-
-    from verdict_cli.features.benchmarks.reproduce import reproductions_page
-    from verdict_cli.report.formatting import interval
 
     same = sum(result.same and not result.note for result in results)
     if as_json:

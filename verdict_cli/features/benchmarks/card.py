@@ -152,11 +152,11 @@ class Card(ConfigModel):
 
     def file(self, name: str) -> CardFile:
         """The file of that name. Raises UsageError if the card has none."""
-        found = next((file for file in self.files if file.name == name), None)
-        if found is None:
+        named = next((file for file in self.files if file.name == name), None)
+        if named is None:
             hint = nearest_spelling(name, [file.name for file in self.files])
             raise UsageError(f"{self.name} has no file {name!r}", hint=hint)
-        return found
+        return named
 
 
 @cache
@@ -166,11 +166,11 @@ def cards() -> dict[str, Card]:
     problems: list[Problem] = []
     for path in sorted(folder("datasets").glob(f"*{ENDING}")):
         try:
-            found = read_card(path)
+            card = read_card(path)
         except SpecError as error:
             problems += error.problems
         else:
-            loaded[found.name] = found
+            loaded[card.name] = card
     if problems:
         raise SpecError(problems)
     return loaded
@@ -178,42 +178,42 @@ def cards() -> dict[str, Card]:
 
 def card(name: str) -> Card:
     """The card of that name. Raises UsageError if there is none."""
-    found = cards().get(name)
-    if found is None:
+    known = cards().get(name)
+    if known is None:
         raise UsageError(f"unknown benchmark {name!r}", hint=nearest_spelling(name, cards()))
-    return found
+    return known
 
 
 def read_card(path: Path) -> Card:
     """The card in a file. Raises SpecError with every problem: of its keys, its name, and the files that it names."""
     document = read_document(path)
     try:
-        found = Card.model_validate(document.data)
+        card = Card.model_validate(document.data)
     except ValidationError as error:
         raise SpecError(explain_error(error, Card, document)) from None
     problems = [
         _positioned_problem(document, key, message, hint)
-        for key, message, hint in _card_problems(found, path.name, path.parent)
+        for key, message, hint in _card_problems(card, path.name, path.parent)
     ]
     if problems:
         raise SpecError(problems)
-    return found
+    return card
 
 
 def _card_problems(card: Card, filename: str, here: Path) -> list[tuple[str, str, str]]:
     """(key, what is wrong, the fix) of everything that involves more than one key."""
-    found = []
+    wrong = []
     if filename != f"{card.name}{ENDING}":
-        found.append(("name", f"the file is called {filename}", f"call it {card.name}{ENDING}"))
+        wrong.append(("name", f"the file is called {filename}", f"call it {card.name}{ENDING}"))
     if card.config is not None and card.config not in configs():
-        found.append(("config", f"there is no pipeline {card.config!r}", nearest_spelling(card.config, configs())))
+        wrong.append(("config", f"there is no pipeline {card.config!r}", nearest_spelling(card.config, configs())))
     if card.sample is not None and not (here / card.sample).is_file():
-        found.append(("sample", f"the sample {card.sample} is not beside the card", "name one of datasets/"))
+        wrong.append(("sample", f"the sample {card.sample} is not beside the card", "name one of datasets/"))
     for index, file in enumerate(card.files):
         if sum(source is not None for source in (file.url, file.hub, file.derived)) != 1:
             message = "a file has exactly one of `url`, `hub` and `derived`"
-            found.append((f"files[{index}]", message, "say where it comes from"))
-    return found
+            wrong.append((f"files[{index}]", message, "say where it comes from"))
+    return wrong
 
 
 def _positioned_problem(document: Document, key: str, message: str, hint: str) -> Problem:

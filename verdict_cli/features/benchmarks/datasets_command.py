@@ -14,12 +14,14 @@ from verdict_cli.cli.help_format import HelpCommand
 from verdict_cli.cli.options import AsJson
 from verdict_cli.cli.show_report import to_terminal
 from verdict_cli.errors import FetchError, UsageError
+from verdict_cli.features.benchmarks import rebuild as recordings
 from verdict_cli.features.benchmarks.card import Card, CardFile, cards, fetched_file, local_path
 from verdict_cli.features.benchmarks.card import card as card_of
+from verdict_cli.features.benchmarks.fetch import Fetched, card_file_of, fetch_file, fetch_split, fetchable, findings
 from verdict_cli.features.benchmarks.importers import IMPORTERS, import_benchmark
 from verdict_cli.features.benchmarks.recorded import SETS
-from verdict_cli.features.benchmarks.verify import card_file_of, findings
 from verdict_cli.language.document.error_messages import nearest_spelling
+from verdict_cli.report.study_files import write_rows
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.files import find_files
 from verdict_cli.storage.datasets.read import scan, stream_rows
@@ -47,8 +49,6 @@ def list_(as_json: AsJson = False) -> None:
     """
     from rich.table import Table
     from rich.text import Text
-
-    from verdict_cli.features.benchmarks.card import fetched_file
 
     if as_json:
         print_json([_as_json(card) for card in cards().values()])
@@ -93,8 +93,6 @@ def import_(
 
     Example: verdict datasets import xstest xstest_prompts.csv --out xstest.jsonl
     """
-    from verdict_cli.report.study_files import write_rows
-
     if name.partition("/")[0] not in {*IMPORTERS, *SETS}:
         raise UsageError(f"unknown benchmark {name!r}", hint=nearest_spelling(name, {*IMPORTERS, *SETS}))
     if not path.exists():
@@ -128,8 +126,6 @@ def fetch(
 
     Example: verdict datasets fetch xstest
     """
-    from verdict_cli.features.benchmarks.fetch import Fetched, fetch_file, fetch_split, fetchable
-
     if name.startswith("hf:"):
         if file is not None or sha256 is not None:
             raise UsageError(
@@ -156,8 +152,6 @@ def sample(
 
     Example: verdict datasets sample answers.jsonl --rows 50 --seed 1
     """
-    from verdict_cli.report.study_files import write_rows
-
     files = find_files(data)
     target = out or Path(f"{files[0].name.partition('.')[0]}_sample.jsonl")
     if any(target.resolve() == file.resolve() for file in files):
@@ -183,21 +177,20 @@ def rebuild(
 
     Example: verdict datasets rebuild recordings
     """
-    from verdict_cli.features.benchmarks.rebuild import rebuild as rebuilt
-    from verdict_cli.features.benchmarks.rebuild import recorded_sets
-
     if mirror is not None and not mirror.is_dir():
         raise UsageError(f"there is no folder {mirror}", hint="give a folder of clones, OWNER+NAME/repo each")
     signs = {"made": "✓", "kept": "✓", "failed": "✗", "no-rule": "–"}
     results = []
-    for one in rebuilt(target, recorded_sets(), mirror):
-        results.append(one)
+    for result in recordings.rebuild(target, recordings.recorded_sets(), mirror):
+        results.append(result)
         if not as_json:
-            sys.stdout.write(f"{signs[one.outcome]} {one.file}: {one.outcome}{one.reason and f': {one.reason}'}\n")
+            sys.stdout.write(
+                f"{signs[result.outcome]} {result.file}: {result.outcome}{result.reason and f': {result.reason}'}\n"
+            )
             sys.stdout.flush()
-    counts = {outcome: sum(one.outcome == outcome for one in results) for outcome in signs}
+    counts = {outcome: sum(result.outcome == outcome for result in results) for outcome in signs}
     if as_json:
-        print_json({"files": [asdict(one) for one in results], **counts})
+        print_json({"files": [asdict(result) for result in results], **counts})
     else:
         said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
         print_message(f"{len(results)} files: {said}; verdict bench all --replay {target}")
@@ -218,14 +211,7 @@ def check(
     file = card_file_of(card_of(name), path)
     results = findings(file, path)
     if as_json:
-        print_json(
-            {
-                "file": file.name,
-                "findings": [
-                    {"what": result.what, "verdict": result.verdict, "detail": result.detail} for result in results
-                ],
-            }
-        )
+        print_json({"file": file.name, "findings": [asdict(result) for result in results]})
     else:
         signs = {"same": "✓", "differs": "✗", "unknown": "?"}
         lines = [f"{path}: {file.name} of {name}"]
@@ -236,7 +222,6 @@ def check(
 
 
 def _as_json(card: Card) -> dict[str, object]:
-
     path = fetched_file(card)
     return {**card.model_dump(mode="json"), "fetched": None if path is None else str(path)}
 
@@ -247,7 +232,7 @@ def _facts(card: Card) -> list[tuple[str, str]]:
         facts.append(("terms", card.terms))
     if card.config:
         facts.append(("config", card.config))
-    facts += [("setting", each) for each in card.settings]
+    facts += [("setting", setting) for setting in card.settings]
     if card.sample:
         facts.append(("sample", f"{card.sample}, made for this project; for trials, not for published results"))
     if card.name in SETS:
@@ -256,7 +241,6 @@ def _facts(card: Card) -> list[tuple[str, str]]:
 
 
 def _file_facts(card: Card, file: CardFile) -> list[tuple[str, str]]:
-
     path = local_path(card, file)
     facts = [
         ("from", file.url or (f"hf:{file.hub}" if file.hub else f"no address; {file.derived}")),

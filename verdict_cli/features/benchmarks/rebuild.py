@@ -108,7 +108,7 @@ def realmistake_samples(sources: Sources) -> bytes:
     return _lines(
         {
             **_realmistake_run(path, row),
-            "responses": [each["response"] for each in row["response"]],
+            "responses": [reply["response"] for reply in row["response"]],
             "prediction": row["prediction"],
             "predictions_list": row["predictions_list"],
         }
@@ -235,16 +235,16 @@ def recorded_sets() -> Sequence[RecordedSet]:
 
 def rebuild(target: Path, sets: Sequence[RecordedSet], mirror: Path | None = None) -> Iterator[Rebuilt]:
     """Makes each file that is not there yet, from clones in `mirror` or else from github.com, and tells what became of it."""
-    for each in sets:
+    for recorded in sets:
         with tempfile.TemporaryDirectory(prefix="verdict-") as scratch:
-            clone = Clone(each, mirror, Path(scratch))
-            for file in each.files:
-                yield _rebuilt(target / each.folder / file.name, each, file, clone)
+            clone = Clone(recorded, mirror, Path(scratch))
+            for file in recorded.files:
+                yield _rebuilt(target / recorded.folder / file.name, recorded, file, clone)
 
 
-def _rebuilt(place: Path, of: RecordedSet, file: RecordedFile, clone: Clone) -> Rebuilt:
-    name = f"{of.folder}/{file.name}"
-    if _checksum_of(place) == file.sha256:
+def _rebuilt(target: Path, recorded: RecordedSet, file: RecordedFile, clone: Clone) -> Rebuilt:
+    name = f"{recorded.folder}/{file.name}"
+    if _checksum_of(target) == file.sha256:
         return Rebuilt(name, "kept")
     if file.rule is None:
         return Rebuilt(name, "no-rule", file.missing or "")
@@ -254,28 +254,28 @@ def _rebuilt(place: Path, of: RecordedSet, file: RecordedFile, clone: Clone) -> 
         return Rebuilt(name, "failed", f"{error.message}; {error.hint}" if error.hint else error.message)
     except (ValueError, KeyError, TypeError, IndexError) as fault:
         return Rebuilt(name, "failed", f"the repository's file has another form: {type(fault).__name__}: {fault}")
-    found = hashlib.sha256(content).hexdigest()
-    if found != file.sha256:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != file.sha256:
         reason = (
-            f"made {len(content):,} bytes with the SHA-256 {found}, expected {file.bytes:,} bytes with {file.sha256}"
+            f"made {len(content):,} bytes with the SHA-256 {digest}, expected {file.bytes:,} bytes with {file.sha256}"
         )
         return Rebuilt(name, "failed", reason)
-    _write(place, content)
+    _write(target, content)
     return Rebuilt(name, "made")
 
 
-def _checksum_of(place: Path) -> str | None:
+def _checksum_of(path: Path) -> str | None:
     """The checksum of a file's content; None where it is missing or not readable as such."""
     try:
-        content = place.read_bytes()
-        return hashlib.sha256(gzip.decompress(content) if place.suffix == ".gz" else content).hexdigest()
+        content = path.read_bytes()
+        return hashlib.sha256(gzip.decompress(content) if path.suffix == ".gz" else content).hexdigest()
     except (OSError, EOFError, ValueError):
         return None
 
 
-def _write(place: Path, content: bytes) -> None:
-    with replacing(place) as part:
-        part.write_bytes(gzip.compress(content, mtime=0) if place.suffix == ".gz" else content)
+def _write(path: Path, content: bytes) -> None:
+    with replacing(path) as part:
+        part.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
 
 
 def _paths(patterns: Sequence[str]) -> Iterator[str]:
@@ -290,9 +290,9 @@ def _paths(patterns: Sequence[str]) -> Iterator[str]:
 class Clone:
     """Reads files of one commit by git: from a clone that is there, or one without files that is made in `scratch`."""
 
-    def __init__(self, of: RecordedSet, mirror: Path | None, scratch: Path) -> None:
-        self._of = of
-        self._mirror = None if mirror is None else mirror / of.repository.replace("/", "+") / "repo"
+    def __init__(self, recorded: RecordedSet, mirror: Path | None, scratch: Path) -> None:
+        self._set = recorded
+        self._mirror = None if mirror is None else mirror / recorded.repository.replace("/", "+") / "repo"
         self._scratch = scratch
         self._fault: FetchError | None = None
         self._ready = False
@@ -300,9 +300,9 @@ class Clone:
     def content(self, path: str) -> bytes:
         """The file at the commit. FetchError where the clone, the commit or the file is missing."""
         self._prepare()
-        at = f"{self._of.commit}:{path}"
+        at = f"{self._set.commit}:{path}"
         return self._git(
-            "cat-file", "blob", at, fault=f"{self._of.repository} has no file {path} at {self._of.commit[:12]}"
+            "cat-file", "blob", at, fault=f"{self._set.repository} has no file {path} at {self._set.commit[:12]}"
         )
 
     def _prepare(self) -> None:
@@ -319,27 +319,27 @@ class Clone:
 
     def _check(self, mirror: Path) -> None:
         if not mirror.is_dir():
-            raise FetchError(f"there is no clone {mirror}", hint=f"git clone {SITE}/{self._of.repository} {mirror}")
-        fault = f"{mirror} does not have the commit {self._of.commit}"
-        self._git("cat-file", "-e", f"{self._of.commit}^{{commit}}", fault=fault, hint=f"git -C {mirror} fetch --all")
+            raise FetchError(f"there is no clone {mirror}", hint=f"git clone {SITE}/{self._set.repository} {mirror}")
+        fault = f"{mirror} does not have the commit {self._set.commit}"
+        self._git("cat-file", "-e", f"{self._set.commit}^{{commit}}", fault=fault, hint=f"git -C {mirror} fetch --all")
 
     def _fetch(self) -> None:
         """Fetch the commit alone; git then fetches each file when it is read."""
-        url, fault = f"{SITE}/{self._of.repository}", f"{self._of.repository} cannot be fetched"
+        url, fault = f"{SITE}/{self._set.repository}", f"{self._set.repository} cannot be fetched"
         hint = "is there a network? --mirror DIR takes clones"
         self._git("init", "--quiet", "--bare", fault=fault)
         self._git("remote", "add", "origin", url, fault=fault)
         self._git("config", "remote.origin.promisor", "true", fault=fault)
         self._git("config", "remote.origin.partialclonefilter", "blob:none", fault=fault)
         self._git(
-            "fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin", self._of.commit, fault=fault, hint=hint
+            "fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin", self._set.commit, fault=fault, hint=hint
         )
 
     def _git(self, *words: str, fault: str, hint: str = "") -> bytes:
-        place = self._scratch if self._mirror is None else self._mirror
+        folder = self._scratch if self._mirror is None else self._mirror
         try:
             done = subprocess.run(
-                ["git", "-C", str(place), *words], capture_output=True, timeout=DOWNLOAD_TIMEOUT_S, check=False
+                ["git", "-C", str(folder), *words], capture_output=True, timeout=DOWNLOAD_TIMEOUT_S, check=False
             )
         except FileNotFoundError:
             raise FetchError("git is not installed", hint="install git, then run the same command") from None

@@ -1,25 +1,252 @@
-"""`verdict reproduce paper`."""
+"""`verdict reproduce paper`: the rows that each table of the Verdict paper needs, and its results beside those of a run."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from verdict_cli.cli.console import print_error, print_json, print_message
+from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import RowOptions
+from verdict_cli.cli.multi_run import execute_all_or_exit
+from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AsJson
+from verdict_cli.cli.show_report import show_study
+from verdict_cli.cli.signals import stopping
 from verdict_cli.errors import FetchError, UsageError
+from verdict_cli.features.benchmarks.card import Card, CardFile, card, fetched_file, local_path
+from verdict_cli.features.benchmarks.download import fetch_rows
+from verdict_cli.features.benchmarks.fetch import fetch_file, fetchable, findings
+from verdict_cli.features.benchmarks.importers import import_benchmark
+from verdict_cli.language.package_files import named_config
+from verdict_cli.report import formatting
+from verdict_cli.report.document import Links, Note, Only, Part, ReportDocument, Section, Table
+from verdict_cli.report.formatting import money
+from verdict_cli.report.report import PublishedComparison, Report, metric_json
+from verdict_cli.report.study_files import write_rows
+from verdict_cli.report.write_report import preload_report, write_report
+from verdict_cli.run.estimate import ASSUMPTIONS, estimate_run, total
+from verdict_cli.run.job import Stop
+from verdict_cli.run.session import open_run
+from verdict_cli.storage.datasets.read import stream_rows
 
 if TYPE_CHECKING:
-    from verdict_cli.features.benchmarks.paper import PaperRows, PaperTable
     from verdict_cli.plan.node import Plan
     from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
+
+
+LARGEST_FILE = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTable:
+    """A table: its benchmark's card, the pipeline as printed and as the authors' library runs it, and its rows.
+
+    ``subset`` is (column, value) of the rows in a benchmark of several sets; None: all rows.
+    """
+
+    number: int
+    card: str
+    printed: str
+    as_run: str
+    rows: int
+    subset: tuple[str, str] | None = None
+
+    def config(self, *, as_run: bool) -> str:
+        """The pipeline's name."""
+        return self.as_run if as_run else self.printed
+
+
+TABLES = (
+    PaperTable(1, "xstest", "paper/table1_xstest", "paper/table1_xstest", 450),
+    PaperTable(2, "judgebench", "paper/table2_judgebench", "paper/table2_judgebench_as_run", 350),
+    PaperTable(3, "aggrefact", "paper/table3_expertqa", "paper/table3_expertqa_as_run", 3_702, ("dataset", "ExpertQA")),
+)
+"""Tables 1 to 3 of the paper's first version."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaperRows:
+    """The rows of a table as its pipeline reads them; ``notes`` say where they differ from the paper's."""
+
+    path: Path
+    count: int
+    notes: tuple[str, ...]
+
+
+def prepare_rows(table: PaperTable, folder: Path, mirror: Path | None) -> PaperRows:
+    """Write the table's rows to the folder: from the mirror, else the fetched file, else an earlier call of this function,
+    else the network. Raises FetchError where they cannot be had, DataError where a file is not the benchmark's."""
+    benchmark = card(table.card)
+    target = folder / "rows.jsonl"
+    notes: list[str] = []
+    source = fetched_file(benchmark) if mirror is None else _mirrored(benchmark, mirror)
+    if source is None and not target.exists():
+        source = _fetched(benchmark, table.subset)
+    if source is not None:
+        if mirror is not None:
+            notes += _deviations(benchmark.files[0], source)
+        write_rows(target, _subset(table, import_benchmark(benchmark.name, source).rows()))
+    with target.open("rb") as file:
+        count = sum(1 for _ in file)
+    if not count:
+        raise FetchError(
+            f"{source or target} has no row of table {table.number}", hint=f"its source is {benchmark.source}"
+        )
+    if count != table.rows:
+        notes.append(f"{count:,} rows, the paper's table has {table.rows:,}")
+    return PaperRows(target, count, tuple(notes))
+
+
+def _subset(table: PaperTable, rows: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    if table.subset is None:
+        return rows
+    column, value = table.subset
+    return (row for row in rows if row[column] == value)
+
+
+def _mirrored(benchmark: Card, mirror: Path) -> Path:
+    path = mirror / benchmark.name / benchmark.files[0].name
+    if not path.exists():
+        raise UsageError(
+            f"no such file: {path}", hint="a mirror has NAME/FILE of each card: verdict datasets info NAME"
+        )
+    return path
+
+
+def _deviations(file: CardFile, path: Path) -> list[str]:
+    """How a mirror's file differs from its card."""
+    wrong = [finding for finding in findings(file, path) if finding.verdict == "differs"]
+    return [
+        f"the mirror's {file.name} is not the benchmark's: {finding.what}: {finding.detail}" for finding in wrong[:1]
+    ]
+
+
+def _fetched(benchmark: Card, subset: tuple[str, str] | None) -> Path:
+    file = fetchable(benchmark, None)
+    if subset is None or file.hub is None:
+        return fetch_file(benchmark, file, None, "", LARGEST_FILE).path
+    target = local_path(benchmark, file).with_suffix(f".{subset[1]}.jsonl")
+    if not target.exists():
+        fetch_rows(file.hub, subset, file.columns, target)
+    return target
+
+
+@dataclass(frozen=True, slots=True)
+class TableResult:
+    """A table and the run that reproduces it; ``model`` is the one that replaced the pipeline's, if any."""
+
+    table: PaperTable
+    rows: PaperRows
+    report: Report
+    model: str | None = None
+
+    @property
+    def comparison(self) -> PublishedComparison:
+        """The run among the table's rows."""
+        return next(iter(self.report.comparisons.values()))
+
+    @property
+    def title(self) -> str:
+        """The benchmark's name, or that of its subset."""
+        return card(self.table.card).title if self.table.subset is None else self.table.subset[1]
+
+    @property
+    def notes(self) -> list[str]:
+        """Why the values are not of the same thing."""
+        facts = self.report.facts
+        judged = facts.rows - facts.failed
+        fewer = [] if judged == self.rows.count else [f"{judged:,} of {self.rows.count:,} rows have a verdict"]
+        baselines = [formatting.baseline_notice(model) for model in facts.floors]
+        other = [f"judged by {self.model}, not by the table's model"] if self.model else []
+        caveats = [self.comparison.caveat] if self.comparison.caveat else []
+        return [*caveats, *self.rows.notes, *fewer, *other, *baselines]
+
+
+def paper_document(results: Sequence[TableResult], folder: Path) -> ReportDocument:
+    """The tables with this run's rows in them, and why they may differ."""
+    sections = [Section("", [_overview(results)], listed=False, essential=True)]
+    for result in results:
+        comparison = result.comparison
+        parts: list[Part] = [_standings(comparison), *(Note(note, warning=True) for note in result.notes)]
+        title = f"Table {result.table.number}: {result.title}, {comparison.metric}"
+        sections.append(Section(title, [*parts, Only(("html",), [Links([f"{_run(result)}/report.html"])])]))
+    lead = "Kalra and Tang, Verdict: A Library for Scaling Judge-Time Compute, tables 1 to 3"
+    return ReportDocument(
+        "The paper's tables",
+        sections,
+        "Verdict reproduction",
+        lead,
+        "in paper.html",
+        data=lambda: _json(results, folder),
+    )
+
+
+def _run(result: TableResult) -> str:
+    return f"table{result.table.number}/{Path(result.report.run).name}"
+
+
+def _overview(results: Sequence[TableResult]) -> Table:
+    rows = []
+    for result in results:
+        comparison, facts = result.comparison, result.report.facts
+        ours = next(row for row in comparison.standings if row.ours)
+        rows.append(
+            (
+                f"{result.table.number}, {result.title}",
+                comparison.shown(ours.value),
+                comparison.shown_interval(ours),
+                ", ".join(comparison.shown(row.value) for row in comparison.standings if row.own),
+                f"{facts.rows - facts.failed:,} of {result.table.rows:,}",
+                formatting.money(facts.cost_usd),
+            )
+        )
+    return Table(("table", "this run", "95% interval", "the paper", "rows", "cost"), rows, (1, 3, 4, 5))
+
+
+def _standings(comparison: PublishedComparison) -> Table:
+    rows = [
+        (row.judge, comparison.shown(row.value), comparison.shown_interval(row), formatting.row_origin(row))
+        for row in comparison.standings
+    ]
+    strong = [index for index, row in enumerate(comparison.standings) if row.ours]
+    return Table(("judge", comparison.metric, "95% interval", ""), rows, (1,), strong=strong)
+
+
+def _json(results: Sequence[TableResult], folder: Path) -> dict[str, Any]:
+    tables = []
+    for result in results:
+        comparison, facts = result.comparison, result.report.facts
+        measures = next(iter(result.report.measures.values()))
+        metric = measures.values[comparison.metric]
+        tables.append(
+            {
+                "table": result.table.number,
+                "benchmark": result.table.card,
+                "pipeline": facts.name,
+                "run": result.report.run,
+                "rows": facts.rows,
+                "failed": facts.failed,
+                "calls": facts.calls,
+                "cost_usd": facts.cost_usd,
+                "metric": comparison.metric,
+                "result": metric_json(metric),
+                "published": [
+                    {"judge": row.judge, "value": comparison.shown(row.value), "own": row.own}
+                    for row in comparison.standings
+                    if not row.ours
+                ],
+                "notes": result.notes,
+            }
+        )
+    return {"out": str(folder), "tables": tables}
 
 
 class Reproducible(StrEnum):
@@ -60,19 +287,6 @@ def reproduce(
 
     Example: verdict reproduce paper --table 1 --model gpt-4o-mini --budget 2
     """
-    from verdict_cli.cli.multi_run import execute_all_or_exit
-    from verdict_cli.cli.open_dataset import check_data, open_dataset
-    from verdict_cli.cli.show_report import to_terminal
-    from verdict_cli.cli.signals import stopping
-    from verdict_cli.features.benchmarks.paper import TABLES, TableResult, paper_document
-    from verdict_cli.language.package_files import named_config
-    from verdict_cli.report.renderers.terminal import render_terminal
-    from verdict_cli.report.study_files import write_study
-    from verdict_cli.report.write_report import preload_report, write_report
-    from verdict_cli.run.job import Stop
-    from verdict_cli.run.run_directory import RunDirectory
-    from verdict_cli.run.session import open_run
-
     chosen = [table for table in TABLES if table.number in (tables or [1, 2, 3])]
     unknown = set(tables or ()) - {table.number for table in chosen}
     if unknown:
@@ -108,23 +322,15 @@ def reproduce(
             _confirm()
         results = execute_all_or_exit(sessions, out, stop, how)
     reports = [write_report(result, warn=print_error) for result in results]
-    found = [
+    table_results = [
         TableResult(table, rows[table.number], report, how.model) for table, report in zip(chosen, reports, strict=True)
     ]
-    document = paper_document(found, out)
-    write_study(RunDirectory(out), "paper", document)
-    if as_json:
-        print_json(document.data())
-    else:
-        to_terminal(render_terminal(document))
-        if not how.quiet:
-            print_message(f"page: {out / 'paper.html'}")
+    page = "" if how.quiet else f"page: {out / 'paper.html'}"
+    show_study(paper_document(table_results, out), out, "paper", as_json=as_json, message=page)
     raise typer.Exit(3 if any(report.facts.failed for report in reports) else 0)
 
 
 def _rows(table: PaperTable, out: Path, mirror: Path | None) -> PaperRows:
-    from verdict_cli.features.benchmarks.paper import prepare_rows
-
     try:
         return prepare_rows(table, out / f"table{table.number}", mirror)
     except FetchError as error:
@@ -136,10 +342,6 @@ def _rows(table: PaperTable, out: Path, mirror: Path | None) -> PaperRows:
 
 def _announce(ready: list[tuple[PaperTable, Plan, Dataset, DatasetFacts]]) -> None:
     """Print the calls, tokens and cost of each table."""
-    from verdict_cli.report.formatting import money
-    from verdict_cli.run.estimate import ASSUMPTIONS, estimate_run, total
-    from verdict_cli.storage.datasets.read import stream_rows
-
     sums = []
     for table, plan, dataset, facts in ready:
         units = estimate_run(plan, stream_rows(dataset, facts.selection), facts.rows)

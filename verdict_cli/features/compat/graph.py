@@ -10,9 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from verdict_cli.errors import UsageError
-from verdict_cli.features.compat.models import DEFAULT_MODEL, ModelSelectionPolicy
-from verdict_cli.features.compat.scales import Scale
-from verdict_cli.features.compat.schema import Prompt, Schema, followed, literal, plain, shown
+from verdict_cli.features.compat.schema import (
+    DEFAULT_MODEL,
+    ModelSelectionPolicy,
+    Prompt,
+    Scale,
+    Schema,
+    followed,
+    literal,
+    plain,
+    shown,
+)
 from verdict_cli.language.authoring.functions import (
     MAP_NAMES,
     OUTPUT_NAMES,
@@ -62,9 +70,9 @@ class Node:
 
     def extract(self: AnyNode, extractor: Any) -> AnyNode:
         """How the responses are read from the replies."""
-        made = extractor() if callable(extractor) else extractor
+        reader = extractor() if callable(extractor) else extractor
         for unit in self.nodes():
-            unit.extractor = made
+            unit.extractor = reader
         return self
 
     def pin(self: AnyNode) -> AnyNode:
@@ -175,8 +183,8 @@ class Unit(Node):
             )
         fields = self.output_fields()
         if fields is not None:
-            made = _by_place(self.process, ("input", "response"))
-            functions["process",] = function(made, f"{own.__name__}.process", OUTPUT_NAMES, fields)
+            called = _by_place(self.process, ("input", "response"))
+            functions["process",] = function(called, f"{own.__name__}.process", OUTPUT_NAMES, fields)
         if self.propagator is not None:
             functions["propagate",] = self._propagation(root=root and not inputs)
         return keys, functions
@@ -191,14 +199,14 @@ class Unit(Node):
             raise UsageError(f"{type(self).__name__} has no prompt", hint="give it one: `.prompt('…')`")
         text = written.text({}) if isinstance(written, Prompt) else written
 
-        def setting(found: re.Match[str]) -> str:
-            if not hasattr(self, found[1]):
-                raise UsageError(f"the prompt's {found[0]}: {type(self).__name__} has no {found[1]!r}")
-            return literal(followed(getattr(self, found[1]), found[2], f"unit.{found[1]}{found[2]}"))
+        def setting(match: re.Match[str]) -> str:
+            if not hasattr(self, match[1]):
+                raise UsageError(f"the prompt's {match[0]}: {type(self).__name__} has no {match[1]!r}")
+            return literal(followed(getattr(self, match[1]), match[2], f"unit.{match[1]}{match[2]}"))
 
         text = _UNIT_PATH.sub(setting, text)
         if root:
-            text = _INPUT_PATH.sub(lambda found: found[0] if found[2] in inputs else f"{{source{found[0][6:]}", text)
+            text = _INPUT_PATH.sub(lambda match: match[0] if match[2] in inputs else f"{{source{match[0][6:]}", text)
         scale = self.token_scale()
         return text if scale is None else f"{text}{TOKEN_PROMPT}{_ends(scale)}"
 
@@ -241,13 +249,13 @@ def _ends(scale: Scale) -> str:
     return f'Respond with a single output value from "{listed}"{where}.'
 
 
-def wrapped(made: Callable[..., Any], original: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+def wrapped(wrapper: Callable[..., Any], original: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
     """A function of these parameters whose source is that of the original."""
     kind = inspect.Parameter.KEYWORD_ONLY
-    made.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
+    wrapper.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
     if inspect.isfunction(original) or inspect.ismethod(original):
-        made.__wrapped__ = original  # type: ignore[attr-defined]
-    return made
+        wrapper.__wrapped__ = original  # type: ignore[attr-defined]
+    return wrapper
 
 
 def _by_place(method: Callable[..., Any], names: tuple[str, str]) -> Callable[..., Any]:
@@ -272,9 +280,9 @@ class Layer(Node):
             if value not in allowed:
                 raise UsageError(f"{name} is {value!r}, expected one of {', '.join(allowed)}")
         self.order = [node.copied() for _ in range(repeat) for node in given]
-        for place, node in enumerate(self.order, start=1):
+        for number, node in enumerate(self.order, start=1):
             if isinstance(node, Unit):
-                node.idx(place)
+                node.idx(number)
         self.inner, self.outer = inner, outer
         self.root_idx = list(range(len(self.order)))
         self.leaf_idx = [len(self.order) - 1] if outer == "last" else list(self.root_idx)
@@ -290,20 +298,20 @@ class Layer(Node):
         return self
 
     def _places(self, idx: int | Sequence[int]) -> list[int]:
-        return [range(len(self.order))[place] for place in ([idx] if isinstance(idx, int) else idx)]
+        return [range(len(self.order))[index] for index in ([idx] if isinstance(idx, int) else idx)]
 
     def copied(self) -> Layer:
-        made = super().copied()
-        made.order = [node.copied() for node in self.order]
-        return made
+        layer = super().copied()
+        layer.order = [node.copied() for node in self.order]
+        return layer
 
     def nodes(self) -> list[Unit]:
         return [unit for node in self.order for unit in node.nodes()]
 
     def propagate(self, function: Callable[..., Any], fields: Fields = None) -> Layer:
         """What each leaf passes on."""
-        for place in self.leaf_idx:
-            _propagate(self.order[place], function, fields)
+        for index in self.leaf_idx:
+            _propagate(self.order[index], function, fields)
         return self
 
 
@@ -317,14 +325,14 @@ class Block(Node):
     def __rshift__(self, other: Node) -> Block:
         if not isinstance(other, Node):
             raise UsageError(f"`>>` links units, layers and blocks, not {other!r:.80}")
-        made = Block(self.name)
-        made.steps = (*self.steps, *(other.steps if isinstance(other, Block) else (other,)))
-        return made
+        block = Block(self.name)
+        block.steps = (*self.steps, *(other.steps if isinstance(other, Block) else (other,)))
+        return block
 
     def copied(self) -> Block:
-        made = super().copied()
-        made.steps = tuple(step.copied() for step in self.steps)
-        return made
+        block = super().copied()
+        block.steps = tuple(step.copied() for step in self.steps)
+        return block
 
     def nodes(self) -> list[Unit]:
         return [unit for step in self.steps for unit in step.nodes()]
@@ -357,14 +365,14 @@ def _step_keys(step: Node, following: Node | None, *, root: bool) -> tuple[dict[
     inner: list[tuple[Node, Node | None, bool]]
     if isinstance(step, Layer):
         key = "layer"
-        inner = [(node, None, root and (place == 0 or step.inner == "none")) for place, node in enumerate(step.order)]
+        inner = [(node, None, root and (index == 0 or step.inner == "none")) for index, node in enumerate(step.order)]
     else:
         assert isinstance(step, Block)
         key, inner = "block", [(node, after, root and not before) for before, node, after in _neighbours(step.steps)]
-    for place, (node, after, is_root) in enumerate(inner):
+    for index, (node, after, is_root) in enumerate(inner):
         keys, inside = _step_keys(node, after, root=is_root)
         documents.append(keys)
-        functions |= {(key, place, *rest): made for rest, made in inside.items()}
+        functions |= {(key, index, *rest): inner_function for rest, inner_function in inside.items()}
     document: dict[str, Any] = {key: documents}
     if isinstance(step, Layer):
         document |= _links(step, following)
@@ -374,10 +382,10 @@ def _step_keys(step: Node, following: Node | None, *, root: bool) -> tuple[dict[
 def own_pipeline(name: str, block: Block, images: Sequence[str] = ()) -> OwnPipeline:
     """The pipeline of this project that runs the block."""
     types = {"schema": dict.fromkeys(images, "image")} if images else None
-    made = OwnPipeline(name, dataset=types)
+    pipeline = OwnPipeline(name, dataset=types)
     for before, step, after in _neighbours(block.steps):
-        made = made >> FileStep(*_step_keys(step, after, root=before is None))
-    return made
+        pipeline = pipeline >> FileStep(*_step_keys(step, after, root=before is None))
+    return pipeline
 
 
 def plot(name: str, block: Block, display: bool) -> str:
@@ -410,8 +418,8 @@ def unit_prefixes(steps: Sequence[Node], base: tuple[str, ...]) -> Iterator[tupl
     """The library's name of each unit, in order of definition: only the second step's name continues the first one's."""
     first = base
     for index, step in enumerate(steps):
-        place = (*(first if index == 1 else base), "block")
-        for node, inside in _placed(step, place):
+        prefix = (*(first if index == 1 else base), "block")
+        for node, inside in _placed(step, prefix):
             if isinstance(node, Block | Layer):
                 yield from unit_prefixes(node.steps if isinstance(node, Block) else (node,), inside)
                 continue
@@ -419,16 +427,16 @@ def unit_prefixes(steps: Sequence[Node], base: tuple[str, ...]) -> Iterator[tupl
             last = (*inside, f"unit[{node._char}{f' {node.name}' if node.name else ''}]")
             yield last
         if index == 0:
-            first = place if isinstance(step, Layer) else last
+            first = prefix if isinstance(step, Layer) else last
 
 
-def _placed(step: Node, place: tuple[str, ...]) -> Iterator[tuple[Node, tuple[str, ...]]]:
+def _placed(step: Node, prefix: tuple[str, ...]) -> Iterator[tuple[Node, tuple[str, ...]]]:
     """The step, or a layer's nodes, each with the place of its name."""
     if not isinstance(step, Layer):
-        yield step, place
+        yield step, prefix
         return
     for index, node in enumerate(step.order):
-        yield node, (*place, f"layer[{index}]")
+        yield node, (*prefix, f"layer[{index}]")
 
 
 class MapUnit(Unit):
@@ -445,8 +453,8 @@ class MapUnit(Unit):
 
     def mapped(self, values: Any) -> Any:
         """What the unit gives for these outputs."""
-        made = self.map_func(values)
-        return plain(made) if isinstance(made, Mapping) else {"values": plain(made)}
+        result = self.map_func(values)
+        return plain(result) if isinstance(result, Mapping) else {"values": plain(result)}
 
     def document(self, *, root: bool) -> tuple[dict[str, Any], FunctionsByPath]:
         def called(**given: Any) -> Any:
@@ -455,9 +463,9 @@ class MapUnit(Unit):
             outputs = [shown(output) for output in given["outputs"]]
             return self.mapped(outputs[0] if len(outputs) == 1 else outputs)
 
-        made = wrapped(called, self.map_func, ("source",) if root else ("outputs",))
+        wrapper = wrapped(called, self.map_func, ("source",) if root else ("outputs",))
         keys = {"unit": "MapUnit", "name": self.short_name, "map": {"value": "outputs"}}
-        return keys, {("map",): function(made, "MapUnit", MAP_NAMES, self.given_fields)}
+        return keys, {("map",): function(wrapper, "MapUnit", MAP_NAMES, self.given_fields)}
 
 
 class FieldMapUnit(MapUnit):

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 from verdict_cli.features.compat.graph import Block, Layer, MaxPoolUnit, MeanPoolUnit, Unit
 from verdict_cli.features.compat.pipeline import Pipeline
-from verdict_cli.features.compat.scales import ContinuousScale, DiscreteScale, LikertScale, Scale
-from verdict_cli.features.compat.schema import Schema
+from verdict_cli.features.compat.schema import ContinuousScale, DiscreteScale, LikertScale, Scale, Schema
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.package_files import named_config
 
@@ -207,26 +206,26 @@ class _ReadyJudge:
 
 def _shipped_prompts(config: str) -> list[str]:
     """The prompts of a pipeline that comes with verdict, in order."""
-    found: list[str] = []
+    prompts: list[str] = []
 
     def collect(value: Any) -> None:
         if isinstance(value, Mapping):
-            found.extend([value["prompt"]] if isinstance(value.get("prompt"), str) else [])
+            prompts.extend([value["prompt"]] if isinstance(value.get("prompt"), str) else [])
             value = list(value.values())
         if isinstance(value, list):
             for item in value:
                 collect(item)
 
     collect(read_document(named_config(config)).data["pipeline"])
-    return found
+    return prompts
 
 
-def _expertqa_prompt(place: int) -> str:
-    return _shipped_prompts("paper/table3_expertqa_as_run")[place].replace("{source.document}", "{source.doc}")
+def _expertqa_prompt(index: int) -> str:
+    return _shipped_prompts("paper/table3_expertqa_as_run")[index].replace("{source.document}", "{source.doc}")
 
 
-def _geval_prompt(place: int) -> str:
-    written = _shipped_prompts("paper/figure5_geval_as_run")[place].replace('"', "\N{RIGHT DOUBLE QUOTATION MARK}")
+def _geval_prompt(index: int) -> str:
+    written = _shipped_prompts("paper/figure5_geval_as_run")[index].replace('"', "\N{RIGHT DOUBLE QUOTATION MARK}")
     return written.replace("{source.source}", "{source.document}")
 
 

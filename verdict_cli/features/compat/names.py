@@ -29,17 +29,24 @@ from verdict_cli.features.compat.judges import (
     PairwiseJudgeUnit,
     RankerUnit,
 )
-from verdict_cli.features.compat.models import (
+from verdict_cli.features.compat.pipeline import DatasetWrapper, ExperimentConfig, Image, Pipeline, display_stats
+from verdict_cli.features.compat.schema import (
+    BooleanScale,
+    ContinuousScale,
+    Conversation,
+    DiscreteScale,
+    LikertScale,
+    Message,
     ModelSelectionPolicy,
     PostHocExtractor,
+    Prompt,
     ProviderModel,
     RateLimitPolicy,
     RegexExtractor,
+    Scale,
+    Schema,
     vLLMModel,
 )
-from verdict_cli.features.compat.pipeline import DatasetWrapper, ExperimentConfig, Image, Pipeline, display_stats
-from verdict_cli.features.compat.scales import BooleanScale, ContinuousScale, DiscreteScale, LikertScale, Scale
-from verdict_cli.features.compat.schema import Conversation, Message, Prompt, Schema
 from verdict_cli.language.extractors.raw import RawExtractor
 from verdict_cli.language.extractors.structured import StructuredOutputExtractor
 from verdict_cli.language.extractors.token_probability import (

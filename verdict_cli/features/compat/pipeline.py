@@ -217,7 +217,7 @@ def display_stats(df: pandas.DataFrame, experiment_config: ExperimentConfig) -> 
     for header in (*(("Pivot", "N") if pivoted else ()), *HEADERS):
         table.add_column(header)
     for row in rows:
-        table.add_row(*(_text(value, share=place == len(row) - 4) for place, value in enumerate(row)))
+        table.add_row(*(_text(value, share=index == len(row) - 4) for index, value in enumerate(row)))
     Console().print(table)
     return rows
 
@@ -233,8 +233,8 @@ def _rows(df: pandas.DataFrame, config: ExperimentConfig) -> Iterator[tuple[Any,
         yield ("*", len(df), truth, prediction, *_agreement(list(df[truth]), list(df[prediction])))
         for column in config.pivot_cols or ():
             for value, part in df.groupby(column):
-                found = _agreement(list(part[truth]), list(part[prediction]))
-                yield (f"{column}={value}", len(part), truth, prediction, *found)
+                agreement = _agreement(list(part[truth]), list(part[prediction]))
+                yield (f"{column}={value}", len(part), truth, prediction, *agreement)
 
 
 def _agreement(truth: Sequence[Any], prediction: Sequence[Any]) -> tuple[float, float, float, float]:

@@ -19,7 +19,7 @@ from verdict_cli import __version__
 from verdict_cli.errors import DataError, OutputError, Problem, UsageError
 from verdict_cli.report.compress import encoded
 from verdict_cli.run.load_run import RunResult
-from verdict_cli.run.score import EVALUATION_EVENT, JudgedSpan, Score, evaluation_attributes
+from verdict_cli.run.observer import EVALUATION_EVENT, JudgedSpan, Score, evaluation_attributes
 from verdict_cli.run.scores import check_judged_span, judged_span, output_scores
 from verdict_cli.storage.paths import replacing
 from verdict_cli.storage.tables.reader import read_table, table_columns

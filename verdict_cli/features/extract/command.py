@@ -34,8 +34,8 @@ def extract(
     if as_json:
         print_json(
             {
-                "rereadings": [asdict(each) for each in rereadings],
-                "disagreements": [asdict(each) for each in disagreements],
+                "rereadings": [asdict(rereading) for rereading in rereadings],
+                "disagreements": [asdict(disagreement) for disagreement in disagreements],
             }
         )
         return
@@ -80,8 +80,8 @@ def _table(rereadings: tuple[ReExtraction, ...]) -> str:
 
 def _list(disagreements: tuple[Disagreement, ...]) -> str:
     lines = [
-        f"  {each.id} {each.unit}: own {_format(each.own)}, {each.extractor} {_format(each.read) if each.read is not None else each.reason}"
-        for each in disagreements
+        f"  {disagreement.id} {disagreement.unit}: own {_format(disagreement.own)}, {disagreement.extractor} {_format(disagreement.read) if disagreement.read is not None else disagreement.reason}"
+        for disagreement in disagreements
     ]
     return printable("\n".join(["", *lines])) + "\n" if lines else ""
 

@@ -7,7 +7,7 @@ PARTS = {
         "import": PartSpec("command.import_", "Convert logs of other tools to a dataset.", "Benchmarks and data")
     },
     "translators": {
-        "promptfoo": PartSpec("foreign_judges.foreign_judges"),
-        "deepeval": PartSpec("foreign_judges.foreign_judges"),
+        "promptfoo": PartSpec("translate.foreign_judges"),
+        "deepeval": PartSpec("translate.foreign_judges"),
     },
 }

@@ -11,7 +11,7 @@ import typer
 
 from verdict_cli.cli.console import print_message
 from verdict_cli.errors import UsageError
-from verdict_cli.features.imports.tool_logs import LOG_FORMATS, not_in_format, read_logs
+from verdict_cli.features.imports.logs import LOG_FORMATS, not_in_format, read_logs
 from verdict_cli.language.document.error_messages import nearest_spelling
 
 ROWS_PER_GROUP = 1_000
@@ -56,7 +56,7 @@ def import_(
 
 
 def _rows_at(files: list[Path], path: str) -> Iterator[dict[str, Any]]:
-    from verdict_cli.features.imports.tool_logs.json_stream import items_at
+    from verdict_cli.features.imports.logs import items_at
 
     for file in files:
         for index, item in items_at(file, path):

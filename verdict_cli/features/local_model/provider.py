@@ -114,8 +114,8 @@ class LocalProvider:
         import asyncio
 
         loaded, self._loaded = [*self._loaded.values()], {}
-        for each in loaded:
-            await asyncio.to_thread(each.close)
+        for model in loaded:
+            await asyncio.to_thread(model.close)
 
 
 @dataclass(eq=False)

@@ -62,10 +62,10 @@ class RemoteFolder:
         with self._translated_errors(folder):
             self._files.invalidate_cache()
             try:
-                found = self._files.find(f"{self._root}/{folder}".rstrip("/"))
+                listed = self._files.find(f"{self._root}/{folder}".rstrip("/"))
             except FileNotFoundError:
                 return []
-            return sorted(str(name)[len(self._root) + 1 :] for name in found)
+            return sorted(str(name)[len(self._root) + 1 :] for name in listed)
 
     def read(self, name: str) -> bytes | None:
         """The object's content, None if it does not exist."""
@@ -82,9 +82,9 @@ class RemoteFolder:
             some, remaining = remaining[:_BATCH], remaining[_BATCH:]
             with self._translated_errors(some[0]):
                 paths = [f"{self._root}/{name}" for name in some]
-                found = self._files.cat(paths, on_error="return")
+                contents = self._files.cat(paths, on_error="return")
             for path in paths:
-                content = found[path]
+                content = contents[path]
                 with self._translated_errors(path):
                     if isinstance(content, FileNotFoundError):
                         continue

@@ -57,9 +57,9 @@ def rows_for_mean(spread: float, half_width: float, level: float) -> int:
     return max(2, _least(lambda n: n > 1 and student(level, n - 1) * spread / math.sqrt(n) <= half_width))
 
 
-def rows_scaled(rows: int, found: float, half_width: float) -> int:
+def rows_scaled(rows: int, width: float, half_width: float) -> int:
     """The rows for the half-width, of a metric whose interval over `rows` rows had the half-width `found`."""
-    return max(2, math.ceil(rows * (found / half_width) ** 2 - 1e-9))
+    return max(2, math.ceil(rows * (width / half_width) ** 2 - 1e-9))
 
 
 def discordant(first: float, second: float) -> float:
@@ -91,8 +91,8 @@ def power_of_difference(rows: int, effect: float, apart: float, level: float) ->
     last = np.where(2 * bdtr(np.maximum(last, 0), counts, 0.5) <= 1 - level + 1e-12, last, last - 1)
     gains = min(0.5 + effect / apart / 2, 1.0)
     kept = last >= 0
-    found = bdtr(np.maximum(last, 0), counts, 1 - gains) + bdtr(np.maximum(last, 0), counts, gains)
-    return float(weights @ np.where(kept, found, 0.0))
+    tails = bdtr(np.maximum(last, 0), counts, 1 - gains) + bdtr(np.maximum(last, 0), counts, gains)
+    return float(weights @ np.where(kept, tails, 0.0))
 
 
 def rows_for_change(spread: float, effect: float, level: float, power: float) -> int:
@@ -122,9 +122,9 @@ def sample_parts(scores: Floats) -> Parts | None:
     return Parts(max(between, 0.0), within, kept.shape[1])
 
 
-def rows_with_repeats(found: Parts, repeats: int, half_width: float, level: float) -> int:
+def rows_with_repeats(parts: Parts, repeats: int, half_width: float, level: float) -> int:
     """The rows for the half-width, where each is asked so often and the mean of its scores counts."""
-    spread = math.sqrt(found.between + found.within / repeats)
+    spread = math.sqrt(parts.between + parts.within / repeats)
     return rows_for_mean(spread, half_width, level) if spread > 0 else 2
 
 
@@ -164,16 +164,16 @@ class Pilot:
             ends = self.metric.low, self.metric.high
             worst = min(max(0.5, ends[0]), ends[1])
             return rows_for_share(self.metric.value, half_width, level), rows_for_share(worst, half_width, level)
-        found = (self.metric.high - self.metric.low) / 2 * normal(level) / normal(CONFIDENCE_LEVEL)
-        rows = rows_scaled(self.metric.n, found, half_width)
+        width = (self.metric.high - self.metric.low) / 2 * normal(level) / normal(CONFIDENCE_LEVEL)
+        rows = rows_scaled(self.metric.n, width, half_width)
         return rows, rows
 
 
 def pilot(evaluation: Evaluation, name: str, metric: str, results: Path, seed: int) -> Pilot:
     """The metric in a run's results."""
     only = evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None})
-    found = measure({name: only}, results, seed=seed)[name].values[metric]
-    return Pilot(found, is_share(metric) and evaluation.cluster is None)
+    estimate = measure({name: only}, results, seed=seed)[name].values[metric]
+    return Pilot(estimate, is_share(metric) and evaluation.cluster is None)
 
 
 def gold_labels(evaluation: Evaluation, name: str, results: Path, half_width: float, seed: int) -> GoldFacts | None:
@@ -181,19 +181,21 @@ def gold_labels(evaluation: Evaluation, name: str, results: Path, half_width: fl
     if evaluation.gold is None:
         return None
     gold = evaluation.gold.model_copy(update={"half_width": half_width})
-    found = measure({name: evaluation.model_copy(update={"gold": gold, "by": ()})}, results, seed=seed)[name].gold
-    return found if found is not None and found.alone is not None else None
+    corrected = measure({name: evaluation.model_copy(update={"gold": gold, "by": ()})}, results, seed=seed)[name].gold
+    return corrected if corrected is not None and corrected.alone is not None else None
 
 
 def spread_of_change(
     evaluations: tuple[Evaluation, Evaluation], name: str, metric: str, runs: tuple[Path, Path], seed: int
 ) -> tuple[float, int] | str:
     """The standard deviation of one row's paired difference, and the rows; or why it is not known."""
-    only = tuple(one.model_copy(update={"metrics": (metric,), "by": (), "gold": None}) for one in evaluations)
-    found = compare_runs({name: (only[0], only[1])}, runs, seed=seed).evaluations[name]
-    if found.reason:
-        return found.reason
-    change = found.whole.differences[metric].change
+    only = tuple(
+        evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None}) for evaluation in evaluations
+    )
+    comparison = compare_runs({name: (only[0], only[1])}, runs, seed=seed).evaluations[name]
+    if comparison.reason:
+        return comparison.reason
+    change = comparison.whole.differences[metric].change
     if change.low is None or change.high is None or change.high <= change.low:
         return change.reason or "the two runs do not differ on any row"
     return (change.high - change.low) / 2 / normal(CONFIDENCE_LEVEL) * float(np.sqrt(change.n)), change.n
@@ -217,7 +219,7 @@ def repeated(plan: Plan, evaluation: Evaluation, name: str, metric: str, results
     key = "prediction" if evaluation.prediction is not None else "value"
     for node in ids:
         text = re.sub(r"\boutput\.(?=\w)", f"nodes['{node}'].", said or "")
-        one = evaluation.model_copy(update={key: text, "metrics": (metric,), "by": (), "gold": None})
-        columns.append(scores_of(run_rows({name: one}, results, rows)[name][0], [metric]))
-    found = sample_parts(np.column_stack(columns))
-    return (copies[0], found) if found is not None else "fewer than two rows have a score in every asking"
+        repeated_once = evaluation.model_copy(update={key: text, "metrics": (metric,), "by": (), "gold": None})
+        columns.append(scores_of(run_rows({name: repeated_once}, results, rows)[name][0], [metric]))
+    parts = sample_parts(np.column_stack(columns))
+    return (copies[0], parts) if parts is not None else "fewer than two rows have a score in every asking"

@@ -13,7 +13,7 @@ import orjson
 
 from verdict_cli.errors import DataError, Problem, RowError, UsageError
 from verdict_cli.language.units.choice_base import LETTERS, ChoiceUnit
-from verdict_cli.language.units.pairwise import PairwiseJudgeUnit
+from verdict_cli.language.units.pairwise import PairwiseJudgeUnit, label_letters
 from verdict_cli.messages import Result
 from verdict_cli.plan.levels import in_lists
 from verdict_cli.plan.node import LLMNode, Node, Plan
@@ -108,7 +108,7 @@ def order_reader(plan: Plan, text: str | None, count: int) -> Callable[[Result, 
     def order(result: Result, texts: Sequence[str]) -> Order:
         preference = read(result)
         if isinstance(preference, list | tuple):
-            return tuple(_position(each, texts, count) for each in preference)
+            return tuple(_position(entry, texts, count) for entry in preference)
         if isinstance(preference, bool):
             return (0,) if preference else (1,)
         if isinstance(preference, str) and preference.strip().lower() in ("tie", ""):
@@ -123,9 +123,9 @@ def _preference(plan: Plan, text: str | None) -> Callable[[Result], Any]:
         return compile_reward(plan, text, "--choice")
     node = next(
         (
-            each
-            for each in (plan.output_node, choosing_unit(plan))
-            if each is not None and any(name in each.result.fields for name in _PREFERENCE_FIELDS)
+            node
+            for node in (plan.output_node, choosing_unit(plan))
+            if node is not None and any(name in node.result.fields for name in _PREFERENCE_FIELDS)
         ),
         None,
     )
@@ -135,12 +135,14 @@ def _preference(plan: Plan, text: str | None) -> Callable[[Result], Any]:
             hint="name it: --choice \"'A' if output.score > 0 else 'B'\"",
         )
     name = next(name for name in _PREFERENCE_FIELDS if name in node.result.fields)
+    pairwise = isinstance(node.work, LLMNode) and len(node.work.letters) == 2
+    letters = label_letters(node.result.fields[name]) if pairwise else {}
 
     def value(result: Result) -> Any:
         output = in_lists(node, result.outputs[node.index])
         if output is None:
             raise RowError(f"{node.id} was skipped", kind="skipped")
-        return output[name]
+        return letters.get(output[name], output[name]) if name == "choice" else output[name]
 
     return value
 

@@ -14,7 +14,7 @@ from verdict_cli.report.report import Report
 from verdict_cli.report.report_context import ReportContext
 
 if TYPE_CHECKING:  # it imports scipy, and this module is part of every report
-    from verdict_cli.features.rank.arena.leaderboard import Leaderboard, SystemValue
+    from verdict_cli.features.rank.leaderboard import Leaderboard, SystemValue
 
 MOST_SYSTEMS_IN_MATRIX = 30
 
@@ -55,7 +55,7 @@ def _parts(board: Leaderboard) -> Iterator[Part]:
 
 
 def _defined(board: Leaderboard, metric: str) -> bool:
-    return any(each.values[metric].value is not None for each in board.standings)
+    return any(standing.values[metric].value is not None for standing in board.standings)
 
 
 def rank_text(rank: tuple[int, int]) -> str:
@@ -65,18 +65,18 @@ def rank_text(rank: tuple[int, int]) -> str:
 
 def _ranks(board: Leaderboard, metric: str) -> Table:
     """The systems by their ranks, with the metric that they are ranked by."""
-    plain = [each.values[metric].uncontrolled for each in board.standings]
+    plain = [standing.values[metric].uncontrolled for standing in board.standings]
     controlled = any(value is not None for value in plain)
     headers = ("rank", "system", metric, "95% interval", *(["uncontrolled"] if controlled else []), "n")
     rows = [
         (
-            rank_text(each.rank),
-            each.system,
-            *_value_cells(each.values[metric]),
+            rank_text(standing.rank),
+            standing.system,
+            *_value_cells(standing.values[metric]),
             *([formatting.format_number(value)] if controlled else []),
-            f"{each.n:,}",
+            f"{standing.n:,}",
         )
-        for each, value in zip(board.standings, plain, strict=True)
+        for standing, value in zip(board.standings, plain, strict=True)
     ]
     return Table(headers, rows, tuple(range(2, len(headers))))
 
@@ -85,8 +85,8 @@ def _further(board: Leaderboard, metrics: list[str]) -> Table:
     """The other metrics of each system."""
     headers = ("system", *(header for metric in metrics for header in (metric, "95% interval")))
     rows = [
-        (each.system, *(cell for metric in metrics for cell in _value_cells(each.values[metric])))
-        for each in board.standings
+        (standing.system, *(cell for metric in metrics for cell in _value_cells(standing.values[metric])))
+        for standing in board.standings
     ]
     return Table(headers, rows, tuple(range(1, len(headers))), "Other metrics")
 
@@ -97,9 +97,9 @@ def _value_cells(value: SystemValue) -> tuple[str, str]:
 
 def _chart(board: Leaderboard, metric: str) -> Dots:
     points = [
-        ChartPoint(each.system, value.value, value.low, value.high, f"rank {rank_text(each.rank)}")
-        for each in board.standings
-        if (value := each.values[metric]).value is not None
+        ChartPoint(standing.system, value.value, value.low, value.high, f"rank {rank_text(standing.rank)}")
+        for standing in board.standings
+        if (value := standing.values[metric]).value is not None
     ]
     return Dots(f"{metric} by system", points, metric, caption="Intervals are 95% for all systems together.")
 
@@ -109,8 +109,8 @@ def _matrix(board: Leaderboard) -> Table:
     rows, heat = [], []
     for index, (standing, wins, met) in enumerate(zip(board.standings, board.wins, board.battles, strict=True), 1):
         shares = [won / battles if battles else None for won, battles in zip(wins, met, strict=True)]
-        rows.append((f"{index} {standing.system}", *("" if each is None else f"{each:.2f}" for each in shares)))
-        heat.append([each or 0.0 for each in shares])
+        rows.append((f"{index} {standing.system}", *("" if share is None else f"{share:.2f}" for share in shares)))
+        heat.append([share or 0.0 for share in shares])
     headers = ("row beats column", *(str(index) for index in range(1, len(rows) + 1)))
     right = tuple(range(1, len(headers)))
     return Table(headers, rows, right, "Share of battles won, ties as one half", heat=heat)

@@ -1,19 +1,25 @@
-"""A ranking of candidates (ranks, intervals, ties with rank 1), and its document."""
+"""A ranking of candidates (ranks, intervals, ties with rank 1), its document, and the ranking by score: each candidate is judged by
+itself, once or several times.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isclose
 from typing import Any
 
-from verdict_cli.features.rank.candidates import Candidate
+from verdict_cli.errors import RowError
+from verdict_cli.features.rank.candidates import Candidate, CandidateColumns
 from verdict_cli.messages import Result
 from verdict_cli.report import formatting
 from verdict_cli.report.conclusions import listed_names
 from verdict_cli.report.document import Note, ReportDocument, Section, Table
 from verdict_cli.run.judge_session import JudgeSession
+from verdict_cli.run.outcome import Reward
 from verdict_cli.run.progress import Progress, RunStats
+from verdict_cli.stats.intervals.interval_methods import student
 
 
 class CountingJudge:
@@ -103,7 +109,7 @@ def rank_candidates(
 ) -> tuple[RankedCandidate, ...]:
     """The candidates, best first; equal values share a rank. ``differ`` says whether two differ significantly."""
     order = sorted(
-        range(len(results)), key=lambda each: (results[each].value is None, -(results[each].value or 0.0), each)
+        range(len(results)), key=lambda index: (results[index].value is None, -(results[index].value or 0.0), index)
     )
     first = order[0]
     standings: list[RankedCandidate] = []
@@ -127,10 +133,10 @@ def rank_candidates(
 
 def ranking_conclusion(ranking: Ranking) -> str:
     """Which candidate is first, and which others are not significantly different from it."""
-    ranked = [each for each in ranking.standings if each.rank is not None]
+    ranked = [candidate for candidate in ranking.standings if candidate.rank is not None]
     if not ranked:
         return "no candidate has a rank: every judgement failed"
-    tied = [each.label for each in ranked if each.tied_with_first]
+    tied = [candidate.label for candidate in ranked if candidate.tied_with_first]
     first = f"{listed_names([ranked[0].label])} is first of {len(ranking.standings)}"
     if not tied:
         return f"{first}, significantly better than the others" if ranked[1:] else first
@@ -148,7 +154,7 @@ def ranking_document(pipeline: str, ranking: Ranking, *, calls: int, cost_usd: f
         *(["won"] if compares else []),
         "",
     )
-    table = Table(headers, [_cells(each, compares=compares) for each in ranking.standings], (0, 2))
+    table = Table(headers, [_cells(candidate, compares=compares) for candidate in ranking.standings], (0, 2))
     cost = f"calls {calls:,} · cost {formatting.money(cost_usd)}"
     counts = Note(f"{ranking.judgements:,} judgements · failed {ranking.failed:,} · {cost}")
     return ReportDocument(
@@ -186,3 +192,105 @@ def _consistency(ranking: Ranking) -> Iterator[Note]:
             yield Note(f"order: {counts['flips']} of {counts['pairs_in_both_orders']} pairs changed with it")
     if ranking.kind == "groups":
         yield Note(f"wins by position: {', '.join(map(str, counts['wins_by_place']))}")
+
+
+_LEVEL = 0.95
+_ROUNDING = 1e-12
+
+
+async def rank_by_score(
+    judge: CountingJudge,
+    reward: Reward,
+    columns: CandidateColumns | None,
+    shared: Mapping[str, Any],
+    candidates: Sequence[Candidate],
+    samples: int,
+    field: str | None,
+) -> Ranking:
+    """Rank candidates by their mean score. With several samples, two differ if they do by the tests of Games and Howell
+    (1976), for scores that vary unequally, and of Tukey, whose common variance is also that of a candidate whose few scores
+    happen to be equal: of equal candidates at most 5% of rankings separate any two. One sample does not show how much a
+    score varies.
+
+    ``columns`` None: each candidate is an object whose fields are columns of the row.
+    """
+    rows: list[Mapping[str, Any]] = []
+    for candidate in candidates:
+        if columns is not None:
+            row: Mapping[str, Any] = columns.row(shared, [candidate.text(field)])
+        else:
+            assert isinstance(candidate.value, Mapping)
+            row = {**shared, **candidate.value}
+        rows += [row] * samples
+    scores: list[list[float]] = [[] for _ in candidates]
+    for index, result in enumerate(await judge.judge(rows)):
+        if result.failure is None:
+            try:
+                scores[index // samples].append(reward(result))
+            except RowError:
+                continue
+    pooled = _pooled(scores)
+    results = [_mean_score(values, samples, pooled, len(scores)) for values in scores]
+    standings = rank_candidates(candidates, results, lambda one, other: _differ(scores[one], scores[other], pooled))
+    return Ranking("scores", standings, len(rows), sum(result.failed for result in results), {})
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """The variance of a score within candidates, its degrees of freedom, and how many candidates have scores."""
+
+    variance: float
+    freedom: int
+    candidates: int
+
+
+def _pooled(scores: Sequence[Sequence[float]]) -> Pooled | None:
+    """None where no candidate has two samples."""
+    known = [values for values in scores if values]
+    freedom = sum(len(values) - 1 for values in known)
+    if not freedom:
+        return None
+    return Pooled(sum(_variance(values) * (len(values) - 1) for values in known) / freedom, freedom, len(known))
+
+
+def _variance(values: Sequence[float]) -> float:
+    mean = sum(values) / len(values)
+    return sum((value - mean) ** 2 for value in values) / max(len(values) - 1, 1)
+
+
+def _mean_score(values: Sequence[float], samples: int, pooled: Pooled | None, family: int) -> CandidateResult:
+    """The mean, and with several samples an interval that holds for all candidates together (Šidák, 1967)."""
+    if not values:
+        return CandidateResult(None, contests=samples, failed=samples)
+    mean = sum(values) / len(values)
+    failed = samples - len(values)
+    if pooled is None:
+        return CandidateResult(mean, None, None, contests=samples, failed=failed)
+    reach = student(_LEVEL ** (1 / family), pooled.freedom) * math.sqrt(pooled.variance / len(values))
+    return CandidateResult(mean, mean - reach, mean + reach, contests=samples, failed=failed)
+
+
+def _differ(one: Sequence[float], other: Sequence[float], pooled: Pooled | None) -> bool:
+    """Whether both tests separate two candidates; the one of Games and Howell needs two samples of each."""
+    if pooled is None or not one or not other:
+        return False
+    away = abs(sum(one) / len(one) - sum(other) / len(other)) - _ROUNDING
+    if not _is_separated(away, pooled.variance * (1 / len(one) + 1 / len(other)), pooled.candidates, pooled.freedom):
+        return False
+    if min(len(one), len(other)) < 2:
+        return True
+    # A few scores that happen to be equal do not show that a score never varies.
+    errors = [(_variance(values) or pooled.variance) / len(values) for values in (one, other)]
+    if not sum(errors):
+        return True
+    squares = sum(error**2 / (len(values) - 1) for error, values in zip(errors, (one, other), strict=True))
+    return _is_separated(away, sum(errors), pooled.candidates, sum(errors) ** 2 / squares)
+
+
+def _is_separated(away: float, variance: float, candidates: int, freedom: float) -> bool:
+    """Whether Tukey's studentized range of this difference is beyond its 95% point."""
+    if away <= 0:
+        return False
+    from scipy.stats import studentized_range
+
+    return not variance or float(studentized_range.sf(away / math.sqrt(variance / 2), candidates, freedom)) < 1 - _LEVEL

@@ -24,10 +24,10 @@ from scipy.special import expit
 
 from verdict_cli.cli.console import print_message
 from verdict_cli.errors import DataError, Problem, UsageError
-from verdict_cli.features.rank.arena.battles import read_contests
-from verdict_cli.features.rank.arena.strengths import battle_counts
-from verdict_cli.features.rank.bradley_terry import SPREAD, Choice, fit_ratings
-from verdict_cli.language.evaluations import Evaluation, arena_keys
+from verdict_cli.features.rank.arena_keys import arena_keys
+from verdict_cli.features.rank.strengths import battle_counts, read_contests
+from verdict_cli.features.rank.tournament import SPREAD, Choice, fit_ratings
+from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.plan.node import Plan
 from verdict_cli.stats.columns.column import Floats, key_text
 
@@ -54,8 +54,10 @@ def write_battles(
     if after is not None:
         directory, _, earlier = load_run(after)
         known = battle_columns(earlier)
-        judged = earlier_battles(known.evaluation, earlier.arenas[known.evaluation], directory.results, outputs.systems)
-    chosen = [battle_row(outputs, *each) for each in pairings(outputs, battles, seed, judged)]
+        judged = earlier_battles(
+            known.evaluation, earlier.studies[known.evaluation], directory.results, outputs.systems
+        )
+    chosen = [battle_row(outputs, *pairing) for pairing in pairings(outputs, battles, seed, judged)]
     counts = f"{len(chosen):,} battles of {len(outputs.systems)} systems at {len(outputs.rows):,} tasks"
     if battles is not None and len(chosen) < battles:
         counts += f" ({battles:,} were wanted: no other pairs are left)"
@@ -81,12 +83,12 @@ class BattleColumns:
 
 def battle_columns(plan: Plan) -> BattleColumns:
     """The columns of the pipeline's leaderboard of battles. UsageError if it has none, or if they have other names."""
-    for name, evaluation in plan.arenas.items():
+    for name, evaluation in plan.studies.items():
         keys = arena_keys(evaluation)
         if keys is None or keys.winner is None:
             continue
-        found = [_COLUMN.fullmatch((text or "").strip()) for text in (keys.a, keys.b, keys.item)]
-        a, b, item = (match.group(1) if match else "" for match in found)
+        matches = [_COLUMN.fullmatch((text or "").strip()) for text in (keys.a, keys.b, keys.item)]
+        a, b, item = (match.group(1) if match else "" for match in matches)
         if item and a.endswith("_a") and b == f"{a.removesuffix('_a')}_b":
             return BattleColumns(name, a.removesuffix("_a"), item)
         raise UsageError(
@@ -116,7 +118,7 @@ class SystemOutputs:
 
 def read_outputs(rows: Iterator[Mapping[str, Any]], columns: BattleColumns, file: str) -> SystemOutputs:
     """The outputs of a file. DataError for a row without its system or item, and for two outputs of one system."""
-    found: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    outputs: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
     systems: dict[str, None] = {}
     for number, row in enumerate(rows):
         for column in (columns.system, columns.item):
@@ -126,15 +128,15 @@ def read_outputs(rows: Iterator[Mapping[str, Any]], columns: BattleColumns, file
                 hint = "one row for each output of a system: the system, the task and its columns"
                 raise DataError(Problem("missing-column", message, hint, file=file))
         system, item = key_text(row[columns.system]), key_text(row[columns.item])
-        if system in found[item]:
+        if system in outputs[item]:
             message = f"row {number}: {system!r:.60} has two outputs for {item!r:.60}"
             raise DataError(Problem("ambiguous-rows", message, "keep one output of each system for a task", file=file))
         systems[system] = None
-        found[item][system] = row
+        outputs[item][system] = row
     if len(systems) < 2:
         message = f"{len(systems)} system{'' if len(systems) == 1 else 's'}: battles need at least 2"
         raise DataError(Problem("too-few", message, f"the column {columns.system!r} names the system", file=file))
-    return SystemOutputs(tuple(systems), found, frozenset(_shared(found)))
+    return SystemOutputs(tuple(systems), outputs, frozenset(_shared(outputs)))
 
 
 def _shared(rows: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> set[str]:
@@ -159,9 +161,9 @@ class EarlierBattles:
 def earlier_battles(name: str, evaluation: Evaluation, results: Path, systems: Sequence[str]) -> EarlierBattles:
     """What a finished run knows of these systems; strengths have a prior, so that few battles are no certainty."""
     contests = read_contests(name, evaluation, results)
-    place = {system: index for index, system in enumerate(systems)}
+    index_of = {system: index for index, system in enumerate(systems)}
     wins, _ = battle_counts(contests.battles, len(contests.systems), np.zeros(contests.items, np.int64), 1)
-    known = [(index, place[system]) for index, system in enumerate(contests.systems) if system in place]
+    known = [(index, index_of[system]) for index, system in enumerate(contests.systems) if system in index_of]
     choices = [
         Choice(mine, (mine, yours), float(wins[0, one, other]))
         for one, mine in known
@@ -232,7 +234,9 @@ def _most_informative(
         at = int(draw.choice(best.tolist()))
         pair = pairs[at]
         items = left[pair]
-        item = min(items, key=lambda each: used[each])  # items are shuffled; the least used one is new evidence
+        item = min(
+            items, key=lambda candidate: used[candidate]
+        )  # items are shuffled; the least used one is new evidence
         items.remove(item)
         used[item] += 1
         if not items:

@@ -31,7 +31,7 @@ from verdict_cli.run.open_parts import (
     widest_columns,
 )
 from verdict_cli.run.part_files import PART_TABLES, PARTS, PartLayout, PartMark, RowRange, part_name
-from verdict_cli.run.progress import Progress, RunStats
+from verdict_cli.run.progress import Counts, Progress, RunStats
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.run_metadata import changed_dataset, finish_run, start_run
 from verdict_cli.run.whole_run import claim_parts, recover_partitions
@@ -72,7 +72,6 @@ class RayEngine:
     """
 
     def check(self, options: RunOptions, directory: RunDirectory) -> None:
-        """As `Engine.check`."""
         if any(node.code for node in options.plan.nodes):
             raise UsageError(
                 "a pipeline with Python functions or unit types of --allow-code cannot be sent to Ray's workers",
@@ -315,7 +314,7 @@ class RayPartsRun(RayRun):
         self.marks: dict[int, PartMark] = await claim_parts(job, self.journal)
         self.layout = PartLayout(job.directory, job.start.part_rows, job.data.rows)
         for mark in self.marks.values():
-            mark.counts.add_to(self.stats)
+            self.stats.include(mark.counts)
         self.stats.kept = self.stats.done
         self.columns: dict[int, PartColumns] = {number: mark.columns for number, mark in self.marks.items()}
         self.digests = {number: mark.rows_digest for number, mark in self.marks.items()}
@@ -334,8 +333,8 @@ class RayPartsRun(RayRun):
 
     def partitions(self) -> Iterator[tuple[int, list[Row]]]:
         self.ranges: dict[int, RowRange] = {}
-        for number, found, rows in unfinished_parts(self.job, self.layout, self.marks):
-            self.ranges[number] = found
+        for number, part, rows in unfinished_parts(self.job, self.layout, self.marks):
+            self.ranges[number] = part
             yield number, list(rows)
 
     async def ended(self, name: str, done: PartitionResult) -> None:
@@ -350,7 +349,7 @@ class RayPartsRun(RayRun):
     def _end(self, number: int, done: PartitionResult) -> None:
         """Take a part's tables, and write its mark where it is finished."""
         folder = self.parts / part_name(number)
-        stats = RunStats(0)
+        stats = Counts(0)
         stats.include(done.stats)
         columns = dict(done.columns)
         with output_errors(folder):

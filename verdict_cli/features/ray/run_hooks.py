@@ -21,7 +21,6 @@ class RayOptions(RunHooks):
     """None: one on this machine, which ends with the run."""
 
     def check(self, options: RunOptions) -> None:
-        """As `RunHooks.check`."""
         if self.address is not None and options.engine != "ray":
             raise UsageError("--ray-address needs --engine ray", hint="give both, or leave --ray-address out")
         if options.engine == "ray" and type(options.observer) is not RunObserver:

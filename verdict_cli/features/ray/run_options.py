@@ -21,11 +21,11 @@ class RayRunOptions:
         typer.Option(
             "--ray-address",
             metavar="ADDRESS",
+            rich_help_panel="Calls and hosts",
             help="With --engine ray: the cluster, e.g. auto or ray-head:6379. [default: a local Ray]",
         ),
     ] = None
 
     def applied(self, call: CommandCall) -> AbstractContextManager[None]:
-        """As `Extension.applied`."""
         call.extras["ray"] = RayOptions(self.ray_address)
         return nullcontext()

@@ -54,7 +54,7 @@ class GroupJudge:
         rows, seen = [], []
         for (shared, texts), contests in zip(groups, plans, strict=True):
             for contest in contests:
-                shown = [texts[place] for place in contest]
+                shown = [texts[index] for index in contest]
                 rows.append(self.columns.row(shared, shown))
                 seen.append(shown)
         results = iter(zip(await judge(rows), seen, strict=True) if rows else ())
@@ -93,13 +93,13 @@ class GroupJudge:
                 order = self.read(result, shown)
             except RowError:
                 continue
-            place = {contest[position]: rank for rank, position in enumerate(order)}
+            rank_of = {contest[position]: rank for rank, position in enumerate(order)}
             for one, other in combinations(contest, 2):
-                first, second = place.get(one, len(contest)), place.get(other, len(contest))
+                first, second = rank_of.get(one, len(contest)), rank_of.get(other, len(contest))
                 share = 0.5 if first == second else float(first < second)
                 shares[one].append(share)
                 shares[other].append(1 - share)
         by_text: dict[str, list[float]] = defaultdict(list)
         for index, text in enumerate(texts):
             by_text[text] += shares[index]
-        return [sum(found) / len(found) if (found := by_text[text]) else None for text in texts]
+        return [sum(won) / len(won) if (won := by_text[text]) else None for text in texts]

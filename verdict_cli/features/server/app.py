@@ -1,33 +1,156 @@
-"""The endpoints of `verdict serve`."""
+"""The HTTP application of `verdict serve`: request and response bodies, endpoints, and the process around them."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Annotated, Any
 
 import orjson
+import uvicorn
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from verdict_cli import __version__
 from verdict_cli.errors import DataError, UsageError, VerdictError
-from verdict_cli.features.guard.middleware import App, GuardMiddleware
-from verdict_cli.features.server import schemas
+from verdict_cli.features.guard.middleware import App, GuardMiddleware, Server, connection_class, listening_address
 from verdict_cli.features.server.batches import PAGE, Batches
-from verdict_cli.features.server.openai_chat import chat_endpoints
-from verdict_cli.features.server.service import Overloaded, Service
+from verdict_cli.features.server.protocols import chat_endpoints, trainer_endpoints
+from verdict_cli.features.server.service import Overloaded, PlanLoader, ServeSettings, Service
+from verdict_cli.plan.node import Plan
+from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.observer import RunObserver
 from verdict_cli.run.outcome import floors
+
+RowBody = dict[str, Any]
+Deadline = Annotated[float, Field(gt=0, description="Seconds, at most the deadline of the server.")]
+
+
+class _RequestBody(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class JudgeRequest(_RequestBody):
+    """One row."""
+
+    row: Annotated[RowBody, Field(description="The columns that the pipeline's units use.")]
+    deadline_s: Deadline | None = None
+
+
+class RowsRequest(_RequestBody):
+    """Several rows."""
+
+    rows: Annotated[list[RowBody], Field(min_length=1)]
+    deadline_s: Deadline | None = None
+
+
+class FailedRow(BaseModel):
+    """The failure of a row."""
+
+    kind: Annotated[str, Field(description="The kind of failure, such as `unreadable`, `timeout` or `deadline`.")]
+    message: str
+    unit: Annotated[str, Field(description="The unit that failed; empty if the failure is not of a unit.")]
+
+
+class JudgeResponse(BaseModel):
+    """The outcome of a row."""
+
+    status: Annotated[
+        str, Field(description="`ok`, `failed`, or `abstained` (the judge returned no verdict on purpose).")
+    ]
+    id: str | int
+    output: Annotated[dict[str, Any] | None, Field(description="The output of the last step; null for a failed row.")]
+    failure: FailedRow | None
+    calls: Annotated[int, Field(description="The number of model calls.")]
+    cost_usd: Annotated[float | None, Field(description="Null if a price is unknown.")]
+    accepted: Annotated[
+        bool | None, Field(description="Whether the outcome meets --accept; absent without that option.")
+    ] = None
+    latency_s: float | None = None
+
+
+class JudgeResponses(BaseModel):
+    """The outcomes, in the order of the rows."""
+
+    results: list[JudgeResponse]
+
+
+class Rewards(BaseModel):
+    """One reward per row, in the order of the rows. A failed row has null, and its failure."""
+
+    rewards: list[float | None]
+    failures: list[FailedRow | None]
+
+
+class Batch(BaseModel):
+    """The state of a batch and, once it is finished, a page of its results."""
+
+    id: str
+    status: Annotated[str, Field(description="`accepted`, `running`, `finished` or `stopped`.")]
+    rows: int
+    done: int
+    failed: int
+    cost_usd: float | None
+    error: Annotated[
+        str | None, Field(description="The error that stopped the batch. It is retried after a reload or a restart.")
+    ] = None
+    results: list[JudgeResponse] | None = None
+    next_offset: int | None = None
+
+
+class PipelineInfo(BaseModel):
+    """The active pipeline."""
+
+    name: str
+    fingerprint: str
+    columns: Annotated[list[str], Field(description="The columns that a row must have.")]
+    floors: Annotated[list[str], Field(description="The embedded baselines of the pipeline, which are not LLM judges.")]
+    policy: str
+    reload_error: Annotated[str | None, Field(description="Why the latest reload failed.")]
+
+
+class Reloaded(BaseModel):
+    """A successful reload: the fingerprints before and after it."""
+
+    before: str
+    after: str
+
+
+class Health(BaseModel):
+    """Whether the server accepts rows."""
+
+    status: str
+
+
+class ErrorDetail(BaseModel):
+    """Why a request failed."""
+
+    kind: str
+    message: str
+
+
+class ErrorResponse(BaseModel):
+    """The body of every error response."""
+
+    error: ErrorDetail
+
 
 OPEN_PATHS = ("/health", "/health/live", "/health/ready")
 """Endpoints that need no token."""
 _OPTIONS = orjson.OPT_NON_STR_KEYS
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.ErrorResponse, "description": description}
+    status: {"model": ErrorResponse, "description": description}
     for status, description in {
         401: "The token is missing or wrong.",
         413: "The body is too large, or it has too many rows.",
@@ -37,8 +160,8 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     }.items()
 }
 _FAILED: dict[int | str, dict[str, Any]] = {
-    502: {"model": schemas.JudgeResponse, "description": "The judgement failed (policy `closed`)."},
-    504: {"model": schemas.JudgeResponse, "description": "The deadline passed (policy `closed`)."},
+    502: {"model": JudgeResponse, "description": "The judgement failed (policy `closed`)."},
+    504: {"model": JudgeResponse, "description": "The deadline passed (policy `closed`)."},
 }
 
 
@@ -83,8 +206,6 @@ def api_application(service: Service, batches: Batches) -> App:
     _judge_endpoints(app, service)
     chat_endpoints(app, service, _json)
     if service.settings.protocol is not None:
-        from verdict_cli.features.server.trainers import trainer_endpoints
-
         trainer_endpoints(app, service, service.settings.protocol)
     _batch_endpoints(app, service, batches)
     _status_endpoints(app, service, batches)
@@ -111,14 +232,14 @@ def api_application(service: Service, batches: Batches) -> App:
 
 
 def _judge_endpoints(app: FastAPI, service: Service) -> None:
-    @app.post("/judge", response_model=schemas.JudgeResponse, responses=_FAILED)
-    async def judge(body: schemas.JudgeRequest) -> Response:
+    @app.post("/judge", response_model=JudgeResponse, responses=_FAILED)
+    async def judge(body: JudgeRequest) -> Response:
         """Judge one row."""
         (answer,) = await service.judge_rows([body.row], service.deadline(body.deadline_s))
         return _json(answer.document, answer.status)
 
-    @app.post("/reward", response_model=schemas.Rewards)
-    async def reward(body: schemas.RowsRequest) -> Response:
+    @app.post("/reward", response_model=Rewards)
+    async def reward(body: RowsRequest) -> Response:
         """Return one reward per row, for reinforcement learning."""
         if isinstance(service.active.reward, UsageError):
             return _error_response(409, "no-number", str(service.active.reward))
@@ -131,10 +252,10 @@ def _judge_endpoints(app: FastAPI, service: Service) -> None:
 def _batch_endpoints(app: FastAPI, service: Service, batches: Batches) -> None:
     @app.post(
         "/judge/batch",
-        response_model=schemas.JudgeResponses,
-        responses={202: {"model": schemas.Batch, "description": "Stored (`wait=false`)."}},
+        response_model=JudgeResponses,
+        responses={202: {"model": Batch, "description": "Stored (`wait=false`)."}},
     )
-    async def batch(body: schemas.RowsRequest, wait: bool = True) -> Response:
+    async def batch(body: RowsRequest, wait: bool = True) -> Response:
         """Judge several rows, each with its own status. With `wait=false` they are stored on disk, acknowledged, and judged
         in the background, also after a restart of the server."""
         if wait:
@@ -147,7 +268,7 @@ def _batch_endpoints(app: FastAPI, service: Service, batches: Batches) -> None:
         state = await batches.accept(body.rows)
         return _json(state, 202, {"Location": f"/batches/{state['id']}"})
 
-    @app.get("/batches/{name}", response_model=schemas.Batch)
+    @app.get("/batches/{name}", response_model=Batch)
     def state(
         name: str, offset: Annotated[int, Query(ge=0)] = 0, limit: Annotated[int, Query(ge=1, le=PAGE)] = PAGE
     ) -> Response:
@@ -174,13 +295,13 @@ def _batch_endpoints(app: FastAPI, service: Service, batches: Batches) -> None:
 
 
 def _status_endpoints(app: FastAPI, service: Service, batches: Batches) -> None:
-    @app.get("/health", response_model=schemas.Health)
-    @app.get("/health/ready", response_model=schemas.Health)
+    @app.get("/health", response_model=Health)
+    @app.get("/health/ready", response_model=Health)
     async def ready() -> Response:
         """Whether the server accepts rows; 503 while it stops."""
         return _json({"status": "ready"}) if service.ready else _json({"status": "stopping"}, 503)
 
-    @app.get("/health/live", response_model=schemas.Health)
+    @app.get("/health/live", response_model=Health)
     async def live() -> Response:
         """Whether the process responds."""
         return _json({"status": "live"})
@@ -190,7 +311,7 @@ def _status_endpoints(app: FastAPI, service: Service, batches: Batches) -> None:
         """Return the metrics in the Prometheus text format."""
         return Response(service.metrics.text(), media_type=service.metrics.content_type)
 
-    @app.get("/pipeline", response_model=schemas.PipelineInfo)
+    @app.get("/pipeline", response_model=PipelineInfo)
     async def pipeline() -> Response:
         """Describe the active pipeline."""
         plan = service.active.plan
@@ -205,7 +326,7 @@ def _status_endpoints(app: FastAPI, service: Service, batches: Batches) -> None:
             }
         )
 
-    @app.post("/reload", response_model=schemas.Reloaded)
+    @app.post("/reload", response_model=Reloaded)
     async def reload() -> Response:
         """Reload the pipeline file. If it is not valid, respond with 409 and keep the active pipeline."""
         try:
@@ -253,3 +374,113 @@ def _json(document: Any, status: int = 200, headers: dict[str, str] | None = Non
     except TypeError:  # orjson does not encode half a surrogate pair, which a reply of a model may have
         content = json.dumps(document).encode()
     return Response(content, status, headers, "application/json")
+
+
+_KEEP_ALIVE_S = 75
+_BACKLOG = 2048
+_RESPONSE_S = 5
+"""Seconds for responses that are still being sent once all work is done."""
+
+
+async def serve_api(
+    settings: ServeSettings,
+    plan: Plan,
+    load: PlanLoader,
+    open_client: Callable[[], ModelClient],
+    concurrency: int,
+    listener: socket.socket,
+    log: Callable[[str], None],
+    warn: Callable[[str], None],
+    observer: RunObserver,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then finish accepted rows. Unfinished batches resume at the next start."""
+    client = open_client()
+    try:
+        service = Service(settings, client, load, observer)
+        await service.open(plan)
+        batches = Batches(service, concurrency)
+        batches.open()
+        server = Server(
+            uvicorn.Config(
+                api_application(service, batches),
+                http=connection_class(),
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                ws="none",
+                timeout_keep_alive=_KEEP_ALIVE_S,
+                timeout_graceful_shutdown=_RESPONSE_S,
+            )
+        )
+        with _signals(server, service, batches, log, warn):
+            listener.listen(_BACKLOG)
+            log(f"{plan.name}: serving at {listening_address(listener)}")
+            if batches.unfinished:
+                log(f"resuming {batches.unfinished} batches")
+            await server.serve([listener])
+    finally:
+        await client.close()
+
+
+@contextlib.contextmanager
+def _signals(
+    server: uvicorn.Server, service: Service, batches: Batches, log: Callable[[str], None], warn: Callable[[str], None]
+) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    tasks: set[asyncio.Task[None]] = set()
+
+    def start_task(work: Callable[[], Coroutine[None, None, None]]) -> None:
+        task = loop.create_task(work())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    def shut_down() -> None:
+        if service.admission.closed:
+            server.force_exit = server.should_exit = True
+            return
+        service.admission.closed = True
+        start_task(partial(_drain, server, service, batches, warn))
+        with contextlib.suppress(OSError):  # the terminal may be closed
+            log("Stopping: finishing accepted work. Press Ctrl-C again to quit now.")
+
+    def reload() -> None:
+        start_task(partial(_reload, service, batches, log, warn))
+
+    handlers: dict[str, Callable[[], None]] = {
+        "SIGTERM": shut_down,
+        "SIGINT": shut_down,
+        # A terminal sends it when it is closed; service managers, which have none, send it to reload.
+        "SIGHUP": shut_down if sys.stdin is not None and sys.stdin.isatty() else reload,
+    }
+    numbers = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
+    with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the loop itself
+        for number, handler in numbers.items():
+            loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(NotImplementedError):
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+
+async def _drain(server: uvicorn.Server, service: Service, batches: Batches, warn: Callable[[str], None]) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(service.settings.limits.drain_s):
+            await service.admission.drain()
+            await batches.drain()
+    if batches.unfinished:
+        with contextlib.suppress(OSError):
+            warn(f"{batches.unfinished} batches are not finished; they resume at the next start")
+    server.should_exit = True
+
+
+async def _reload(service: Service, batches: Batches, log: Callable[[str], None], warn: Callable[[str], None]) -> None:
+    try:
+        before, after = await service.reload()
+    except VerdictError as error:
+        warn(f"not reloaded, the active pipeline stays: {error}")
+        return
+    batches.retry_stopped()
+    log("reloaded: no change" if before == after else f"reloaded: {before[:12]} → {after[:12]}")

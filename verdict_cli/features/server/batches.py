@@ -79,8 +79,8 @@ class Batches:
 
     def retry_stopped(self) -> None:
         """Queue the batches again that an error stopped, such as a refused call."""
-        for each in self._stopped:
-            self._queue.put_nowait(each)
+        for name in self._stopped:
+            self._queue.put_nowait(name)
         self._stopped.clear()
 
     async def accept(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

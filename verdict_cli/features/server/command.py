@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -24,6 +25,70 @@ if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
 
 
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """How much a server takes on, what it answers, and to whom."""
+
+    concurrency: Concurrency = 64
+    in_flight: Annotated[int, typer.Option("--in-flight", min=1, help="The most rows judged concurrently.")] = 64
+    queue: Annotated[
+        int, typer.Option("--queue", min=0, help="The most rows that wait. Further ones are rejected with status 429.")
+    ] = 256
+    deadline: Annotated[
+        float, typer.Option("--deadline", min=0.001, metavar="SECONDS", help="The time limit of a request.")
+    ] = 30.0
+    policy: Annotated[
+        Literal["closed", "open"],
+        typer.Option(
+            "--policy",
+            help="The response to a failed judgement: an error (closed), or status 200 with the failure (open).",
+        ),
+    ] = "closed"
+    accept: Annotated[
+        str | None,
+        typer.Option(
+            "--accept", metavar="EXPR", help="The condition for `accepted` in responses, such as 'output.score > 0.5'."
+        ),
+    ] = None
+    reward: Annotated[
+        str | None,
+        typer.Option("--reward", metavar="EXPR", help="The reward that /reward returns. [default: the score]"),
+    ] = None
+    protocol: Annotated[
+        Literal["openrlhf", "verl", "trl"] | None,
+        typer.Option(
+            "--protocol",
+            help="Also answer a trainer's own requests: POST /get_reward (openrlhf), /compute_score (verl), /trl_reward (trl).",
+        ),
+    ] = None
+    criterion: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--criterion",
+            metavar="NAME=EXPR",
+            help="With --protocol: a further value of each row, such as right=nodes.right.score.",
+        ),
+    ] = None
+    token_env: Annotated[
+        str, typer.Option("--token-env", metavar="NAME", help="The environment variable that holds the token.")
+    ] = "VERDICT_TOKEN"
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="Also accept requests with this Host header; * accepts any."),
+    ] = None
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option("--allow-origin", metavar="ORIGIN", help="Also accept requests from pages of this origin."),
+    ] = None
+    max_body: Annotated[int, typer.Option("--max-body", min=1, metavar="MIB", help="The largest request body.")] = 8
+    state: Annotated[
+        Path | None, typer.Option("--state", metavar="DIR", help="Where batches are stored. [default: runs/serve-NAME]")
+    ] = None
+    drain: Annotated[
+        float, typer.Option("--drain", min=0, metavar="SECONDS", help="How long a stop waits for accepted work.")
+    ] = 30.0
+
+
 def serve(
     config: Config,
     host: Annotated[
@@ -32,64 +97,7 @@ def serve(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 picks a free one.")] = 8000,
     *,
     options: ModelOptions,
-    concurrency: Concurrency = 64,
-    in_flight: Annotated[int, typer.Option("--in-flight", min=1, help="The most rows judged concurrently.")] = 64,
-    queue: Annotated[
-        int, typer.Option("--queue", min=0, help="The most rows that wait. Further ones are rejected with status 429.")
-    ] = 256,
-    deadline: Annotated[
-        float, typer.Option("--deadline", min=0.001, metavar="SECONDS", help="The time limit of a request.")
-    ] = 30.0,
-    policy: Annotated[
-        Literal["closed", "open"],
-        typer.Option(
-            "--policy",
-            help="The response to a failed judgement: an error (closed), or status 200 with the failure (open).",
-        ),
-    ] = "closed",
-    accept: Annotated[
-        str | None,
-        typer.Option(
-            "--accept", metavar="EXPR", help="The condition for `accepted` in responses, such as 'output.score > 0.5'."
-        ),
-    ] = None,
-    reward: Annotated[
-        str | None,
-        typer.Option("--reward", metavar="EXPR", help="The reward that /reward returns. [default: the score]"),
-    ] = None,
-    protocol: Annotated[
-        Literal["openrlhf", "verl", "trl"] | None,
-        typer.Option(
-            "--protocol",
-            help="Also answer a trainer's own requests: POST /get_reward (openrlhf), /compute_score (verl), /trl_reward (trl).",
-        ),
-    ] = None,
-    criterion: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--criterion",
-            metavar="NAME=EXPR",
-            help="With --protocol: a further value of each row, such as right=nodes.right.score.",
-        ),
-    ] = None,
-    token_env: Annotated[
-        str, typer.Option("--token-env", metavar="NAME", help="The environment variable that holds the token.")
-    ] = "VERDICT_TOKEN",
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="Also accept requests with this Host header; * accepts any."),
-    ] = None,
-    allow_origin: Annotated[
-        list[str] | None,
-        typer.Option("--allow-origin", metavar="ORIGIN", help="Also accept requests from pages of this origin."),
-    ] = None,
-    max_body: Annotated[int, typer.Option("--max-body", min=1, metavar="MIB", help="The largest request body.")] = 8,
-    state: Annotated[
-        Path | None, typer.Option("--state", metavar="DIR", help="Where batches are stored. [default: runs/serve-NAME]")
-    ] = None,
-    drain: Annotated[
-        float, typer.Option("--drain", min=0, metavar="SECONDS", help="How long a stop waits for accepted work.")
-    ] = 30.0,
+    serving: ServeOptions,
     extras: Mapping[str, Any] = NO_EXTRAS,
 ) -> None:
     """Serve a judge over HTTP: /judge, /judge/batch, /reward, /health, /metrics.
@@ -100,18 +108,17 @@ def serve(
     Example: verdict serve xstest --model baseline/lexical
     """
     from verdict_cli.features.guard.middleware import AccessPolicy, bind_socket, needs_token
-    from verdict_cli.features.server.server import serve_api
+    from verdict_cli.features.server.app import serve_api
     from verdict_cli.features.server.service import Limits, ServeSettings
 
-    token = os.environ.get(token_env) or None
+    token = os.environ.get(serving.token_env) or None
     if token is None and needs_token(host):
         raise UsageError(
             f"other machines can reach {host}, and there is no token",
-            hint=f"set {token_env} to a long random text, or remove --host",
+            hint=f"set {serving.token_env} to a long random text, or remove --host",
         )
-
-    criteria = _criteria(criterion or ())
-    if criteria and protocol is None:
+    criteria = _criteria(serving.criterion or ())
+    if criteria and serving.protocol is None:
         raise UsageError("--criterion needs --protocol", hint="give both, or remove it")
 
     def load() -> Plan:
@@ -121,15 +128,17 @@ def serve(
 
     plan = load()
     settings = ServeSettings(
-        Limits(in_flight, queue, deadline, max_body * 2**20, drain_s=drain),
-        AccessPolicy(token, AccessPolicy.allowed_hosts(host, allow_host or ()), tuple(allow_origin or ())),
-        policy,
-        accept,
-        reward,
+        Limits(serving.in_flight, serving.queue, serving.deadline, serving.max_body * 2**20, drain_s=serving.drain),
+        AccessPolicy(
+            token, AccessPolicy.allowed_hosts(host, serving.allow_host or ()), tuple(serving.allow_origin or ())
+        ),
+        serving.policy,
+        serving.accept,
+        serving.reward,
         options.seed,
-        state or Path("runs") / f"serve-{plan.name}",
+        serving.state or Path("runs") / f"serve-{plan.name}",
         options.replay,
-        protocol,
+        serving.protocol,
         criteria,
     )
     options.warn_of_baselines(plan)
@@ -142,12 +151,12 @@ def serve(
                     plan,
                     load,
                     lambda: ModelClient.open(
-                        concurrency=concurrency,
+                        concurrency=serving.concurrency,
                         recording=None if options.replay is None else load_recording(options.replay, plan),
                         budget_usd=options.budget,
                         store=store,
                     ),
-                    concurrency,
+                    serving.concurrency,
                     listener,
                     (lambda _: None) if options.quiet else print_message,
                     print_error,
@@ -161,12 +170,12 @@ def serve(
 
 def _criteria(given: Sequence[str]) -> dict[str, str]:
     """The expressions by name. UsageError for a text without both."""
-    found: dict[str, str] = {}
+    criteria: dict[str, str] = {}
     for text in given:
         name, equals, expression = text.partition("=")
-        if not equals or not name.strip() or not expression.strip() or name.strip() in found:
+        if not equals or not name.strip() or not expression.strip() or name.strip() in criteria:
             raise UsageError(
                 f"--criterion {text!r:.80} is not NAME=EXPR, each name once", hint="such as right=nodes.right.score"
             )
-        found[name.strip()] = expression.strip()
-    return found
+        criteria[name.strip()] = expression.strip()
+    return criteria

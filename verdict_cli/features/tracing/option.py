@@ -21,10 +21,16 @@ class TraceOption:
     """Watch the command's rows and calls by OpenTelemetry. Raises UsageError where it cannot."""
 
     trace: Annotated[
-        bool, typer.Option("--trace", help="Send OpenTelemetry spans, as configured by the OTEL_* variables.")
+        bool,
+        typer.Option(
+            "--trace",
+            rich_help_panel="Tracing",
+            help="Send OpenTelemetry spans, as configured by the OTEL_* variables.",
+        ),
     ] = False
     trace_content: Annotated[
-        bool, typer.Option("--trace-content", help="With --trace: include prompts and replies.")
+        bool,
+        typer.Option("--trace-content", rich_help_panel="Tracing", help="With --trace: include prompts and replies."),
     ] = False
 
     def applied(self, call: CommandCall) -> AbstractContextManager[None]:

@@ -29,7 +29,7 @@ from verdict_cli.language.model_address import AddressError, parse_address
 from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.messages import Ask, Failure, Message, Output, Reply, Request, Row
 from verdict_cli.model import Model
-from verdict_cli.run.score import EVALUATION_EVENT, JudgedSpan, Score, evaluation_attributes
+from verdict_cli.run.observer import EVALUATION_EVENT, JudgedSpan, Score, evaluation_attributes
 from verdict_cli.run_facts import RunFacts
 
 _PROVIDERS = {

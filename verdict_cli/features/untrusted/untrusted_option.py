@@ -22,6 +22,7 @@ class UntrustedOption:
         bool,
         typer.Option(
             "--untrusted",
+            rich_help_panel="Untrusted files",
             help="For a pipeline or a dataset of unknown origin: use no other files, hosts, keys or code than the command names, "
             "in a process with limits of memory and time. `run` requires --budget.",
         ),

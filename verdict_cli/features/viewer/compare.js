@@ -1,6 +1,5 @@
 // Runs compared: the conclusion, the difference in every metric, and of two runs the rows side by side.
 
-const CELLS = { a: 'Only a right', b: 'Only b right', both: 'Both right', neither: 'Both wrong' };
 const pValue = (value) => (value === null || value === undefined ? '–' : value < 0.001 ? '< 0.001' : value.toPrecision(2));
 const difference = (value) => (value === null ? '–' : `${value > 0 ? '+' : ''}${number(value)}`);
 const tableOf = (className, heads, lines) => make('div', { class: 'wide', tabindex: '0' }, make('table', { class: className },
@@ -47,6 +46,7 @@ class ComparePage {
   async update() {
     const data = await this.load();
     const two = Boolean(data.a);
+    [this.a, this.b] = data.short;
     const evaluation = makeSelect('Evaluation', data.names.map((name) => [name, name]), data.evaluation);
     evaluation.addEventListener('change', () => go({ evaluation: evaluation.value, page: null, row: null, which: null }));
     const parts = [
@@ -72,14 +72,14 @@ class ComparePage {
     };
     add.addEventListener('focus', () => fill().catch(() => {}), { once: true });
     add.addEventListener('change', () => { if (add.value) window.location.assign(this.address([...this.names, add.value])); });
-    return [...(two ? [link(this.address([this.names[1], this.names[0]]), 'Swap a and b')] : []), add];
+    return [...(two ? [link(this.address([this.names[1], this.names[0]]), 'Swap the runs')] : []), add];
   }
 
   pairFacts(data) {
     return make('dl', { class: 'facts' },
       ...['a', 'b'].flatMap((side) => [
-        fact(side, link(urlWith({ run: data[side].run }, '/run'), said(data[side].run))),
-        fact(`${side}: rows, failed, cost`, `${number(data[side].rows)}, ${number(data[side].failed)}, ${money(data[side].cost_usd)}`),
+        fact(side === 'a' ? 'Reference' : 'Compared', link(urlWith({ run: data[side].run }, '/run'), said(data[side].run))),
+        fact(`${this[side]}: rows, failed, cost`, `${number(data[side].rows)}, ${number(data[side].failed)}, ${money(data[side].cost_usd)}`),
       ]),
       fact('Rows', `${number(data.compared.n)}, paired by ${data.paired_by}`));
   }
@@ -112,7 +112,7 @@ class ComparePage {
       make('th', { scope: 'row' }, said(metric)),
       ...[each.a, each.b].map((value) => make('td', { class: 'number away' }, value === null ? '–' : number(value))),
       ...this.differenceCells(each, reach(metric, each))));
-    const heads = [['Metric', ''], ['a', 'number away'], ['b', 'number away'], ['b − a', 'number'], ['Higher in a | b', 'drawn'], [`${100 * data.level}% interval`, 'number'], ['p', 'number away'], ['p (adj.)', 'number']];
+    const heads = [['Metric', ''], [this.a, 'number away'], [this.b, 'number away'], [`${this.b} − ${this.a}`, 'number'], [`Higher in ${this.a} | ${this.b}`, 'drawn'], [`${100 * data.level}% interval`, 'number'], ['p', 'number away'], ['p (adj.)', 'number']];
     return tableOf('compared', heads, lines);
   }
 
@@ -138,28 +138,28 @@ class ComparePage {
   rowParts(data) {
     const params = urlParams();
     const chosen = params.get('which') ?? '';
-    const better = data.counts ? { a: 'Only a right', b: 'Only b right' } : { a: 'a better', b: 'b better' };
-    const which = makeSelect('Which rows', [['', 'All differences'], ['b', better.b], ['a', better.a], ...(data.counts ? [['both', 'Both right'], ['neither', 'Both wrong']] : [])], chosen);
+    const cells = data.counts ? { b: `Only ${this.b} right`, a: `Only ${this.a} right`, both: 'Both right', neither: 'Both wrong' } : { b: `${this.b} better`, a: `${this.a} better` };
+    const which = makeSelect('Which rows', [['', 'All differences'], ...Object.entries(cells)], chosen);
     which.addEventListener('change', () => go({ which: which.value, page: null, row: null }));
     const page = Number(params.get('page') ?? 0);
     const pages = pager({ total: data.total, per: data.per, page, size: data.rows.length });
     this.rows = data.rows;
-    const title = chosen === 'both' || chosen === 'neither' ? CELLS[chosen] : 'Rows with different scores';
+    const title = chosen === 'both' || chosen === 'neither' ? cells[chosen] : 'Rows with different scores';
     return [
-      make('section', {}, make('h2', {}, title), ...(data.counts ? [this.cellTable(data, chosen)] : []),
+      make('section', {}, make('h2', {}, title), ...(data.counts ? [this.cellTable(data, chosen, cells)] : []),
         make('div', { class: 'tools' }, which, make('span', { class: 'told', role: 'status' }, pages.text)), this.rowsOf(data), pages.element),
     ];
   }
 
-  cellTable({ counts, compared }, chosen) {
+  cellTable({ counts, compared }, chosen, cells) {
     const cell = (name) => {
-      const button = make('button', { type: 'button', 'aria-pressed': String(chosen === name), 'aria-label': `${CELLS[name]}: ${number(counts[name])} rows` }, number(counts[name]));
+      const button = make('button', { type: 'button', 'aria-pressed': String(chosen === name), 'aria-label': `${cells[name]}: ${number(counts[name])} rows` }, number(counts[name]));
       button.addEventListener('click', () => go({ which: chosen === name ? null : name, page: null, row: null }));
       return make('td', {}, button);
     };
     const { test } = compared;
     const line = (text, ...cells) => make('tr', {}, make('th', { scope: 'row' }, text), ...cells);
-    return make('div', {}, tableOf('cells', [['', ''], ['b right', ''], ['b wrong', '']], [line('a right', cell('both'), cell('a')), line('a wrong', cell('b'), cell('neither'))]),
+    return make('div', {}, tableOf('cells', [['', ''], [`${this.b} right`, ''], [`${this.b} wrong`, '']], [line(`${this.a} right`, cell('both'), cell('a')), line(`${this.a} wrong`, cell('b'), cell('neither'))]),
       ...(test ? [make('p', { class: 'note' }, `${test.name === 'mcnemar' ? 'McNemar’s exact test' : test.name} of these rows: p ${pValue(test.p)}, by Holm ${pValue(test.p_holm)}.`)] : []));
   }
 
@@ -170,7 +170,7 @@ class ComparePage {
     const lines = rows.map((row) => {
       const side = (name, place) => make('td', { 'data-side': name }, make('span', { class: marked(row, name) }, said(row[name])), ...texts(row.outputs[place], row[name]));
       const line = make('tr', {},
-        make('td', {}, row.gain > 0 ? 'b better' : row.gain < 0 ? 'a better' : 'same'),
+        make('td', {}, row.gain > 0 ? `${this.b} better` : row.gain < 0 ? `${this.a} better` : 'same'),
         make('td', {}, link(urlWith({ row: String(row.id) }), said(row.id))),
         make('td', {}, said(row.target)), side('a', 0), side('b', 1),
         make('td', { class: 'away' }, ...texts(row.source, row.target)));
@@ -181,7 +181,7 @@ class ComparePage {
       });
       return line;
     });
-    const heads = [['Which', ''], ['Row', ''], ['Target', ''], ['a', ''], ['b', ''], ['Judged', 'away']];
+    const heads = [['Which', ''], ['Row', ''], ['Target', ''], [this.a, ''], [this.b, ''], ['Judged', 'away']];
     return tableOf('rows pairs', heads, lines);
   }
 
@@ -211,7 +211,7 @@ class ComparePage {
     const known = loaded.find((each) => each.story);
     const source = known ? fields('', known.story.source, known.story.chats.source) : [];
     const sides = loaded.map((data, place) => {
-      const head = make('h3', {}, `${'ab'[place]}: `, link(urlWith({ run: this.names[place], row: data.position }, '/run'), said(this.names[place])));
+      const head = make('h3', {}, link(urlWith({ run: this.names[place], row: data.position }, '/run'), said(this.names[place])));
       if (data.error) return make('div', {}, head, make('p', { class: 'notice' }, said(data.error)));
       const facts = Object.entries(data.facts).filter(([, value]) => value !== null);
       return make('div', {}, head,

@@ -13,6 +13,7 @@ from verdict_cli.features.viewer.run_view import PER_PAGE, RunView
 from verdict_cli.features.viewer.runs import RunEntry
 from verdict_cli.report.compare_runs import compare_finished
 from verdict_cli.report.comparison import has_own_unit
+from verdict_cli.report.conclusions import short_names
 from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.columns.row_identities import row_identities
 from verdict_cli.stats.paired_outcomes import Cell, PairedOutcomes
@@ -70,7 +71,14 @@ def comparison_page(request: Request, registry: RunRegistry) -> dict[str, Any]:
     if name not in evaluations:
         raise HTTPException(404, "the runs do not share this evaluation")
     evaluation = {key: value for key, value in evaluations[name].items() if key != "flipped"}
-    content = {"ready": True, "runs": names, **document, "names": list(evaluations), "evaluation": name}
+    content = {
+        "ready": True,
+        "runs": names,
+        "short": short_names(names),
+        **document,
+        "names": list(evaluations),
+        "evaluation": name,
+    }
     content |= {"compared": evaluation, "own_units": [*filter(has_own_unit, evaluation["figures"])]}
     if compared.comparison is None:
         return content

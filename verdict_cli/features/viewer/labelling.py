@@ -48,13 +48,13 @@ def queue_state(view: RunView, position: int | None = None) -> dict[str, Any]:
         raise HTTPException(404, "this run has no queue; draw one with `verdict queue`")
     annotations = view.annotations()
     waiting = next_rows(queue, annotations, view.annotator)
-    mine = [each for each in queue.rows if view.annotator in annotations.get(label_key(each.id), {})]
-    skipped = [each for each in mine if annotations[label_key(each.id)][view.annotator].skipped]
+    mine = [row for row in queue.rows if view.annotator in annotations.get(label_key(row.id), {})]
+    skipped = [row for row in mine if annotations[label_key(row.id)][view.annotator].skipped]
     shown: QueuedRow | None
     if position is None:
         shown = waiting[0] if waiting else None
     else:
-        shown = next((each for each in queue.rows if each.row == position), None)
+        shown = next((row for row in queue.rows if row.row == position), None)
         if shown is None:
             raise HTTPException(404, "this row is not in the queue")
     return {
@@ -95,9 +95,9 @@ def _latest(view: RunView, queue: LabelQueue) -> list[int]:
     """The positions of the rows that this annotator has labelled or skipped, the last one first."""
     annotations = view.annotations()
     mine = [
-        (annotations[key][view.annotator].at or "", place, each.row)
-        for place, each in enumerate(queue.rows)
-        if view.annotator in annotations.get(key := label_key(each.id), {})
+        (annotations[key][view.annotator].at or "", index, row.row)
+        for index, row in enumerate(queue.rows)
+        if view.annotator in annotations.get(key := label_key(row.id), {})
     ]
     return [row for _, _, row in sorted(mine, reverse=True)]
 

@@ -155,7 +155,7 @@ def _in_thread(handler: PageHandler, registry: RunRegistry) -> Callable[[Request
 def _runs(request: Request, registry: RunRegistry) -> Any:
     runs = registry.runs.all()
     studies = find_studies(registry.runs.root)
-    folders = sorted({each.name for each in studies if each.kind != "comparison"}, key=len, reverse=True)
+    folders = sorted({study.name for study in studies if study.kind != "comparison"}, key=len, reverse=True)
     listed = []
     for run in runs:
         summary = {} if _hides(run, registry) else registry.summaries.get(run.directory.path)

@@ -94,7 +94,7 @@ def evaluation_columns(scored: RowScores, rows: int, failed: Any) -> EvaluationC
         ]
         del columns["score"]
         columns = {"outcome": pa.array(outcome, pa.string()), **columns}
-        order = np.array([OUTCOMES.index(each) for each in outcome], np.int8)
+        order = np.array([OUTCOMES.index(name) for name in outcome], np.int8)
     return EvaluationColumns(columns, scored.name, _answers(scored), order=order, matrix=_matrix(scored))
 
 
@@ -118,8 +118,8 @@ def _answers(scored: RowScores) -> tuple[Any, ...]:
     answers |= {(type(value).__name__, value): value for value in declared}
     if len(answers) > _MOST_ANSWERS:
         return ()
-    place = {str(label): index for index, label in reversed([*enumerate([*declared, *scored.data.labels])])}
-    return tuple(sorted(answers.values(), key=lambda value: (place.get(str(value), len(place)), str(value))))
+    rank = {str(label): index for index, label in reversed([*enumerate([*declared, *scored.data.labels])])}
+    return tuple(sorted(answers.values(), key=lambda value: (rank.get(str(value), len(rank)), str(value))))
 
 
 def _declared(scored: RowScores) -> list[Any]:
@@ -208,7 +208,7 @@ class Query:
             if operation not in OPERATIONS:
                 raise UsageError(f"unknown operation of a filter; use {', '.join(OPERATIONS)}")
             filters.append(Filter(str(column), operation, str(rest[0]) if rest else ""))
-        for column in [*(each.column for each in filters), *([sort] if sort else [])]:
+        for column in [*(condition.column for condition in filters), *([sort] if sort else [])]:
             if column not in columns:
                 raise UsageError(f"this run has no column {column[:100]!r}")
         return Query(tuple(filters), tuple(text.split()[:_MOST_WORDS]), sort, down)
@@ -221,7 +221,7 @@ def find_rows(results: Path, texts: Sequence[str], virtual: Mapping[str, Any], q
     each, with one value per row. Raises QueryTimeout, and UsageError if a number is compared with something else.
     """
     until = monotonic() + LONGEST_QUERY_S
-    needed = {each.column for each in query.filters} | ({query.sort} if query.sort else set())
+    needed = {condition.column for condition in query.filters} | ({query.sort} if query.sort else set())
     needed |= set(texts) if query.words else set()
     stored = sorted(needed - virtual.keys()) or ["row"]
     parts: list[RowPositions] = []
@@ -246,11 +246,11 @@ def find_rows(results: Path, texts: Sequence[str], virtual: Mapping[str, Any], q
     positions = np.concatenate(parts) if parts else np.empty(0, np.uint32)
     if not query.sort or not len(positions):
         return positions
-    kinds = {each.type for each in order if not pa.types.is_null(each.type)}
+    kinds = {part.type for part in order if not pa.types.is_null(part.type)}
     if len(kinds) != 1:
-        order = [each.cast(pa.string()) for each in order]
+        order = [part.cast(pa.string()) for part in order]
     sequence = pc.sort_indices(
-        pa.chunked_array([each for each in order if len(each)]),
+        pa.chunked_array([part for part in order if len(part)]),
         sort_keys=[("", "descending" if query.down else "ascending")],
     )
     ordered: RowPositions = positions[np.from_dlpack(sequence)]

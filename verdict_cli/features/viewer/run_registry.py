@@ -14,8 +14,7 @@ import orjson
 from starlette.exceptions import HTTPException
 
 from verdict_cli.features.viewer.comparison import RunsCompared, compare_entries
-from verdict_cli.features.viewer.label_metrics import label_metrics
-from verdict_cli.features.viewer.run_view import RunView
+from verdict_cli.features.viewer.run_view import RunView, label_metrics
 from verdict_cli.features.viewer.runs import RunEntry, Runs
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.report import formatting
@@ -55,17 +54,21 @@ def run_summary(report: Mapping[str, Any]) -> dict[str, Any]:
     is corrected for chance, `gates` are their outcomes, `evaluations` have all metrics and the main one by slice.
     """
     try:
-        found = _mapping(report.get("evaluations"))
-        boards = [board for name, each in found.items() if (board := _leaderboard(name, each)) is not None]
+        evaluated = _mapping(report.get("evaluations"))
+        boards = [
+            board for name, evaluation in evaluated.items() if (board := _leaderboard(name, evaluation)) is not None
+        ]
         evaluations = [
-            _evaluation(name, each, _mapping(_mapping(report.get("published")).get(name)))
-            for name, each in found.items()
-            if _mapping(each).get("figures")
+            _evaluation(name, evaluation, _mapping(_mapping(report.get("published")).get(name)))
+            for name, evaluation in evaluated.items()
+            if _mapping(evaluation).get("figures")
         ]
         summary = {
-            "main": next((each["main"] for each in evaluations if each["main"]), _of_leaderboards(boards)),
-            "second": next((each["second"] for each in evaluations if each["main"]), None),
-            "coverage": next((each["coverage"] for each in evaluations if each["main"]), None),
+            "main": next(
+                (evaluation["main"] for evaluation in evaluations if evaluation["main"]), _of_leaderboards(boards)
+            ),
+            "second": next((evaluation["second"] for evaluation in evaluations if evaluation["main"]), None),
+            "coverage": next((evaluation["coverage"] for evaluation in evaluations if evaluation["main"]), None),
             "gates": [_gate(gate) for gate in report.get("gates") or ()],
             "evaluations": evaluations,
             "leaderboards": boards,
@@ -98,15 +101,13 @@ def summary_conclusion(summary: Mapping[str, Any], facts: Mapping[str, Any]) -> 
         parts.append("the gate passed" if len(gates) == 1 else f"all {len(gates)} gates passed")
     if main is not None and main["wrong"] is not None:
         wrong = main["wrong"]
-        parts.append(f"{wrong:,} {main['of'] if wrong != 1 else main['of'][:-1]} {_disagree(wrong)} with the labels")
+        parts.append(
+            f"{wrong:,} {main['of'] if wrong != 1 else main['of'][:-1]} {'disagrees' if wrong == 1 else 'disagree'} with the labels"
+        )
     if failed := facts.get("failed"):
         parts.append(f"{failed:,} failed {'row' if failed == 1 else 'rows'}")
     text = formatting.visible_text("; ".join(parts), 400)
     return text if main is not None and len(summary["evaluations"]) > 1 else text[:1].upper() + text[1:]
-
-
-def _disagree(count: int) -> str:
-    return "disagrees" if count == 1 else "disagree"
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -120,30 +121,32 @@ def _report(path: Path, size: int) -> Mapping[str, Any]:
         return {}
 
 
-def _evaluation(name: str, found: Mapping[str, Any], published: Mapping[str, Any]) -> dict[str, Any]:
+def _evaluation(name: str, evaluation: Mapping[str, Any], published: Mapping[str, Any]) -> dict[str, Any]:
     """One evaluation: its metrics, the main one with its slices, and one corrected for chance."""
-    figures = found["figures"]
+    figures = evaluation["figures"]
     metrics = [_metric(metric, value) for metric, value in figures.items() if metric != "confusion"]
-    known = [each for each in metrics if each["value"] is not None]
-    first = next((each for each in known if each["metric"] == published.get("metric")), known[0] if known else None)
-    second = next((each for each in known if is_beyond_chance(each["metric"])), None)
-    of = str(found.get("of") or "rows")
+    known = [metric for metric in metrics if metric["value"] is not None]
+    first = next(
+        (metric for metric in known if metric["metric"] == published.get("metric")), known[0] if known else None
+    )
+    second = next((known_metric for known_metric in known if is_beyond_chance(known_metric["metric"])), None)
+    of = str(evaluation.get("of") or "rows")
     main = first and {"evaluation": name, **first, "of": of, "wrong": _wrong(figures)}
     return {
         "name": name,
-        "kind": str(found.get("kind") or ""),
+        "kind": str(evaluation.get("kind") or ""),
         "metrics": metrics,
         "main": main,
         "second": None if second is None or second == first else {"evaluation": name, **second},
-        "coverage": _number(found.get("coverage")),
-        "warnings": [str(warning) for warning in found.get("warnings") or ()],
-        "slices": [] if first is None else list(_slices(first["metric"], _mapping(found.get("groups")))),
+        "coverage": _number(evaluation.get("coverage")),
+        "warnings": [str(warning) for warning in evaluation.get("warnings") or ()],
+        "slices": [] if first is None else list(_slices(first["metric"], _mapping(evaluation.get("groups")))),
     }
 
 
-def _metric(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
-    ends = {key: _number(found.get(key)) for key in ("value", "low", "high")}
-    return {"metric": name, **ends, "n": int(found.get("n") or 0), "reason": str(found.get("reason") or "")}
+def _metric(name: str, figure: Mapping[str, Any]) -> dict[str, Any]:
+    ends = {key: _number(figure.get(key)) for key in ("value", "low", "high")}
+    return {"metric": name, **ends, "n": int(figure.get("n") or 0), "reason": str(figure.get("reason") or "")}
 
 
 def _number(value: Any) -> float | None:
@@ -182,7 +185,7 @@ def _leaderboard(name: str, evaluation: Any) -> dict[str, Any] | None:
         return {
             "evaluation": name,
             "metric": metric,
-            "systems": [_system(each, metric) for each in evaluation["systems"]],
+            "systems": [_system(system, metric) for system in evaluation["systems"]],
         }
     except _INVALID:
         return None

@@ -1,4 +1,4 @@
-"""One finished run: its columns, and any page of its rows."""
+"""One finished run: its columns, any page of its rows, and its metrics with the human labels that it has."""
 
 from __future__ import annotations
 
@@ -26,10 +26,14 @@ from verdict_cli.features.viewer.query import (
     to_text,
 )
 from verdict_cli.features.viewer.runs import RunEntry
+from verdict_cli.language.evaluations import Evaluation, Gold, label_evaluations
+from verdict_cli.language.metric_registry import GOLD_ESTIMATES
+from verdict_cli.report.report import metric_json
 from verdict_cli.report.report_context import prompt_columns
 from verdict_cli.report.row_details import row_details
 from verdict_cli.run.load_run import load_run
-from verdict_cli.stats.row_scores import scored_rows
+from verdict_cli.stats.measure import Measures, measure
+from verdict_cli.stats.row_scores import MOST_SCORED, scored_rows
 from verdict_cli.storage.datasets.parquet import count_rows, open_parquet
 from verdict_cli.storage.tables.arrow_vectors import truths
 from verdict_cli.storage.tables.human_labels import (
@@ -42,7 +46,89 @@ from verdict_cli.storage.tables.human_labels import (
     read_annotations,
     row_label,
 )
+from verdict_cli.storage.tables.label_queue import QUEUE_FILE
 from verdict_cli.storage.tables.reader import read_arrow, read_rows
+
+DRAWN = Gold(target="human.label", weight="human.inclusion")
+"""The labels of a queue, each with the probability with which its row was drawn."""
+
+
+def label_metrics(view: RunView) -> dict[str, Any]:
+    """The metrics of the first evaluations with a target, and what the labels are of.
+
+    Of each metric, `given` is that of the run, `relabelled` that with the human labels in place of the targets, and `human` that
+    of the labelled rows alone. `estimates` are corrected by a random sample of labels (`gold`), where the pipeline or a queue
+    gives one. `error` says why there is nothing.
+    """
+    _, facts, plan = load_run(view.run.directory.path)
+    drawn = (view.run.directory.path / QUEUE_FILE).is_file()
+    named = [
+        name
+        for name, evaluation in plan.evaluations.items()
+        if evaluation.target is not None and evaluation.items is None
+    ]
+    own = {name: plan.evaluations[name] for name in named[:MOST_SCORED]}
+    given = {name: _with_gold(evaluation, drawn=drawn) for name, evaluation in own.items()}
+    content: dict[str, Any] = {**_labelled_rows(view), "drawn": drawn, "evaluations": [], "error": ""}
+    try:
+        every = {**given, **label_evaluations(own)}
+        measures = measure(every, view.results, seed=facts.seed, level=plan.interval_level)
+    except VerdictError as error:
+        return content | {"error": str(error)}
+    content["evaluations"] = [_evaluation(name, measures) for name in given]
+    return content
+
+
+def _with_gold(evaluation: Evaluation, *, drawn: bool) -> Evaluation:
+    """The evaluation with the queue's labels as its sample, where it has none of its own and can use one."""
+    if evaluation.gold is not None or not drawn or (evaluation.positive is None and evaluation.value is None):
+        return evaluation
+    return evaluation.model_copy(update={"gold": DRAWN})
+
+
+def _evaluation(name: str, measures: Mapping[str, Measures]) -> dict[str, Any]:
+    given, relabelled, human = (measures[key].values for key in (name, f"{name}_relabelled", f"{name}_human"))
+    metrics = [metric for metric in given if metric != "confusion" and metric in relabelled]
+    return {
+        "name": name,
+        "metrics": [
+            {
+                "metric": metric,
+                "given": metric_json(given[metric]),
+                "relabelled": metric_json(relabelled[metric]),
+                "human": metric_json(human[metric]),
+            }
+            for metric in metrics
+        ],
+        "estimates": [
+            {"metric": metric, **metric_json(given[metric]), "reason": given[metric].reason}
+            for metric in GOLD_ESTIMATES
+            if metric in given
+        ],
+    }
+
+
+def _labelled_rows(view: RunView) -> dict[str, int]:
+    """How many rows have a label, how many of those the judge got wrong, and how many have another target than label."""
+    labels = view.label_columns()["human.label"]
+    outcomes, targets = (view.evaluation.columns.get(name) for name in ("outcome", "target"))
+    positions = [position for position, label in enumerate(labels.to_pylist()) if label is not None]
+    texts = [to_text(labels[position].as_py()) for position in positions]
+    return {
+        "labelled": len(positions),
+        "wrong": 0 if outcomes is None else sum(outcomes[position].as_py() == "wrong" for position in positions),
+        "changed": 0
+        if targets is None
+        else sum(
+            _same_text(targets[position].as_py()) != text for position, text in zip(positions, texts, strict=True)
+        ),
+    }
+
+
+def _same_text(target: Any) -> str | None:
+    """A target as the text of a label: 3.0 is the label 3."""
+    return to_text(int(target) if isinstance(target, float) and target.is_integer() else target)
+
 
 PER_PAGE = 50
 MOST_CELL_TEXT = 2_000_000
@@ -144,8 +230,8 @@ class RunView:
 
     def explanations(self) -> list[str]:
         """The columns with explanations: the output's, else those of the first units."""
-        found = [name for name in self.kinds if is_explanation(name)]
-        return [name for name in found if name.startswith("output.")][:1] or found[:_SHOWN_TEXTS]
+        names = [name for name in self.kinds if is_explanation(name)]
+        return [name for name in names if name.startswith("output.")][:1] or names[:_SHOWN_TEXTS]
 
     def default_sort(self) -> str:
         """The column by which rows are sorted by default, so that those to look at come first; "" for the file's order."""
@@ -221,7 +307,7 @@ class RunView:
 
     def _other_labels(self, row_id: Any) -> dict[str, Any]:
         row = self.annotations().get(label_key(row_id), {})
-        return {by or "unnamed": one.label for by, one in row.items() if by != self.annotator and not one.skipped}
+        return {by or "unnamed": label.label for by, label in row.items() if by != self.annotator and not label.skipped}
 
     def add_label(self, position: int, label: Any, note: str | bool | None, at: str, *, skipped: bool = False) -> None:
         """Store the annotator's label of a row; the note True keeps the one that is there. KeyError if there is no such row."""
@@ -266,7 +352,7 @@ class RunView:
     def _positions(self, query: Query) -> RowPositions:
         version, _ = self.labels()
         columns = self.columns()
-        named = {each.column for each in query.filters} | {query.sort}
+        named = {condition.column for condition in query.filters} | {query.sort}
         human = {name for name in named if name.startswith("human.")}
         key = (query, tuple(self.evaluation.columns), version if human or query.words else 0)
         with self._lock:

@@ -57,25 +57,25 @@ class StudyEntry:
 
 def find_studies(root: Path) -> list[StudyEntry]:
     """Every study below the directory, by name, never through links."""
-    found = []
+    studies = []
     for folder, subfolders, files in os.walk(root):
         current = Path(folder)
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         name = root.name if current == root else current.relative_to(root).as_posix()
-        found += [
+        studies += [
             StudyEntry(kind, name, current / f"{kind}.html")
             for kind in KINDS
             if f"{kind}.html" in files and not (current / f"{kind}.html").is_symlink()
         ]
         # The runs of a study are below it, but no other study is.
-        if "run.json" in files or len(current.relative_to(root).parts) >= DEEPEST or len(found) >= MOST_RUNS:
+        if "run.json" in files or len(current.relative_to(root).parts) >= DEEPEST or len(studies) >= MOST_RUNS:
             subfolders.clear()
-    return found
+    return studies
 
 
 def study_page(root: Path, kind: str, name: str) -> Path | None:
     """The page of that study; None where there is none. The names are compared, never used as a path."""
-    return next((each.page for each in find_studies(root) if (each.kind, each.name) == (kind, name)), None)
+    return next((study.page for study in find_studies(root) if (study.kind, study.name) == (kind, name)), None)
 
 
 def _content(file: Path) -> Mapping[str, Any]:
@@ -92,10 +92,10 @@ def _page_conclusion(page: Path) -> str:
     """The conclusion that the page shows; "" where there is none."""
     try:
         with page.open(encoding="utf-8", errors="replace") as file:
-            found = re.search(r'<p class="conclusion">([^<]*)</p>', file.read(_HEAD_CHARACTERS))
+            conclusion = re.search(r'<p class="conclusion">([^<]*)</p>', file.read(_HEAD_CHARACTERS))
     except OSError:
         return ""
-    return "" if found is None else html.unescape(found[1]).strip()
+    return "" if conclusion is None else html.unescape(conclusion[1]).strip()
 
 
 def _sweep_facts(content: Mapping[str, Any]) -> str:

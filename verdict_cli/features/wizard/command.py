@@ -18,10 +18,9 @@ from verdict_cli.cli.options import Quiet
 from verdict_cli.errors import OutputError, UsageError
 from verdict_cli.features.wizard import questions
 from verdict_cli.features.wizard.sampled_columns import SampledColumns, sampled_columns
-from verdict_cli.features.wizard.scaffold import pipeline_text, plain_name
+from verdict_cli.features.wizard.scaffold import Scaffold, pipeline_text, plain_name
 from verdict_cli.features.wizard.scaffold_columns import compared_scores, identifier, label_likeness
-from verdict_cli.features.wizard.scaffold_evaluation import Scaffold
-from verdict_cli.features.wizard.scaffold_labels import BOOLEAN, LabelScale
+from verdict_cli.features.wizard.scaffold_labels import BOOLEAN, LabelScale, given_labels
 from verdict_cli.features.wizard.shipped_judge import EMBEDDED, shipped_judge
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.detect_models import KEYS, at_hand
@@ -119,10 +118,10 @@ def init(
     if outputs is not None and template not in TRANSLATORS.names():
         raise UsageError("--outputs needs --from promptfoo or --from deepeval", hint="give the dataset as DATA")
     if template in TRANSLATORS.names():
-        made = TRANSLATORS[template](template, data, outputs, out, lambda: _model(model))
-        _write(made.files, made.paths, force=force)
-        made.report()
-        for config, rows in made.runnable:
+        foreign = TRANSLATORS[template](template, data, outputs, out, lambda: _model(model))
+        _write(foreign.files, foreign.paths, force=force)
+        foreign.report()
+        for config, rows in foreign.runnable:
             _check(config, rows, try_rows=not no_try, quiet=quiet)
         return
     if template is not None:
@@ -159,6 +158,8 @@ def _defaults(samples: SampledColumns, name: str, given: GivenOptions) -> Scaffo
         if given.columns is None
         else samples.check_columns(questions.split_words(given.columns), "--columns")
     )
+    if not any(given_labels(values) for values in samples.own.values()):
+        raise UsageError(f"every column of {samples.data} is empty", hint="give rows with something to judge")
     if not read:
         raise UsageError(
             f"no column of {samples.data} can be judged",
@@ -167,7 +168,7 @@ def _defaults(samples: SampledColumns, name: str, given: GivenOptions) -> Scaffo
     target = given.target or samples.label(read)
     if given.target is not None:
         samples.check_target(given.target, read)
-    question = given.question or questions.default_question(samples, read)
+    question = given.question or questions.default_question(samples, read, target)
     print_message(f"The judge reads {', '.join(read)} and is asked: {question}")
     print_message(f"Its verdicts are compared with {target}." if target else "No column looks like a human label.")
     return _parts(samples, name, question, read, target, given, defaults=True)
@@ -183,7 +184,9 @@ def _scaffold(samples: SampledColumns, name: str, given: GivenOptions) -> Scaffo
         read = questions.ask_columns(samples)
     else:
         read = samples.check_columns(questions.split_words(columns), "--columns")
-    judge_question = question or questions.ask_question(questions.default_question(samples, read))
+    judge_question = question or questions.ask_question(
+        questions.default_question(samples, read, target or samples.label(read))
+    )
     if target is not None:
         samples.check_target(target, read)
     elif incomplete:
@@ -229,8 +232,10 @@ def _parts(
         id=identifier(samples.all),
         target=target,
         labels=samples.all[target] if target else (),
-        paths=samples.paths,
-        types=samples.types(read),
+        paths={**samples.paths, **samples.entries},
+        types=samples.types(
+            tuple(dict.fromkeys((*read, *(samples.entries[name][0] for name in options if name in samples.entries))))
+        ),
         compared=compared_scores(samples.own, chosen) if target not in samples.paths and not (pair or rubric) else (),
         pair=pair,
         rubric=rubric,
@@ -263,15 +268,15 @@ def _model(given: str | None) -> tuple[str, str | None]:
     """The model and its server: the given one, else one that can be called right now, else the embedded baseline."""
     if given is not None:
         return given, None
-    found = at_hand(os.environ)
-    if found is None:
+    detected = at_hand(os.environ)
+    if detected is None:
         print_message(
             f"No API key and no local server was found, so the file names {EMBEDDED}: it counts shared words, and is a "
             f"baseline, not an LLM judge. Set {' or '.join(KEYS)}, or start Ollama, then write another `model:`."
         )
         return EMBEDDED, None
-    print_message(f"Model: {found.model} ({found.reason})")
-    return found.model, found.variables.get("OPENAI_BASE_URL")
+    print_message(f"Model: {detected.model} ({detected.reason})")
+    return detected.model, detected.variables.get("OPENAI_BASE_URL")
 
 
 def _write(files: dict[Path, str], own: Sequence[Path], *, force: bool) -> None:

@@ -14,8 +14,8 @@ import typer
 from verdict_cli.cli.console import print_message
 from verdict_cli.errors import UsageError, VerdictError
 from verdict_cli.features.wizard.sampled_columns import SampledColumns, is_within, sampled_columns
-from verdict_cli.features.wizard.scaffold_columns import pair_labels
-from verdict_cli.features.wizard.scaffold_evaluation import Rubric
+from verdict_cli.features.wizard.scaffold import Rubric
+from verdict_cli.features.wizard.scaffold_columns import is_answer, is_judgement, judged_column, pair_labels
 from verdict_cli.features.wizard.scaffold_labels import MAX_CATEGORIES, LabelScale, label_words, numeric
 
 _MOST_VALUE_CHARS = 60
@@ -55,7 +55,7 @@ def missing_options(samples: SampledColumns, *, question: bool, columns: bool) -
     missing = [flag for flag, is_set in (("--question", question), ("--columns", columns)) if not is_set]
     suggested = samples.suggested()
     label = samples.label(suggested)
-    example = default_question(samples, suggested) if suggested else "Is the answer right?"
+    example = default_question(samples, suggested, label) if suggested else "Is the answer right?"
     command = ["verdict", "init", samples.data, "--question", example, "--columns", ",".join(suggested) or "COLUMN"]
     command += ["--target", label] if label else []
     return UsageError(
@@ -79,23 +79,41 @@ def ask_columns(samples: SampledColumns) -> tuple[str, ...]:
     )
 
 
-def default_question(samples: SampledColumns, columns: Sequence[str]) -> str:
-    """What a judge of these columns usually decides."""
-    if samples.choices(samples.label(columns)):
+def default_question(samples: SampledColumns, columns: Sequence[str], target: str | None) -> str:
+    """What a judge of these columns usually decides, in the words of the labels."""
+    if samples.choices(target):
         return "Which option is right?"
-    if samples.pair(columns, None):
+    if samples.pair(columns, target):
         return "Which response is better?"
     if samples.rubric(columns):
         return "Is the criterion met?"
     kinds = samples.types(columns)
-    if any(kind.startswith("conversation") for kind in kinds.values()):
+    judged = judged_column(columns)
+    talks = [name for name, kind in kinds.items() if kind.startswith("conversation")]
+    if talks and not is_answer(judged):
         return "Does the assistant help the user?"
-    lists = [name for name, kind in kinds.items() if kind.startswith("list[")]
-    if any(re.search("context|document|passage|reference|source|evidence", name, re.IGNORECASE) for name in lists):
-        return "Does every statement of the answer follow from the contexts?"
-    if columns[-1] in lists:
-        return f"Are the {columns[-1].rpartition('.')[2].replace('_', ' ')} good?"
-    return f"Is the {columns[-1].rpartition('.')[2].replace('_', ' ')} good?"
+    lists = [name for name, kind in kinds.items() if kind.startswith("list[") and name != judged]
+    contexts = [
+        name for name in lists if re.search("context|document|passage|references|source|evidence", name, re.IGNORECASE)
+    ]
+    thing = _words(judged)
+    if contexts:
+        return f"Does every statement of the {thing} follow from the {_words(contexts[0])}?"
+    alike = samples.pair(columns, None)
+    if alike is not None and judged in alike:
+        return f"Do {_words(alike[0])} and {_words(alike[1])} mean the same?"
+    verb = "Are" if judged in kinds else "Is"
+    scale = samples.default_scale(target)
+    if target is not None and scale is not None and scale.kind == "nominal" and not is_judgement(scale.values, scale):
+        return f"What is the {_words(target)} of the {thing}?"
+    if scale is not None and (scale.kind in ("range", "continuous") or len(scale.values) > 2):
+        return f"How good {verb.lower()} the {thing}?"
+    quality = re.fullmatch(r"(?:is|was)[ _-]?([A-Z]?[a-z]+)", target or "", re.IGNORECASE)
+    return f"{verb} the {thing} {quality[1].lower() if quality else 'good'}?"
+
+
+def _words(column: str) -> str:
+    return column.rpartition(".")[2].replace("_", " ")
 
 
 def describe(samples: SampledColumns, target: str | None, pair: tuple[str, str] | None, rubric: Rubric | None) -> None:

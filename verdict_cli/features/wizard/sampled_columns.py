@@ -11,7 +11,7 @@ from typing import Any
 
 from verdict_cli.cli.open_dataset import dataset_files
 from verdict_cli.errors import DataError, Problem, UsageError
-from verdict_cli.features.wizard.scaffold import nameable
+from verdict_cli.features.wizard.scaffold import Rubric, nameable
 from verdict_cli.features.wizard.scaffold_columns import (
     ColumnPath,
     any_text,
@@ -19,14 +19,16 @@ from verdict_cli.features.wizard.scaffold_columns import (
     column_type,
     compared_pair,
     entry_key,
+    identifier,
     label_likeness,
+    list_entries,
     nested_columns,
+    option_key,
     option_labels,
     pair_labels,
     rubric_column,
     suggested_columns,
 )
-from verdict_cli.features.wizard.scaffold_evaluation import Rubric
 from verdict_cli.features.wizard.scaffold_labels import (
     MAX_CATEGORIES,
     LabelScale,
@@ -58,14 +60,28 @@ class SampledColumns:
         """The types of these columns that are more than a text or a number."""
         return {name: kind for name in columns if (kind := column_type(self.all[name]))}
 
+    def options(self) -> tuple[str, ...]:
+        """The options of a multiple choice: columns, or else entries of a list."""
+        return choice_columns({name: values for name, values in self.own.items() if nameable(name)}) or (*self.entries,)
+
+    @property
+    def entries(self) -> dict[str, tuple[str, int]]:
+        """The options that are entries of a list, with its column and their places."""
+        return list_entries(self.own)
+
     def suggested(self) -> list[str]:
         """The columns that a judge probably reads; those within columns only where the file's own are none."""
+        key = option_key(self.own, self.options())
+        if key is not None:
+            return suggested_columns({name: values for name, values in self.own.items() if name != key})
         inside = {name: values for name, values in self.all.items() if name.split(".")[0] not in _NOT_READ}
         return suggested_columns(self.own) or suggested_columns(inside)
 
     def default_columns(self) -> list[str]:
         """The suggested columns; where none is, whatever may be judged, so that there is always a default."""
-        return [name for name in self.suggested() or any_text(self.all) if nameable(name)]
+        codes = identifier(self.all)
+        others = {name: values for name, values in self.all.items() if name != codes}
+        return [name for name in self.suggested() or any_text(others or self.all) if nameable(name)]
 
     def labels(self, columns: Sequence[str]) -> list[str]:
         """The columns that may have the human labels, the most probable first."""
@@ -78,7 +94,8 @@ class SampledColumns:
 
     def label(self, columns: Sequence[str]) -> str | None:
         """The most probable column of human labels that a judge of these columns can be compared with."""
-        for name in self.labels(columns):
+        key = option_key(self.own, self.options())
+        for name in [key] if key is not None else self.labels(columns):
             try:
                 self.check_target(name, columns)
                 pair = self.pair(columns, name)
@@ -89,8 +106,8 @@ class SampledColumns:
         return None
 
     def choices(self, target: str | None) -> tuple[str, ...]:
-        """The columns with the options of a multiple choice, if the labels name one of them; else none."""
-        options = choice_columns({name: values for name, values in self.own.items() if nameable(name)})
+        """The options of a multiple choice, if the labels name one of them; else none."""
+        options = self.options()
         return options if target is not None and option_labels(options, self.all[target]) is not None else ()
 
     def default_scale(self, target: str | None) -> LabelScale | None:
@@ -191,18 +208,18 @@ class SampledColumns:
     def check_scale(self, text: str, target: str | None) -> LabelScale:
         """The scale that the user wrote. UsageError for none, and for one that does not have the labels."""
         labels = self.all[target] if target else []
-        found = parse_scale(text, labels)
-        if isinstance(found, LabelScale):
-            return found
+        parsed = parse_scale(text, labels)
+        if isinstance(parsed, LabelScale):
+            return parsed
         words = label_words(labels)
-        if not words or len(words) > MAX_CATEGORIES or found.endswith("is not a scale"):
+        if not words or len(words) > MAX_CATEGORIES or parsed.endswith("is not a scale"):
             hint = "give boolean, 1-5, or words from worst to best: bad,fair,good"
         else:
             proposed = proposed_scale(labels)
             known = proposed.option() if proposed and proposed.kind != "nominal" else "categories"
             known = f"other,{words[0]}" if len(words) == 1 else known
             hint = f"--scale '{known}' has them"
-        raise UsageError(found, hint=hint)
+        raise UsageError(parsed, hint=hint)
 
     def proposed_scale(self, target: str | None) -> LabelScale | None:
         """The scale of the target's labels; None where the user must say what it is."""

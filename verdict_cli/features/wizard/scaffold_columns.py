@@ -10,6 +10,7 @@ from itertools import permutations
 from typing import Any
 
 from verdict_cli.features.wizard.scaffold_labels import (
+    MAX_CATEGORIES,
     LabelScale,
     given_labels,
     label_words,
@@ -36,18 +37,18 @@ def nested_columns(samples: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Colu
 
     A name that a column of the dataset has is that column's.
     """
-    found: dict[str, tuple[ColumnPath, list[Any]]] = {}
+    inner_columns: dict[str, tuple[ColumnPath, list[Any]]] = {}
     todo: list[tuple[ColumnPath, Sequence[Any]]] = [((name,), values) for name, values in samples.items()]
-    while todo and len(found) < MOST_NESTED:
+    while todo and len(inner_columns) < MOST_NESTED:
         path, values = todo.pop(0)
         if len(path) > 1 and ".".join(path) not in samples:
-            found[".".join(path)] = (path, list(values))
+            inner_columns[".".join(path)] = (path, list(values))
         mappings = [value for value in values if value is not None]
         if len(path) <= _DEPTH and mappings and all(isinstance(value, Mapping) for value in mappings):
             keys = dict.fromkeys(key for value in mappings for key in value if isinstance(key, str))
             inner = [((*path, key), [value.get(key) if value else None for value in values]) for key in keys]
             todo = inner + todo
-    return found
+    return inner_columns
 
 
 def column_type(values: Sequence[Any]) -> str | None:
@@ -63,32 +64,33 @@ def column_type(values: Sequence[Any]) -> str | None:
 
 
 _CONTENT = frozenset({
-    "abstract", "answer", "answers", "article", "body", "chat", "checklist", "choice_text", "chosen", "claim",
-    "claims", "code", "comment", "completion", "content", "context", "contexts", "conversation", "criteria",
-    "criterion", "description", "dialog", "dialogue", "doc", "docs", "document", "documents", "email", "evidence",
-    "expected", "goal", "hypothesis", "input", "inputs", "instruction", "instructions", "message", "messages",
-    "option", "output", "outputs", "passage", "passages", "post", "premise", "prompt", "prompts", "query",
-    "question", "questions", "reference", "references", "rejected", "replies", "reply", "request", "response",
-    "responses", "review", "rubric", "rubrics", "sentence", "snippet", "solution", "source", "statement", "story",
-    "subject", "summary", "task", "text", "texts", "ticket", "title", "transcript", "turns", "tweet",
+    "abstract", "answer", "answers", "article", "body", "candidates", "chat", "checklist", "choice_text", "choices",
+    "chosen", "claim", "claims", "code", "comment", "completion", "completions", "content", "context", "contexts",
+    "conversation", "criteria", "criterion", "ctx", "description", "dialog", "dialogue", "doc", "docs", "document",
+    "documents", "email", "endings", "evidence", "evidences", "expected", "goal", "hypothesis", "input", "inputs",
+    "instruction", "instructions", "intent", "knowledge", "message", "messages", "option", "options", "output",
+    "outputs", "passage", "passages", "post", "prediction", "premise", "problem", "prompt", "prompts", "query", "question",
+    "questions", "reference", "references", "rejected", "replies", "reply", "request", "response", "responses",
+    "review", "rubric", "rubrics", "sentence", "snippet", "solution", "source", "statement", "story", "subject",
+    "summaries", "summary", "task", "text", "texts", "ticket", "title", "transcript", "translation", "turns", "tweet",
 })  # fmt: skip
 """Heads of column names whose texts a judge reads."""
 _LABELS = frozenset({
     "accuracy", "agreement", "annotation", "better", "class", "coherence", "confidence", "correct",
     "correctness", "csat", "faithful", "faithfulness", "flag", "fluency", "gold", "grade", "grounded", "helpful",
-    "helpfulness", "human", "judgement", "judgment", "label", "labels", "nps", "ok", "pass", "passed", "preference",
-    "preferred", "quality", "rate", "rating", "ratings", "relevance", "relevant", "resolved", "right", "safe",
-    "safety", "score", "scores", "sentiment", "severity", "stars", "supported", "target", "toxic", "toxicity",
-    "truth", "verdict", "vote", "votes", "winner",
+    "hallucination", "helpfulness", "human", "judgement", "judgment", "label", "labels", "match", "nps", "ok", "pass",
+    "passed", "preference", "preferred", "quality", "rate", "rating", "ratings", "relevance", "relevant", "resolved",
+    "reward", "right", "safe", "safety", "score", "scores", "sentiment", "severity", "spam", "stars", "success",
+    "supported", "target", "toxic", "toxicity", "truth", "verdict", "vote", "votes", "winner",
 })  # fmt: skip
 """Heads of column names that hold a label."""
 _BEST_LABELS = frozenset({"label", "labels", "gold", "human", "target", "truth", "verdict", "winner"})
 _META = frozenset({
     "annotator", "annotators", "at", "author", "by", "category", "company", "created", "dataset", "date", "department",
-    "difficulty", "domain", "genre", "level", "subset", "topic", "feedback", "file", "hash", "id",
+    "difficulty", "domain", "genre", "level", "subset", "topic", "feedback", "file", "generator", "hash", "id",
     "ids", "idx", "index", "judge", "justification", "key", "labeler", "labeller", "lang", "language", "link",
-    "locale", "model", "name", "notes", "path", "provider", "rater", "raters", "rationale", "reason", "reasons",
-    "region", "reviewer", "sha", "split", "tag", "tags", "team", "time", "timestamp", "type", "uid", "updated",
+    "locale", "meta", "metadata", "model", "name", "notes", "path", "provider", "rater", "raters", "rationale", "reason",
+    "reasons", "region", "reviewer", "sha", "span", "spans", "split", "tag", "tags", "team", "time", "timestamp", "type", "uid", "updated",
     "url", "user", "uuid", "version", "worker",
 })  # fmt: skip
 """Heads of column names about the row or about its label: a reason that an annotator gave reveals the label."""
@@ -130,7 +132,8 @@ def label_likeness(name: str, values: Sequence[Any]) -> int:
     return int(scale is not None and scale.kind != "continuous" and is_judgement(words, scale))
 
 
-_LABEL_NAME = re.compile(r"(is|was|has)[_ ]?[a-z]+$|isCorrect$", re.IGNORECASE)
+# `is_correct` and `isCorrect`, but neither `issue` nor `ISBN`.
+_LABEL_NAME = re.compile(r"(?i:is|was|has)[_ -][A-Za-z]+$|([Ii]s|[Ww]as|[Hh]as)[A-Z][A-Za-z]*$")
 
 
 def is_judgement(words: Sequence[str], scale: LabelScale) -> bool:
@@ -142,12 +145,63 @@ def is_judgement(words: Sequence[str], scale: LabelScale) -> bool:
 def suggested_columns(samples: Mapping[str, Sequence[Any]]) -> list[str]:
     """The columns that a judge probably reads: conversations, lists of texts, rubrics and texts, but no labels, no ids and nothing
     that an annotator wrote. ``samples`` has the columns within columns too."""
-    named = [name for name, values in samples.items() if column_type(values) or entry_key(values)]
-    if any((column_type(samples[name]) or "").startswith("conversation") for name in named):
-        return named
+    kinds = {name: column_type(values) or "" for name, values in samples.items()}
+    talks = [name for name, kind in kinds.items() if kind.startswith("conversation")]
+    named = [name for name, values in samples.items() if name in talks or entry_key(values) or _is_list(name, values)]
+    if talks:
+        beside = [name for name in samples if name in named or _is_beside(name, samples, talks)]
+        return _without_comments(beside)
     read = [name for name, values in samples.items() if name in named or _is_read(name, values)]
     known = [name for name in read if name in named or _head(name) in _CONTENT or not _are_words(samples[name])]
-    return known or read  # a column of single words beside one of texts is probably a label
+    known = [name for name in known if _head(name) in _CONTENT - {"source"} or not _are_categories(samples[name])]
+    return _without_comments(known or read)  # a column of single words beside one of texts is probably a label
+
+
+def _is_list(name: str, values: Sequence[Any]) -> bool:
+    """Whether the column has lists of texts that a judge reads, and not tags."""
+    if not (column_type(values) or "").startswith("list[") or _head(name) in _META:
+        return False
+    texts = [text for value in values for text in value or ()]
+    return _head(name) in _CONTENT or any(len(text.split()) > _MOST_WORDS for text in texts)
+
+
+def _is_beside(name: str, samples: Mapping[str, Sequence[Any]], talks: Sequence[str]) -> bool:
+    """Whether the column has texts, such as a task or a response, that the row's conversation does not have already."""
+    if _head(name) not in _CONTENT or not _is_read(name, samples[name]):
+        return False
+    told = [json.dumps([samples[talk][row] for talk in talks], default=str) for row in range(len(samples[name]))]
+    return any(value and json.dumps(value)[1:-1] not in text for value, text in zip(samples[name], told, strict=True))
+
+
+def _without_comments(names: list[str]) -> list[str]:
+    """The names; beside an answer, comments are those of its readers, and reveal the label."""
+    is_answered = any(map(is_answer, names))
+    return [name for name in names if not is_answered or _head(name) not in ("comment", "comments")]
+
+
+def is_answer(name: str) -> bool:
+    """Whether the column's name is that of an answer or the like."""
+    return _head(name) in _ANSWERS
+
+
+def judged_column(columns: Sequence[str]) -> str:
+    """Of the columns that a judge reads the one with what is judged, rather than with what that answers or follows from."""
+    references = [name for name in columns if _REFERENCES & {token.lower() for token in _tokens(name)}]
+    own = [name for name in columns if name not in references]
+    answers = [*filter(is_answer, own)]
+    others = [name for name in own if _head(name) not in _JUDGED_BY]
+    return (answers or others or [*filter(is_answer, references)][:1] or list(columns))[-1]
+
+
+_REFERENCES = frozenset({
+    "best", "correct", "expected", "gold", "golden", "ground", "ideal", "incorrect", "ref", "reference", "right", "truth", "wrong",
+})  # fmt: skip
+_JUDGED_BY = frozenset({
+    "context", "contexts", "criteria", "criterion", "ctx", "description", "doc", "docs", "document", "documents", "evidence",
+    "evidences", "goal", "input", "instruction", "instructions", "intent", "knowledge", "passage", "passages", "premise",
+    "problem", "prompt", "query", "question", "references", "request", "rubric", "rubrics", "source", "system", "task",
+})  # fmt: skip
+"""Heads of columns beside what is judged: what it answers, and what it follows from."""
 
 
 def any_text(samples: Mapping[str, Sequence[Any]]) -> list[str]:
@@ -172,6 +226,13 @@ def _are_links(values: Sequence[Any]) -> bool:
 
 def _are_words(values: Sequence[Any]) -> bool:
     return all(len(value.split()) == 1 for value in given_labels(values))
+
+
+def _are_categories(values: Sequence[Any]) -> bool:
+    """Whether a few short texts are repeated, as a row's category is."""
+    seen = given_labels(values)
+    short = all(isinstance(value, str) and len(value.split()) <= _MOST_WORDS for value in seen)
+    return short and 2 * len(set(seen)) <= len(seen) and len(set(seen)) <= MAX_CATEGORIES
 
 
 def _is_read(name: str, values: Sequence[Any]) -> bool:
@@ -223,15 +284,15 @@ def compared_pair(samples: Mapping[str, Sequence[Any]]) -> tuple[str, str] | Non
         name: values
         for name, values in samples.items()
         if (seen := given_labels(values))
-        and all(isinstance(value, str) for value in seen)
+        and (all(isinstance(value, str) for value in seen) or column_type(values) == "conversation")
         and not label_likeness(name, values)
     }
     keys = {tuple(token.lower() for token in _tokens(name.replace(".", " "))): name for name in texts}
     found = [
         (name, keys[other])
         for tokens, name in keys.items()
-        for place, token in enumerate(tokens)
-        if (other := (*tokens[:place], _SIDES.get(token, ""), *tokens[place + 1 :])) in keys
+        for index, token in enumerate(tokens)
+        if (other := (*tokens[:index], _SIDES.get(token, ""), *tokens[index + 1 :])) in keys
     ]
     found = [pair for pair in found if _head(pair[0]) not in _META]
     return max(found, key=lambda pair: sum(len(str(value)) for name in pair for value in texts[name]), default=None)
@@ -262,17 +323,18 @@ def pair_labels(pair: tuple[str, str], values: Sequence[Any]) -> dict[Any, str] 
 
 
 _ANSWERS = frozenset({
-    "answer", "candidate", "caption", "completion", "essay", "generation", "image", "model", "option", "output", "reply",
-    "response", "result", "solution", "story", "summary", "translation",
+    "answer", "candidate", "caption", "completion", "essay", "generation", "image", "model", "option", "output", "prediction",
+    "reply", "response", "result", "solution", "story", "summary", "translation",
 })  # fmt: skip
 _NUMBERED = (
     ({"0", "1"}, "AB"),
     ({"1", "2"}, "AB"),
     ({"0", "1", "2"}, "AB"),
     ({"1", "2", "3"}, "AB"),
+    ({"1", "1.5", "2"}, "AB"),
     ({"-1", "0", "1"}, "BA"),
 )
-"""Numbers that say which text of a pair is better: with the two lowest, the third is a tie; around zero, zero is one."""
+"""Numbers that say which text of a pair is better: with the two lowest, the third is a tie; so is zero between -1 and 1, and 1.5 between 1 and 2."""
 
 
 def _numbered_choices(values: Sequence[Any]) -> dict[Any, str] | None:
@@ -281,7 +343,11 @@ def _numbered_choices(values: Sequence[Any]) -> dict[Any, str] | None:
     texts = {str(label).removesuffix(".0").strip(): label for label in labels}
     for numbers, letters in _NUMBERED:
         if len(texts) > 1 and texts.keys() <= numbers:
-            ends = [number for number in sorted(numbers, key=int) if number != "0" or "-1" not in numbers]
+            ends = [
+                number
+                for number in sorted(numbers, key=float)
+                if number != "1.5" and (number != "0" or "-1" not in numbers)
+            ]
             meaning = dict(zip(ends, letters, strict=False))
             return {label: meaning.get(text, "tie") for text, label in texts.items()}
     return None
@@ -305,15 +371,46 @@ def choice_columns(samples: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
     return ()
 
 
+def list_entries(samples: Mapping[str, Sequence[Any]]) -> dict[str, tuple[str, int]]:
+    """The options of a multiple choice that are a list of one length in each row: `choices[0]` with its column and place."""
+    for name, values in samples.items():
+        lengths = {len(value) for value in values} if column_type(values) == "list[str]" else set()
+        if _head(name) in _OPTIONS and len(lengths) == 1 and 2 < (count := lengths.pop()) <= MAX_CATEGORIES:
+            return {f"{name}[{index}]": (name, index) for index in range(count)}
+    return {}
+
+
+_OPTIONS = frozenset({"alternatives", "candidates", "choices", "endings", "options"})
+
+
+def option_key(samples: Mapping[str, Sequence[Any]], options: Sequence[str]) -> str | None:
+    """The column that says which of these options is right, though its name may be that of an answer."""
+    keys = [
+        name
+        for name, values in samples.items()
+        if (_head(name) in _LABELS or _head(name) in _KEYS)
+        and name not in options
+        and len(set(map(str, given_labels(values)))) > 1
+        and option_labels(options, values) is not None
+    ]
+    return max(keys, key=lambda name: label_likeness(name, samples[name]), default=None)
+
+
+_KEYS = frozenset({"answer", "choice", "idx", "index", "key", "option", "solution"})
+
+
 def option_labels(options: Sequence[str], values: Sequence[Any]) -> dict[Any, str] | None:
     """Label -> the letter of the option that it names by its number, letter, or column; None for other labels."""
-    letters = [chr(ord("A") + place) for place in range(len(options))]
-    labels = [label for label in dict.fromkeys(given_labels(values)) if not isinstance(label, bool)]
+    letters = [chr(ord("A") + index) for index in range(len(options))]
+    seen = given_labels(values)
+    if not options or not all(isinstance(label, str | int | float) for label in seen):
+        return None
+    labels = [label for label in dict.fromkeys(seen) if not isinstance(label, bool)]
     texts = [str(label).removesuffix(".0").strip() for label in labels]
     count = len(options)
     for names in (
-        [str(place) for place in range(count)],
-        [str(place) for place in range(1, count + 1)],
+        [str(number) for number in range(count)],
+        [str(number) for number in range(1, count + 1)],
         letters,
         [letter.lower() for letter in letters],
         list(options),
@@ -351,15 +448,15 @@ def compared_scores(samples: Mapping[str, Sequence[Any]], scale: LabelScale) -> 
 
     Scores that the scale cannot be compared with are left out.
     """
-    found: list[tuple[str, list[str]]] = []
+    comparisons: list[tuple[str, list[str]]] = []
     for path, values in nested_columns({SCORES: samples.get(SCORES, ())}).values():
         named = len(path) > 1 and all(map(_PLAIN_KEY.fullmatch, path)) and "".join(path).isprintable()
         lines = _comparison(column_slot(path)[1:-1], values, scale) if named and None not in values else None
         if lines is not None:
-            found.append(
-                (f"their_{'_'.join(re.findall(r'[a-z0-9]+', '_'.join(path[1:]).lower())) or len(found)}", lines)
+            comparisons.append(
+                (f"their_{'_'.join(re.findall(r'[a-z0-9]+', '_'.join(path[1:]).lower())) or len(comparisons)}", lines)
             )
-    return list(dict(reversed(found)).items())[::-1][:_MOST_SCORES]
+    return list(dict(reversed(comparisons)).items())[::-1][:_MOST_SCORES]
 
 
 def _comparison(path: str, values: Sequence[Any], scale: LabelScale) -> list[str] | None:
@@ -384,10 +481,13 @@ def _target(expression: str) -> str:
     return f"target: {json.dumps(expression, ensure_ascii=False) if quoted else expression}"
 
 
-def column_slot(path: ColumnPath) -> str:
-    """The placeholder of a column."""
-    made = "source"
+def column_slot(path: Sequence[str | int]) -> str:
+    """The placeholder of a column, or of an entry of its list."""
+    slot = "source"
     for key in path:
+        if isinstance(key, int):
+            slot += f"[{key}]"
+            continue
         quote = '"' if "'" in key else "'"
-        made += f".{key}" if re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII) else f"[{quote}{key}{quote}]"
-    return f"{{{made}}}"
+        slot += f".{key}" if re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII) else f"[{quote}{key}{quote}]"
+    return f"{{{slot}}}"

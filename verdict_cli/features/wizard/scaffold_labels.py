@@ -44,7 +44,7 @@ _ORDERS = (
 """Orders from worst to best, or from least to most. Alternatives are separated by bars: two of them among the labels have
 no known order."""
 _STEPS = tuple(
-    {word: place for place, step in enumerate(order.split(" < ")) for word in step.split("|")} for order in _ORDERS
+    {word: rank for rank, step in enumerate(order.split(" < ")) for word in step.split("|")} for order in _ORDERS
 )
 _GRADES = _STEPS[-1]
 
@@ -104,8 +104,8 @@ def truth(value: Any) -> bool | None:
 def partner(word: str) -> str:
     """The other word of a pair such as yes and no, in the same case."""
     plain = folded(word)
-    found = _PARTNERS.get(plain) or next((yes for yes, no in _PARTNERS.items() if no == plain), "no")
-    return found.upper() if word.isupper() and len(word) > 1 else found.capitalize() if word[:1].isupper() else found
+    other = _PARTNERS.get(plain) or next((yes for yes, no in _PARTNERS.items() if no == plain), "no")
+    return other.upper() if word.isupper() and len(word) > 1 else other.capitalize() if word[:1].isupper() else other
 
 
 def label_words(values: Iterable[Any]) -> list[str]:
@@ -140,6 +140,8 @@ def _number_scale(numbers: Sequence[float]) -> LabelScale | None:
         return BOOLEAN
     if not whole and low >= 0 and high <= 1:
         return LabelScale("continuous", ("0.0", "1.0"))
+    if not whole and low >= -1 and high <= 1:
+        return LabelScale("continuous", ("-1.0", "1.0"))
     # Ratings that nobody gave are on the scale too: labels from 2 to 4 are proposed as 1 to 5.
     for first, last in ((1, 3), (1, 5), (0, 3), (0, 5), (1, 10), (0, 10), (0, _MOST_NUMBERS)):
         if first <= low and high <= last and (last != 3 or high == 3):
@@ -154,12 +156,12 @@ def meaning_order(words: Sequence[str]) -> tuple[str, ...] | None:
     plain = [" ".join(re.split(r"[\s_-]+", folded(word))) if not _is_grade(word) else folded(word) for word in words]
     if all(word in _GRADES for word in plain) and not ("f" in plain or any(len(word) > 1 for word in plain)):
         return None  # A, B and C may be the options of a question
-    found = {
-        tuple(words[place] for place in sorted(range(len(words)), key=lambda place: steps[place] or 0))
+    orders = {
+        tuple(words[index] for index in sorted(range(len(words)), key=lambda index: steps[index] or 0))
         for steps in ([steps.get(word) for word in plain] for steps in _STEPS)
         if None not in steps and len(set(steps)) == len(words)
     }
-    return found.pop() if len(found) == 1 else None if found else _by_degree(words, plain)
+    return orders.pop() if len(orders) == 1 else None if orders else _by_degree(words, plain)
 
 
 def _is_grade(word: str) -> bool:
@@ -169,9 +171,9 @@ def _is_grade(word: str) -> bool:
 def _by_degree(words: Sequence[str], plain: Sequence[str]) -> tuple[str, ...] | None:
     """The order of words that say how much of one quality there is: `irrelevant`, `partially relevant`, `relevant`."""
     for quality in sorted({word.split(" ")[-1] for word in plain}, key=len):
-        places = [_degree(word, quality) for word in plain]
-        if None not in places and len(set(places)) == len(words):
-            return tuple(words[place] for place in sorted(range(len(words)), key=lambda place: places[place] or 0.0))
+        degrees = [_degree(word, quality) for word in plain]
+        if None not in degrees and len(set(degrees)) == len(words):
+            return tuple(words[index] for index in sorted(range(len(words)), key=lambda index: degrees[index] or 0.0))
     return None
 
 
@@ -197,20 +199,20 @@ def parse_scale(text: str, values: Sequence[Any] = ()) -> LabelScale | str:
     """The scale that the user wrote, checked against the labels; a text says what is wrong with it."""
     text = text.strip()
     words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-    found = _RANGE.fullmatch("1-5" if text == "likert" else text)
+    ends = _RANGE.fullmatch("1-5" if text == "likert" else text)
     if text == "boolean":
-        made = BOOLEAN
-    elif found and float(found[1]) < float(found[2]):
-        made = LabelScale("continuous" if "." in text else "range", (found[1], found[2]))
+        scale = BOOLEAN
+    elif ends and float(ends[1]) < float(ends[2]):
+        scale = LabelScale("continuous" if "." in text else "range", (ends[1], ends[2]))
     elif text == "categories":
-        made = LabelScale("nominal", tuple(label_words(values)))
-        if not 1 < len(made.values) <= MAX_CATEGORIES:
-            return f"categories are taken from 2 to {MAX_CATEGORIES} different labels, here are {len(made.values)}"
+        scale = LabelScale("nominal", tuple(label_words(values)))
+        if not 1 < len(scale.values) <= MAX_CATEGORIES:
+            return f"categories are taken from 2 to {MAX_CATEGORIES} different labels, here are {len(scale.values)}"
     elif len(words) > 1:
-        made = LabelScale("nominal" if are_labels(words) else "ordered", words)
+        scale = LabelScale("nominal" if are_labels(words) else "ordered", words)
     else:
         return f"{text!r} is not a scale"
-    return misfit(made, values) or made
+    return misfit(scale, values) or scale
 
 
 def misfit(scale: LabelScale, values: Sequence[Any]) -> str:

@@ -13,9 +13,8 @@ from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.errors import UsageError
 from verdict_cli.features.wizard import questions
 from verdict_cli.features.wizard.sampled_columns import SampledColumns, sampled_columns
-from verdict_cli.features.wizard.scaffold import without_schema_line
+from verdict_cli.features.wizard.scaffold import flow, without_schema_line
 from verdict_cli.features.wizard.scaffold_columns import identifier, label_likeness
-from verdict_cli.features.wizard.scaffold_evaluation import yaml_scalar
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.package_files import folder, named_config
@@ -126,18 +125,18 @@ def _given(given: Sequence[str], roles: Mapping[str, bool], samples: SampledColu
 
 def _guesses(missing: Collection[str], free: Sequence[str], samples: SampledColumns) -> dict[str, str]:
     """For each missing column the one of the data that probably has its role."""
-    found: dict[str, str] = {}
+    guesses: dict[str, str] = {}
     for role in missing:
-        names = {name.lower(): name for name in free if name not in found.values()}
+        names = {name.lower(): name for name in free if name not in guesses.values()}
         alike = [word for group in _SYNONYMS if role in group for word in group]
         near = next((names[word.lower()] for word in alike if word.lower() in names), None)
         close = difflib.get_close_matches(role.lower(), names, n=1, cutoff=0.7)
         if near or close:
-            found[role] = near or names[close[0]]
+            guesses[role] = near or names[close[0]]
         elif role in _SYNONYMS[4]:
             labels = [name for name in names.values() if label_likeness(name, samples.own[name]) > 1]
-            found |= {role: labels[0]} if labels else {}
-    return found
+            guesses |= {role: labels[0]} if labels else {}
+    return guesses
 
 
 def _unmapped(
@@ -155,7 +154,7 @@ def _unmapped(
 
 def _with_dataset(text: str, keys: Mapping[str, Any]) -> str:
     """The text with this section `dataset`."""
-    lines = [f"  {key}: {_flow(value)}\n" for key, value in keys.items()]
+    lines = [f"  {key}: {flow(value)}\n" for key, value in keys.items()]
     section = "".join(["dataset:\n", *lines]) if lines else ""
     pattern = re.compile(r"^dataset:.*\n(?:[ \t]+.*\n)*", re.MULTILINE)
     if pattern.search(text):
@@ -163,18 +162,12 @@ def _with_dataset(text: str, keys: Mapping[str, Any]) -> str:
     return re.sub(r"^(?=pipeline:)", lambda _: f"{section}\n" if section else "", text, count=1, flags=re.MULTILINE)
 
 
-def _flow(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{yaml_scalar(str(key))}: {_flow(inner)}' for key, inner in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_flow, value))}]"
-    return yaml_scalar(value) if isinstance(value, str) else json.dumps(value)
-
-
 def _without(text: str, document: Any, dropped: Collection[str]) -> str:
     """The text without the evaluations that use one of these columns, and without their gates."""
     evaluations = document.get("evaluate") or {}
-    uses = re.compile("|".join(rf"source(?:\.{re.escape(one)}\b|\[\W+{re.escape(one)}\W)" for one in dropped) or "(?!)")
+    uses = re.compile(
+        "|".join(rf"source(?:\.{re.escape(column)}\b|\[\W+{re.escape(column)}\W)" for column in dropped) or "(?!)"
+    )
     named = set()
     for name, keys in evaluations.items():
         if uses.search(json.dumps({key: value for key, value in keys.items() if key != "by"}, default=str)):

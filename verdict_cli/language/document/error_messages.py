@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -12,9 +12,34 @@ from typing_extensions import TypeAliasType
 
 from verdict_cli.config_model import ConfigModel, Expected, described, displayed
 from verdict_cli.errors import Problem
-from verdict_cli.language.document.key_hints import meant_key
 from verdict_cli.language.document.source_positions import Document, format_path
 from verdict_cli.language.registry import LazyUnion
+
+_MEANT = (
+    (("a", "b", "candidates", "responses"), "options", "write `options: [source.a, source.b]`"),
+    (("both_orders", "swap", "swap_positions"), "positions", "write `positions: both`"),
+    (("temperature", "top_p", "max_tokens", "stop"), "model", "write `model: {name: …, temperature: …}`"),
+    (("system", "system_prompt"), "prompt", "write a line `@system` in the prompt, and `@user` before the rest"),
+    (("choices", "classes", "labels"), "categories", "write `categories: [a, b]`"),
+    (
+        ("choices", "labels", "values", "range"),
+        "scale",
+        "write `scale: {values: [bad, good]}` or `scale: {range: [1, 5]}`",
+    ),
+    (
+        ("hedge",),
+        "timeout",
+        "hedged requests were removed: lower `timeout`, so that a slow call ends and `retries` makes it again",
+    ),
+    (("n", "votes", "repeat", "times"), "unit", "write `layer: [{unit: …}]` with `repeat: 3` beside it"),
+)
+"""Keys that newcomers write, the key that is meant, and how that is written."""
+
+
+def meant_key(key: str, keys: Container[str]) -> str:
+    """How the key that is meant is written, if it is among ``keys``; else an empty text."""
+    return next((hint for names, target, hint in _MEANT if key in names and target in keys), "")
+
 
 ErrorPath = tuple[str | int, ...]
 
@@ -41,10 +66,10 @@ def nearest_spelling(word: str, known: Iterable[str], most: int | None = None) -
     there are more than ``most``."""
     words = sorted(known)
     close = get_close_matches(word, words, n=1, cutoff=0.6) or get_close_matches(
-        word.lower(), [each.lower() for each in words], n=1, cutoff=0.6
+        word.lower(), [known_word.lower() for known_word in words], n=1, cutoff=0.6
     )
     if close:
-        return f"did you mean '{next(each for each in words if each.lower() == close[0].lower())}'?"
+        return f"did you mean '{next(known_word for known_word in words if known_word.lower() == close[0].lower())}'?"
     return f"known: {', '.join(words)}" if words and (most is None or len(words) <= most) else ""
 
 
@@ -53,9 +78,14 @@ def _itself(path: ErrorPath) -> ErrorPath:
 
 
 def explain_error(
-    error: ValidationError, root: type[BaseModel], document: Document, place: Callable[[ErrorPath], ErrorPath] = _itself
+    error: ValidationError,
+    root: type[BaseModel],
+    document: Document,
+    to_document: Callable[[ErrorPath], ErrorPath] = _itself,
+    feature_of: Callable[[str, str], str] = lambda owner, key: "",
 ) -> list[Problem]:
-    """Every problem of a validation error, with its position. `place` maps a path in `root` to one in the document."""
+    """Every problem of a validation error, with its position. `to_document` maps a path in `root` to one in the document, and
+    `feature_of` gives the feature that brings a key of a class, "" for no feature."""
     grouped: dict[ErrorPath, list[tuple[Any, type[BaseModel] | None, Any]]] = {}
     for detail in error.errors(include_url=False):
         path, owner, annotation = locate_error(root, detail["loc"])
@@ -70,7 +100,14 @@ def explain_error(
         if path in entered and kinds <= {"too_short"}:
             continue
         code, message, hint, at_key = _words(detail, kinds, owner, annotation, path)
-        whole = place(path)
+        if code == "unknown-key" and owner is not None and (feature := feature_of(owner.__name__, str(path[-1]))):
+            code, message, hint, at_key = (
+                "missing-feature",
+                f"`{path[-1]}` needs the feature `{feature}`, which this verdict is without",
+                f"remove `{path[-1]}`, or install verdict with all of its features",
+                True,
+            )
+        whole = to_document(path)
         position = document.key_at(whole) if at_key else document.value_at(whole)
         found.append(Problem(code, message, hint, document.file, position.line, position.column, format_path(whole)))
     return found
@@ -104,7 +141,7 @@ def _words(
     if kind == "written_form":
         return "wrong-value", f"expected {context['expected']}, found {displayed(given)}", context["hint"], False
     if kinds <= _TYPES.keys():
-        wanted = " or ".join(dict.fromkeys(_TYPES[one] for one in sorted(kinds)))
+        wanted = " or ".join(dict.fromkeys(_TYPES[expected] for expected in sorted(kinds)))
         return "wrong-type", f"expected {wanted}, found {displayed(given)}", _boolean_hint(given, kinds), False
     at_key = _is_of_key(detail)
     purpose = "" if at_key else _purpose(owner, str(last))

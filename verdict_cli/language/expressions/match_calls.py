@@ -1,12 +1,16 @@
-"""`match_calls(source.messages, source.expected)`: an agent's tool calls next to the expected ones, as entries of `each`."""
+"""`match_calls(source.messages, source.expected)`: an agent's tool calls next to the expected ones, as entries of `each`; and
+the functions that give such a list."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.conversation import ConversationError, read_tool_call
+from verdict_cli.language.expressions.turns import TURNS, turns
 from verdict_cli.language.fields.types import INTEGER, TEXT, ListType, OptionalType, RecordType
 from verdict_cli.language.transcript import numbered
 
@@ -34,18 +38,18 @@ def match_calls(messages: Any, expected: Any) -> list[dict[str, Any]]:
     wanted = _calls(expected, "the expected calls")
     taken: dict[int, int] = {}
     for exactly in (True, False):
-        for place, call in enumerate(wanted):
+        for index, call in enumerate(wanted):
             free = (
                 at
-                for at, (_, each) in enumerate(made)
-                if at not in taken.values() and (_same(each, call) if exactly else each[0] == call[0])
+                for at, (_, candidate) in enumerate(made)
+                if at not in taken.values() and (_same(candidate, call) if exactly else candidate[0] == call[0])
             )
-            found = None if place in taken else next(free, None)
+            found = None if index in taken else next(free, None)
             if found is not None:
-                taken[place] = found
+                taken[index] = found
     entries = []
-    for place, call in enumerate(wanted):
-        turn, called = made[taken[place]] if place in taken else (None, None)
+    for index, call in enumerate(wanted):
+        turn, called = made[taken[index]] if index in taken else (None, None)
         match = "missing" if called is None else "exact" if _same(called, call) else "arguments"
         entries.append(_entry(call[0], match, call, called, turn))
     extra = [made[at] for at in range(len(made)) if at not in taken.values()]
@@ -56,13 +60,13 @@ _NamedCall = tuple[str, Any]
 """A tool's name, and its arguments: a JSON value, or a text that is not JSON."""
 
 
-def _same(one: _NamedCall, other: _NamedCall) -> bool:
-    return one[0] == other[0] and equal_json(one[1], other[1])
+def _same(left: _NamedCall, right: _NamedCall) -> bool:
+    return left[0] == right[0] and equal_json(left[1], right[1])
 
 
-def equal_json(one: Any, other: Any) -> bool:
+def equal_json(left: Any, right: Any) -> bool:
     """Whether two JSON values are equal: 5 and 5.0 are, true and 1 are not, as they are in Python."""
-    todo = [(one, other)]
+    todo = [(left, right)]
     while todo:
         left, right = todo.pop()
         if isinstance(left, dict) and isinstance(right, dict):
@@ -93,7 +97,9 @@ def _text(call: _NamedCall | None) -> str:
 
 def _made(messages: Any) -> list[tuple[int | None, _NamedCall]]:
     """(number of its turn, call) of each call in the messages."""
-    if isinstance(messages, list | tuple) and not any(isinstance(each, dict) and "role" in each for each in messages):
+    if isinstance(messages, list | tuple) and not any(
+        isinstance(message, dict) and "role" in message for message in messages
+    ):
         return [(None, call) for call in _calls(messages, "the calls that were made")]
     try:
         read = numbered(messages)
@@ -121,3 +127,10 @@ def _call(call: dict[str, Any]) -> _NamedCall:
         return name, json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError):
         return name, text
+
+
+ENTRY_LISTS: Mapping[str, Callable[..., list[Any]]] = MappingProxyType({"turns": turns, "match_calls": match_calls})
+"""The functions by name. No other expression can call them."""
+
+ENTRY_LIST_TYPES: Mapping[str, ListType] = MappingProxyType({"turns": TURNS, "match_calls": MATCHES})
+"""The types of what they give."""

@@ -27,12 +27,12 @@ class Turn(Mapping[str, Any]):
     ``digest`` is of the message and all before it.
     """
 
-    def __init__(self, conversation: NumberedMessages, place: int, digest: str) -> None:
+    def __init__(self, conversation: NumberedMessages, position: int, digest: str) -> None:
         self.digest = digest
-        self._conversation, self._place = conversation, place
-        message = conversation[place]
+        self._conversation, self._position = conversation, position
+        message = conversation[position]
         self._own = {
-            "index": conversation.numbers[place] - 1,
+            "index": conversation.numbers[position] - 1,
             "role": message["role"],
             "content": content_text(message.get("content")) or calls_text(message),
             "before": None,
@@ -40,7 +40,7 @@ class Turn(Mapping[str, Any]):
         }
 
     def __getitem__(self, key: str) -> Any:
-        return self._conversation.part(slice(self._place)) if key == "before" else self._own[key]
+        return self._conversation.part(slice(self._position)) if key == "before" else self._own[key]
 
     def __contains__(self, key: object) -> bool:
         return key in self._own
@@ -79,10 +79,10 @@ def turns(messages: Any, role: str | None = None) -> Turns:
         )
     found = Turns()
     digest = blake2b(digest_size=16)
-    for place, (number, message) in enumerate(zip(read.numbers, read, strict=True)):
+    for position, (number, message) in enumerate(zip(read.numbers, read, strict=True)):
         digest.update(_content([number, message]))
         if role is None or message["role"] == role:
-            found.append(Turn(read, place, digest.hexdigest()))
+            found.append(Turn(read, position, digest.hexdigest()))
     return found
 
 

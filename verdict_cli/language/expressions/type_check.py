@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from jinja2 import nodes
 
 from verdict_cli.language.expressions.ast_check import literal_path
-from verdict_cli.language.expressions.entry_lists import ENTRY_LIST_TYPES
+from verdict_cli.language.expressions.match_calls import ENTRY_LIST_TYPES
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, format_expression_path
 from verdict_cli.language.fields.field_keys import plain_type
 from verdict_cli.language.fields.types import (

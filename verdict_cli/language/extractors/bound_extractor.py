@@ -144,7 +144,7 @@ class Extractor(ConfigModel):
 
     def validation_error(self, response: RecordType) -> ExtractorIssue | None:
         """Why the extractor does not fit this response, None when it does."""
-        return None
+        return self.broken_rule()
 
     def bind(self, response: RecordType) -> BoundExtractor:
         """The extractor for a response without `validation_error`."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from verdict_cli.config_model import python_constructor
+from verdict_cli.config_model import KeyRule, python_constructor
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.extractors.answer_text import requested_tags, visible
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor, Extractor, ExtractorIssue
@@ -37,8 +37,16 @@ MAX_EXPANDED_SIZE = 100_000
 and 30 ms, `a{1000000000}` all memory there is."""
 
 
+_ONE = ("`regex` needs either `fields` or `pattern`", "such as `{type: regex, fields: {score: FIRST_INT}}`")
+
+
 class RegexExtractor(Extractor):
     """One pattern a field; a capture group wins over the whole match."""
+
+    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+        KeyRule("", "", ("fields", "pattern"), *_ONE),
+        KeyRule("pattern", "fields", (), *_ONE, at=""),
+    )
 
     FIRST_INT: ClassVar[str] = "FIRST_INT"
     LAST_INT: ClassVar[str] = "LAST_INT"
@@ -73,9 +81,8 @@ class RegexExtractor(Extractor):
 
     def validation_error(self, response: RecordType) -> ExtractorIssue | None:
         """Every field needs a valid pattern and a type that text can have; every pattern needs a field."""
-        if (self.pattern is None) == (self.fields is None):
-            hint = "such as `{type: regex, fields: {score: FIRST_INT}}`"
-            return ("", "`regex` needs either `fields` or `pattern`", hint)
+        if broken := self.broken_rule():
+            return broken
         patterns = self._patterns(response)
         if self.pattern is not None and len(patterns) != 1:
             names = ", ".join(patterns) or "none"
@@ -216,7 +223,7 @@ def _pattern_matches(pattern: str, kind: FieldType, ends: Ends) -> Callable[[str
             doubt = _within_word(text, start, end) if captured else ""
             if numeric and not doubt and any(char.isdigit() for char in captured):
                 numbers = find_numbers(text, ends) if numbers is None else numbers
-                around = next((one for one in numbers if one.start <= start and end <= one.end), None)
+                around = next((number for number in numbers if number.start <= start and end <= number.end), None)
                 if around is not None and (around.start < match.start() or around.end > match.end()):
                     if around.mention:
                         continue

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 from pydantic import Field
 
-from verdict_cli.config_model import LATER, Whole, python_constructor
+from verdict_cli.config_model import LATER, KeyRule, Whole, python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.calibrations import MapKey, ProbabilityMap, ScoreWeights, ScoreWeightsKey, apply_map
 from verdict_cli.language.extractors.answer_text import visible
@@ -182,7 +182,7 @@ def position_at(positions: Sequence[TokenPosition], text: str, start: int) -> tu
 
     ReplyError where the drawn tokens do not spell the text.
     """
-    if len(positions) == 1 and any(spelled(one.token).strip() == text.strip() for one in positions[0]):
+    if len(positions) == 1 and any(spelled(alternative.token).strip() == text.strip() for alternative in positions[0]):
         return 0, text[:start], text  # recordings of one token often have its alternatives in another order
     pieces = [visible(spelled(position[0].token)) if position else "" for position in positions]
     # Some servers leave out the white space at the ends of the text, write reasoning before it, or a special token after it.
@@ -191,11 +191,11 @@ def position_at(positions: Sequence[TokenPosition], text: str, start: int) -> tu
     written, wanted = "".join(pieces).rstrip(), text.strip()
     if not written.endswith(wanted):
         raise ReplyError("the reply's tokens do not spell its text", kind="no-logprobs")
-    place = len(written) - len(wanted) + start - (len(text) - len(text.lstrip()))
+    offset = len(written) - len(wanted) + start - (len(text) - len(text.lstrip()))
     for index, piece in enumerate(pieces):
-        if place < len(piece):
-            return index, piece[:place], piece
-        place -= len(piece)
+        if offset < len(piece):
+            return index, piece[:offset], piece
+        offset -= len(piece)
     raise ReplyError("the reply's tokens end before its value", kind="no-logprobs")
 
 
@@ -388,16 +388,16 @@ class _Path:
         """Add one position's alternatives, of which the first was drawn. False where the value ends here."""
         complete, _ = _continuations(self.support, self.text)
         continues = False
-        for place, alternative in enumerate(position):
+        for rank, alternative in enumerate(position):
             word = without_lead(spelled(alternative.token), lead)
             p = self.reached * _probability(alternative)
             if self.text and complete is not None and _is_end(word):
                 self._add(complete, p)
                 continue
             value, longer = _continuations(self.support, self.text + word)
-            if not self.text and (place == 0 or value is not None or longer):
+            if not self.text and (rank == 0 or value is not None or longer):
                 self.mass += p
-            if place == 0 and (longer or value is None):
+            if rank == 0 and (longer or value is None):
                 continues = True
             elif not longer:
                 self._add(value, p)
@@ -420,7 +420,7 @@ class _Path:
         if self.value not in self.products and value == self.value:
             self.open.append((value, longer, self.reached))  # the reply ends here, or its next token is not known
         unclear = 0.0
-        for value, longer, p in sorted(self.open, key=lambda one: (one[0] is None, len(one[1]))):
+        for value, longer, p in sorted(self.open, key=lambda entry: (entry[0] is None, len(entry[1]))):
             if not all(other in self.products for other in longer):
                 unclear += p
             elif value is not None:  # the longer values have tokens of their own, so this is the whole value
@@ -486,6 +486,11 @@ def _expectation(extractor: WeightedSummedScoreExtractor, scale: Scale) -> Calla
 class _TokenExtractor(Extractor):
     reading: ClassVar[TokenReading]
     """What the extractor makes of the distribution."""
+    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+        KeyRule("first_token", "after", (), "`first_token` and `after` exclude each other", "give one of them"),
+        KeyRule("first_token", "sequence", (), "`first_token` and `sequence` exclude each other", "give one of them"),
+        KeyRule("samples", "", ("sequence",), "`samples` needs `sequence: true`", "without it every value is read from one token"),
+    )  # fmt: skip
     after: Annotated[str, Field(min_length=1)] | None = None
     """Text that comes before the value, such as `Score:`, so that reasons may come before it; its last occurrence counts."""
     min_mass: Annotated[float, Field(ge=0, le=1)] = 0.5
@@ -516,11 +521,8 @@ class _TokenExtractor(Extractor):
                 f"`{self.type}` needs `after` where an `explanation` comes before the value",
                 'write `after: "Score:"`, or leave `explanation` out',
             )
-        if self.first_token and (self.after is not None or self.sequence):
-            other = "after" if self.after is not None else "sequence"
-            return ("first_token", f"`first_token` and `{other}` exclude each other", "give one of them")
-        if self.samples and not self.sequence:
-            return ("samples", "`samples` needs `sequence: true`", "without it every value is read from one token")
+        if broken := self.broken_rule():
+            return broken
         for own in (MASS_FIELD, *([SAMPLED_FIELD] if self.samples else [])):
             if own in response.fields:
                 hint = "choose another name for the response's field"
@@ -598,7 +600,7 @@ class _TokenExtractor(Extractor):
                     lambda reply, _: {name: find_value(reply.text, support, after).value},
                     token_cap=cap,
                 ),
-                lambda reply, request, replies: complete(reply, request, [one[name] for one in replies]),
+                lambda reply, request, replies: complete(reply, request, [values[name] for values in replies]),
             )
             if self.samples
             else None,

@@ -121,11 +121,11 @@ class ListType(_NotNumeric):
         if not isinstance(value, list | tuple):
             raise ReplyError(f"{value!r:.200} is not a list")
         read = []
-        for place, entry in enumerate(value):
+        for index, entry in enumerate(value):
             try:
                 read.append(self.item.read(entry))
             except ReplyError as error:
-                raise ReplyError(f"[{place}]: {error.message}", kind=error.failure) from None
+                raise ReplyError(f"[{index}]: {error.message}", kind=error.failure) from None
         return read
 
     def json_schema(self) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class ExamplePool:
         examples = self.chosen(source)
         if not examples:
             return ""
-        data = [Delimited(value) if self.delimited else value for each in examples for value in each.values]
+        data = [Delimited(value) if self.delimited else value for example in examples for value in example.values]
         mark = boundary(data)
         texts = iter(wrap_in_tags(value, mark) for value in data)
         parts = [HEADING]
@@ -85,7 +85,10 @@ class ExamplePool:
 
     def content(self) -> list[Any]:
         """All that decides what prompts show, for a fingerprint."""
-        rows = [[each.values, each.answer, each.explanation, repr(each.cluster), each.wrong] for each in self.examples]
+        rows = [
+            [example.values, example.answer, example.explanation, repr(example.cluster), example.wrong]
+            for example in self.examples
+        ]
         cluster = "" if self.cluster is None else self.cluster.text
         return [rows, self.columns, self.field, self.k, self.choose, self.seed, cluster]
 
@@ -112,18 +115,18 @@ class ExamplePool:
             by_label[self.examples[index].answer].append(index)
         lists = [by_label[label] for label in sorted(by_label)]
         longest = max(map(len, lists), default=0)
-        return [each[place] for place in range(longest) for each in lists if place < len(each)]
+        return [drawn[position] for position in range(longest) for drawn in lists if position < len(drawn)]
 
     @cached_property
     def _index(self) -> tuple[dict[str, list[tuple[int, float]]], dict[str, float]]:
         """Word -> the examples that contain it, with its share of their length; and each word's inverse frequency squared."""
-        counts = [Counter(words(each.values)) for each in self.examples]
-        frequency = Counter(word for each in counts for word in each)
+        counts = [Counter(words(example.values)) for example in self.examples]
+        frequency = Counter(word for counted in counts for word in counted)
         weight = {word: math.log(1 + len(counts) / number) for word, number in frequency.items()}
         found: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        for index, each in enumerate(counts):
-            length = math.sqrt(sum((number * weight[word]) ** 2 for word, number in each.items()))
-            for word, number in each.items():
+        for index, counted in enumerate(counts):
+            length = math.sqrt(sum((number * weight[word]) ** 2 for word, number in counted.items()))
+            for word, number in counted.items():
                 found[word].append((index, number * weight[word] ** 2 / length))
         return dict(found), weight
 
@@ -161,7 +164,7 @@ def prefixed(
         return tuple(messages), tuple(marks)
     from verdict_cli.messages import Message  # here, because no message is made before a run
 
-    first = next((index for index, each in enumerate(messages) if each.role == "user"), None)
+    first = next((index for index, message in enumerate(messages) if message.role == "user"), None)
     if first is None:
         return (*messages, Message("user", prefix)), tuple(marks)
     shift = len(prefix) + 2

@@ -213,8 +213,8 @@ def _delimit(tree: nodes.Template) -> None:
     """Has every expression that is printed signed, but for those that can only print the author's own words."""
     for output in tree.find_all(nodes.Output):
         output.nodes = [
-            one if _own(one) else nodes.Filter(one, _DELIMITED, [], [], None, None, lineno=one.lineno)
-            for one in output.nodes
+            part if _own(part) else nodes.Filter(part, _DELIMITED, [], [], None, None, lineno=part.lineno)
+            for part in output.nodes
         ]
 
 

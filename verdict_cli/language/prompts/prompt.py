@@ -158,7 +158,9 @@ class PlaceholderPrompt:
         filled = [slot.fill(values) for slot in self.slots]
         if self.plain and self.inserts_all and not self.cuts and _ONLY_TEXTS.issuperset(map(type, filled)):
             texts = tuple(filled)
-            whole = [message(one.role, one.template % texts[one.first : one.last]) for one in self.plain]
+            whole = [
+                message(section.role, section.template % texts[section.first : section.last]) for section in self.plain
+            ]
             return Rendered(tuple(whole), texts)
         mark = boundary(filled, row_content(values.get("source") or {}, self.columns)) if self.delimited else ""
         rest = iter(filled)

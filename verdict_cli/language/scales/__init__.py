@@ -46,7 +46,7 @@ class Scale(ConfigModel):
 
     def validation_error(self) -> ScaleIssue | None:
         """What makes no sense about the scale, None when nothing."""
-        return None
+        return self.broken_rule()
 
     def read(self, value: Any) -> Any:
         """The value of the scale that a reply's text or JSON value means. ReplyError when it means none."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 from pydantic.config import JsonDict
 
-from verdict_cli.config_model import python_constructor
+from verdict_cli.config_model import KeyRule, python_constructor
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.scales import Scale, ScaleIssue, shuffled_order
 from verdict_cli.language.scales.parse_value import are_labels, folded, match_value, parse_number, quoted
@@ -82,11 +82,19 @@ _RANGE: JsonDict = {
 """What of `range_error` a JSON Schema can say."""
 
 
+_ONE = ("a discrete scale needs either `range` or `values`", "write `range: [1, 5]` or `values: [unsafe, safe]`")
+
+
 class DiscreteScale(Scale):
     """Listed values, or a range with both ends included; worst value first.
 
     A range, numbers and values with `scores` are ordered. Words without scores are nominal: none is the worst or the best.
     """
+
+    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+        KeyRule("", "", ("range", "values"), *_ONE),
+        KeyRule("range", "values", (), *_ONE, at=""),
+    )
 
     type: Literal["discrete"] = "discrete"
     """The type of scale."""
@@ -133,9 +141,8 @@ class DiscreteScale(Scale):
         return not words or self.scores is not None or self.end_is_worst
 
     def validation_error(self) -> ScaleIssue | None:
-        if (self.range is None) == (self.values_ is None):
-            hint = "write `range: [1, 5]` or `values: [unsafe, safe]`"
-            return ("", "a discrete scale needs either `range` or `values`", hint)
+        if broken := self.broken_rule():
+            return broken
         if self.range is not None:
             error = range_error(self.range)
             return ("range", *error) if error is not None else self._scores_error() or self._order_error()

@@ -148,12 +148,12 @@ def _signed(text: str, match: re.Match[str], ends: Ends) -> WrittenNumber:
     before = text[max(0, start - 12) : start]
     sign = _SIGN.search(before)
     if sign is not None:
-        place = start - len(sign[0])
-        previous = text[place - 1 : place]
+        begin = start - len(sign[0])
+        previous = text[begin - 1 : begin]
         tight = not sign["gap"]
         negative = sign["sign"] not in "+＋﹢"
         if tight and not (previous.isalnum() or previous == "_"):
-            start, value = place, -value if value is not None and negative else value
+            start, value = begin, -value if value is not None and negative else value
         elif negative and (sign["sign"] in "−－﹣⁻" or (ends is not None and ends[0] < 0)) and not previous.isdigit():
             value = None  # a minus, or a dash between a label and its number
     elif _NEGATIVE.search(before) is not None:

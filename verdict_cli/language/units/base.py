@@ -100,7 +100,7 @@ class UnitBase(RowKeys):
 
     def validation_error(self) -> UnitIssue | None:
         """An error in the unit's own keys that their types cannot express, else None."""
-        return None
+        return self.broken_rule()
 
     def settings(self) -> dict[str, Any]:
         """The values of `unit.…` in its prompt: its plain settings."""

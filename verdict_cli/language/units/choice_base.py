@@ -6,11 +6,11 @@ import random
 import re
 import string
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from verdict_cli.config_model import Seq, Whole
+from verdict_cli.config_model import KeyRule, Seq, Whole
 from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.fields.types import TEXT, FieldType
 from verdict_cli.language.prompts.prompt import JinjaPrompt
@@ -93,7 +93,7 @@ def shown(given: Mapping[str, Any], letters: Sequence[str], arrangement: Sequenc
     texts by its own placeholders has no options in its input."""
     if not set(letters) <= given.keys():
         return dict(given)
-    return {**given, **{letters[place]: given[letters[option]] for place, option in enumerate(arrangement)}}
+    return {**given, **{letters[index]: given[letters[option]] for index, option in enumerate(arrangement)}}
 
 
 def shuffled(count: int, draw: int) -> tuple[int, ...]:
@@ -106,6 +106,10 @@ def shuffled(count: int, draw: int) -> tuple[int, ...]:
 class KChoiceUnit(ChoiceUnit):
     """Keys of units with `k` options."""
 
+    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+        KeyRule("", "", ("k", "options"), "the unit needs `k` or `options`", "write `k: 4`, or an expression for each option", at="k"),
+    )  # fmt: skip
+
     k: Annotated[int, Field(ge=2, le=26), Whole] | None = None
     """How many options there are."""
 
@@ -115,8 +119,8 @@ class KChoiceUnit(ChoiceUnit):
 
     def validation_error(self) -> UnitIssue | None:
         """`k` and `options` agree, and nothing is on a scale."""
-        if self.k is None and self.options is None:
-            return ("k", "the unit needs `k` or `options`", "write `k: 4`, or an expression for each option")
+        if broken := self.broken_rule():
+            return broken
         if self.k is not None and self.options is not None and len(self.options) != self.k:
             return (
                 "options",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from verdict_cli.language.units.base import LLMUnit, UnitIssue
+from verdict_cli.config_model import KeyRule
+from verdict_cli.language.units.base import LLMUnit
 
 
 class Unit(LLMUnit):
@@ -13,11 +14,9 @@ class Unit(LLMUnit):
     unit: Literal["Unit"] = "Unit"
     """The unit's type."""
 
-    def validation_error(self) -> UnitIssue | None:
-        """Something must be asked for."""
-        if self.response is None and self.scale is None:
-            return ("", "a Unit needs a `response`", "declare its fields: `response: {answer: str}`")
-        return None
+    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+        KeyRule("", "", ("response", "scale"), "a Unit needs a `response`", "declare its fields: `response: {answer: str}`"),
+    )  # fmt: skip
 
     def scaled_field(self) -> str | None:
         return None if self.scale is None else "score"

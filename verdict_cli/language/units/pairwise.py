@@ -10,7 +10,7 @@ from pydantic import Field
 
 from verdict_cli.config_model import Seq
 from verdict_cli.language.extractors.bound_extractor import MASS_FIELD, SAMPLED_FIELD
-from verdict_cli.language.fields.types import TEXT, TRUTH, RecordType, ScaleType
+from verdict_cli.language.fields.types import TEXT, TRUTH, FieldType, RecordType, ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Categories
 from verdict_cli.language.units.base import UnitIssue
@@ -23,6 +23,12 @@ Label = Annotated[str, Field(pattern=r"^[^{}<>@\n]+$")]
 """The name of an option, which a prompt shows as it is."""
 
 
+def label_letters(choice: FieldType) -> dict[Any, str]:
+    """The letter of each label of a pairwise judge, by the type of its `choice`."""
+    values = choice.scale.values() if isinstance(choice, ScaleType) else ()
+    return dict(zip((value for value in values if value != TIE), "AB", strict=False))
+
+
 class PairwiseJudgeUnit(ChoiceUnit):
     """Chooses the better of two options, A or B."""
 
@@ -33,7 +39,7 @@ class PairwiseJudgeUnit(ChoiceUnit):
     positions: Literal["given", "both"] = "given"
     """`both` asks in both orders; where the answers disagree the choice is `tie`."""
     labels: Annotated[Seq[Label], Field(min_length=2, max_length=2)] | None = None
-    """What the options are called in the prompt, the answer and `choice`, instead of A and B. Metrics of preferences, `verdict audit` and `verdict rank` need A and B."""
+    """What the options are called in the prompt, the answer and `choice`, instead of A and B. Metrics of preferences need A and B."""
 
     def validation_error(self) -> UnitIssue | None:
         """Exactly two options; the choices are the unit's own."""
@@ -108,8 +114,12 @@ class PairwiseJudgeUnit(ChoiceUnit):
         output = dict(responses[0])
         if self.positions == "both":
             output["consistent"] = choices[0] == choices[1]
-            output |= {MASS_FIELD: min(one[MASS_FIELD] for one in responses)} if MASS_FIELD in output else {}
-            output |= {SAMPLED_FIELD: any(one[SAMPLED_FIELD] for one in responses)} if SAMPLED_FIELD in output else {}
+            output |= {MASS_FIELD: min(response[MASS_FIELD] for response in responses)} if MASS_FIELD in output else {}
+            output |= (
+                {SAMPLED_FIELD: any(response[SAMPLED_FIELD] for response in responses)}
+                if SAMPLED_FIELD in output
+                else {}
+            )
         output["choice"] = choices[0] if len(set(choices)) == 1 else TIE
         if self.original:
             output["chosen"] = "" if output["choice"] == TIE else given[self.letters()[names.index(output["choice"])]]

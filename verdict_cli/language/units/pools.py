@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import Seq, Whole
+from verdict_cli.config_model import KeyRule, Seq, Whole
 from verdict_cli.errors import RowError
 from verdict_cli.language.calibrations import PoolWeightsKey
 from verdict_cli.language.expressions import summary_statistics
@@ -37,11 +37,9 @@ class Pool(UnitBase):
     """The value where there is nothing to pool, because the list of `each` is empty or every unit is skipped: of each pooled
     field, or `{field: value}`. Without it an empty list fails the row."""
 
-    def validation_error(self) -> UnitIssue | None:
-        """`field` or `fields`, not both."""
-        if self.field is not None and self.fields is not None:
-            return ("fields", "both `field` and `fields` are given", "keep one of them")
-        return None
+    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+        KeyRule("fields", "field", (), "both `field` and `fields` are given", "keep one of them"),
+    )
 
     def field_names(self) -> tuple[str, ...] | None:
         """The named fields, None for all that can be pooled."""
@@ -218,7 +216,7 @@ class ModePoolUnit(Pool):
         shares, margins = [], []
         for name, votes in said.items():
             given = weights or [1.0] * len(votes)
-            share = summary_statistics.weighted_mean([float(one == pooled[name]) for one in votes], given)
+            share = summary_statistics.weighted_mean([float(vote == pooled[name]) for vote in votes], given)
             others = [weight for value, weight in summary_statistics.tally(votes, given) if value != pooled[name]]
             rest = max(others, default=0.0) / math.fsum(given)
             shares.append(share)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import Seq, Whole
+from verdict_cli.config_model import KeyRule, Seq, Whole
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.verdict import OUTPUT, build_rubric
 from verdict_cli.language.fields.types import FieldType, TextListType
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.units.base import LLMUnit, UnitIssue
+from verdict_cli.language.units.base import LLMUnit
 
 
 class RubricUnit(LLMUnit):
@@ -26,11 +26,9 @@ class RubricUnit(LLMUnit):
     n: Annotated[int, Field(ge=1, le=50), Whole] = 5
     """How many criteria to write."""
 
-    def validation_error(self) -> UnitIssue | None:
-        """`n` belongs to a rubric that is written, not to one that is given."""
-        if self.criteria is not None and "n" in self.model_fields_set:
-            return ("n", "`n` says how many criteria to write, but `criteria` gives them", "leave one of the two out")
-        return None
+    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+        KeyRule("n", "criteria", (), "`n` says how many criteria to write, but `criteria` gives them", "leave one of the two out"),
+    )  # fmt: skip
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
         """`criteria`, or `verdict` and `score`."""

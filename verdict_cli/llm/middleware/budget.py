@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from verdict_cli.errors import BudgetError, Refused, Rejected, ReplyError, Retryable, VerdictError
-from verdict_cli.llm.providers.worst_case import charged_usd, worst_case_usd
+from verdict_cli.llm.providers.price_book import charged_usd, worst_case_usd
 from verdict_cli.messages import Ask, Reply, Request
 from verdict_cli.model import Model
 
@@ -88,9 +88,9 @@ class Spending:
         self.in_flight -= 1
         self.reserved_usd = self.reserved_usd - reserved_usd if self.in_flight else 0.0
         waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            if not one.done():
-                one.set_result(None)
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def check(self) -> None:
         """Raises BudgetError if no further call may be made."""

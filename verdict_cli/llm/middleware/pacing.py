@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from math import exp2, inf
+from math import ceil, exp2, inf, log
 
 from msgspec import Struct
 
@@ -96,7 +96,7 @@ class Meter:
         then, before = self._refusals[0] if self._refusals else (now, passed)
         took_s, accepted = now - then, passed - before
         if not self._refusals or now - self._refusals[-1][0] >= MEASURED_S:
-            if len(self._refusals) == 2:
+            if len(self._refusals) >= 2 and passed - self._refusals[1][1] >= EXACT_CALLS:
                 self._refusals.popleft()
             self._refusals.append((now, passed))
         rate = accepted / took_s if took_s >= LEAST_MEASURED_S else 0.0
@@ -120,6 +120,8 @@ CUT = 0.3
 REGAIN_S = 3.0
 """In so many seconds it is back at what was accepted. What is not sent meanwhile fills a quarter of a second's worth of the
 provider's bucket, which holds a second's worth or more, so nothing of the limit is lost."""
+REGAIN_CALLS = 6
+"""It takes so many calls at least: the first of them are sent at a rate that no limit refuses."""
 LEAST_RATE = 0.2
 """Calls a second below which no rate is learned: a storm of refusals is a pause, not a limit."""
 LOW = 0.75
@@ -140,11 +142,15 @@ class LearnedRate:
 
     def rate(self, now: float) -> float:
         """Less than was accepted after a refusal, steeply back to it, slowly beyond it, then faster and faster."""
-        return self.accepted * (1.0 + CUT * ((now - self._cut_at) / REGAIN_S - 1.0) ** 3)
+        return self.accepted * (1.0 + CUT * ((now - self._cut_at) / self._regain_s - 1.0) ** 3)
+
+    @property
+    def _regain_s(self) -> float:
+        return max(REGAIN_S, REGAIN_CALLS / self.accepted)
 
     def is_low(self, now: float) -> bool:
         """Whether no call can be refused because of the rate now."""
-        return self.rate(now) <= LOW * self._highest
+        return self.accepted <= LEAST_RATE or self.rate(now) <= LOW * self._highest
 
     def wait_s(self, now: float) -> float:
         """Seconds until a call may be sent."""
@@ -171,7 +177,7 @@ class LearnedRate:
 
     def resume(self, now: float) -> None:
         """Continue at what was accepted, after a time in which nothing was sent: that says nothing about the rate."""
-        self._cut_at = now - REGAIN_S
+        self._cut_at = now - self._regain_s
         self._bucket.set_rate(self.accepted, 1.0, now)
 
 
@@ -326,6 +332,8 @@ class FirstCalls:
 
 REFUSED_IN_A_ROW = 2
 """Everything is taken to be refused after so many refusals, each of the first call that was sent after the one before."""
+CHANCE = 0.002
+"""Where calls are refused at random, after so many that this would be their chance."""
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 2.0
 """The pauses before single calls."""
@@ -340,13 +348,14 @@ class Outage:
     """Whether everything is refused. Then a single call is sent after each pause, until one is not refused."""
 
     def __init__(self) -> None:
+        self.needed = REFUSED_IN_A_ROW
         self._in_a_row = 0
         self._next_call = inf  # the number of the first call after the last refusal
         self._sent_at = 0.0
 
     @property
     def is_on(self) -> bool:
-        return self._in_a_row >= REFUSED_IN_A_ROW
+        return self._in_a_row >= self.needed
 
     def wait_s(self, calls: int, now: float) -> float | None:
         """Seconds until one more call may be sent after so many; None: the outage is over."""
@@ -373,7 +382,7 @@ class Outage:
         self._in_a_row = self._in_a_row + 1 if is_next else 0
         if not is_next:
             return None
-        return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** (self._in_a_row - REFUSED_IN_A_ROW)) if self.is_on else 0.0
+        return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** (self._in_a_row - self.needed)) if self.is_on else 0.0
 
     def end(self) -> None:
         self._in_a_row = 0
@@ -397,13 +406,13 @@ class RandomRefusals:
 
     def __init__(self) -> None:
         self.share = 0.0
-        self._tolerated = TOLERATED_SHARE
+        self.tolerated = TOLERATED_SHARE
         self._low_sent = self._low_refused = 0
 
     @property
     def is_exceeded(self) -> bool:
         """Whether more calls are refused than noise explains."""
-        return self.share > self._tolerated
+        return self.share > self.tolerated
 
     def send(self, is_low: bool) -> None:
         """Count a call; ``is_low``: no limit should refuse it."""
@@ -419,7 +428,7 @@ class RandomRefusals:
         """Whether the refusals are noise; their share is tolerated from then on, twice over."""
         if self.share > MOST_NOISE or self._low_refused < max(LOW_REFUSALS, self.share / 2 * self._low_sent):
             return False
-        self._tolerated = min(MOST_NOISE, 2 * self._low_refused / self._low_sent + TOLERATED_SHARE)
+        self.tolerated = min(MOST_NOISE, 2 * self._low_refused / self._low_sent + TOLERATED_SHARE)
         self._low_sent = self._low_refused = 0
         return True
 
@@ -598,8 +607,9 @@ class Pacer:
         if self._is_refused and self._noise.is_found():
             self._learned = None
             self._outage.end()
+            self._outage.needed = max(REFUSED_IN_A_ROW, ceil(log(CHANCE) / log(self._noise.tolerated)))
         elif pause_s is not None:
-            if delay_s is None:
+            if delay_s is None and pause_s:
                 self._held_until = max(self._held_until, now + pause_s)
         elif is_stated:
             assert self._stated_rate_at is not None

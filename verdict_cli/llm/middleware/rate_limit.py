@@ -13,6 +13,7 @@ from time import monotonic
 from typing import TypeVar
 
 from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable, VerdictError
+from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.middleware.pacing import Pacer, SentCall
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.endpoint import endpoint_address
@@ -59,9 +60,8 @@ class RateLimiters:
         self.semaphore = None if concurrent is None else FifoSemaphore(concurrent)
         self.clock = clock
         self.sleep = sleep
-        self._by_model: dict[tuple[str, str | None, str | None, RateLimit | None], ModelLimiter | None] = {}
+        self._by_model: IdentityCache[ModelLimiter | None] = IdentityCache()
         self._shared: dict[tuple[str, str, str, RateLimit | None], ModelLimiter] = {}
-        self._last: tuple[Model | None, ModelLimiter | None] = None, None
 
     @property
     def waiting(self) -> int:
@@ -76,14 +76,7 @@ class RateLimiters:
     def get(self, model: Model) -> ModelLimiter | None:
         """The model's limiter, None for a built-in model or a recording. Presets of one model, key and limit share a
         limiter."""
-        last, limiter = self._last
-        if model is last:
-            return limiter
-        key = (model.name, model.api_base, model.api_key_env, model.rate_limit)
-        if key not in self._by_model:
-            self._by_model[key] = self._create(model)
-        self._last = model, self._by_model[key]
-        return self._by_model[key]
+        return self._by_model.get((model,), None, self._create, model)
 
     def _create(self, model: Model) -> ModelLimiter | None:
         if is_local(model.name) and model.rate_limit is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ import orjson
 
 from verdict_cli.errors import Refused
 from verdict_cli.llm.identity_cache import IdentityCache
-from verdict_cli.llm.providers.cache_marks import SYSTEM, cache_marks, marked_parts
+from verdict_cli.llm.prompt_prefix import TOKEN_BYTES, cacheable_minimum
 from verdict_cli.llm.providers.chat_completions import INSTRUCTION, TOOL
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import (
@@ -21,9 +21,68 @@ from verdict_cli.llm.providers.wire_protocol import (
     data_url,
     object_at,
     objects,
+    protocol_parts,
     split_system,
 )
 from verdict_cli.messages import Message, Request
+
+SYSTEM = -1
+"""Stands for the system prompt, which the API takes apart from the turns."""
+_BETWEEN = "\n\n"
+"""What joins system messages."""
+EPHEMERAL = {"type": "ephemeral"}
+_SETTING = "cache_control"
+
+
+def cache_marks(request: Request) -> Mapping[int, list[int]]:
+    """The positions to mark by the number of the turn (`SYSTEM`: of the system prompt), in order.
+
+    Only marks at or behind the model's cacheable minimum; none where the pipeline's own `params` ask for caching.
+    """
+    params = request.model.params
+    if not request.marks or _SETTING in params or _SETTING in (params.get("extra_body") or {}):
+        return {}
+    least = cacheable_minimum(request.model)
+    if least is None:
+        return {}
+    found: dict[int, list[int]] = {}
+    marks = [(len(request.messages) - 1, -1) if mark == (-1, -1) else mark for mark in request.marks]
+    system = preceding = turn = 0
+    for index, message in enumerate(request.messages):
+        is_system = message.role == "system"
+        start = system + (len(_BETWEEN) if system else 0) if is_system else 0
+        for _, at in (mark for mark in marks if mark[0] == index):
+            end = len(message.content) if at < 0 else min(at, len(message.content))
+            size = preceding + len(message.content[:end].encode(errors="surrogatepass"))
+            if size >= least * TOKEN_BYTES:
+                found.setdefault(SYSTEM if is_system else turn, []).append(start + end)
+        preceding += len(message.content.encode(errors="surrogatepass"))
+        if is_system:
+            system = start + len(message.content)
+        else:
+            turn += 1
+    return found
+
+
+def marked_parts(message: Message, positions: Sequence[int]) -> list[dict[str, Any]]:
+    """The message's content as OpenAI's parts, split at the positions; what ends at one of them is marked."""
+    if not positions:
+        return protocol_parts(message)
+    parts: list[dict[str, Any]] = []
+    start = 0
+    for end in sorted({*positions, len(message.content)}):
+        is_last = end == len(message.content)
+        text = message.content[start:end]
+        images = tuple(
+            (at - start, url) for at, url in message.images if start <= at and (at < end or (is_last and at == end))
+        )
+        if text.strip() or images:
+            parts += protocol_parts(Message(message.role, text, images))
+            start = end
+            if end in positions:
+                parts[-1] = {**parts[-1], _SETTING: EPHEMERAL}
+    return parts
+
 
 _DEFAULT_MAX_TOKENS = 4096
 """The API needs a limit. Judges' replies are short; a model's own maximum would only raise what a run reserves."""
@@ -60,8 +119,8 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     if system:
         body["system"] = marked_parts(Message("system", system), marks.get(SYSTEM, ()))
     body["messages"] = [
-        {"role": turn.role, "content": [_part(part) for part in marked_parts(turn, marks.get(place, ()))]}
-        for place, turn in enumerate(turns)
+        {"role": turn.role, "content": [_part(part) for part in marked_parts(turn, marks.get(index, ()))]}
+        for index, turn in enumerate(turns)
     ]
     schema = request.json_schema
     if schema is not None:

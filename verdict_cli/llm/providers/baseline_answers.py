@@ -88,7 +88,7 @@ def _fill_array(schema: Mapping[str, Any], answer: BaselineAnswer) -> list[Any]:
     found = [fill(items, answer) for _ in range(max(1, least))]
     first = items.get("properties", {}).get("index", {}).get("minimum")
     if least and first is not None:  # answers to several entries, which are numbered
-        found = [{**each, "index": first + place} for place, each in enumerate(found)]
+        found = [{**answer, "index": first + index} for index, answer in enumerate(found)]
     return found
 
 

@@ -187,17 +187,17 @@ def _reply(envelope: Any, request: Request, latency_s: float, sent: str, source:
     except ValueError as fault:
         raise _broken(name, str(fault), "", source) from None
     usage = read_usage(envelope.get("usage"))
-    tier, served = _short(envelope.get("service_tier")), _short(envelope.get("model"))
+    finish_reason, tier, served, fingerprint = _names(choice.get("finish_reason"), *map(envelope.get, _NAMES))
     reply = Reply(
         text,
-        finish_reason=_short(choice.get("finish_reason")) or "stop",
+        finish_reason=finish_reason or "stop",
         logprobs=logprobs,
         usage=usage or Usage(),
         cost_usd=charged_cost(request.model, envelope.get("usage"), usage, tier, served),
         model=served or name,
         latency_s=latency_s,
         sent=sent,
-        system_fingerprint=_short(envelope.get("system_fingerprint")),
+        system_fingerprint=fingerprint,
         reasoning=_reasoning(envelope, message),
         service_tier=tier,
     )
@@ -211,9 +211,12 @@ def _reasoning(envelope: Mapping[str, Any], message: Mapping[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _short(value: Any) -> str:
-    """A name from the server; "" for what is not a text, or too long for a name."""
-    return value if isinstance(value, str) and len(value) <= _MAX_NAME else ""
+_NAMES = ("service_tier", "model", "system_fingerprint")
+
+
+def _names(*values: Any) -> list[str]:
+    """Names from the server; "" for what is not a text, or too long for a name."""
+    return [value if isinstance(value, str) and len(value) <= _MAX_NAME else "" for value in values]
 
 
 def _choice(envelope: Any, name: str, source: Source) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

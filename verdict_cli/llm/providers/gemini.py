@@ -155,7 +155,7 @@ def _logprobs(result: Any) -> list[dict[str, Any]] | None:
     positions = []
     for index, token in enumerate(chosen):
         listed = objects(others[index].get("candidates")) if index < len(others) else []
-        positions.append({**_alternative(token), "top_logprobs": [_alternative(each) for each in listed]})
+        positions.append({**_alternative(token), "top_logprobs": [_alternative(alternative) for alternative in listed]})
     return positions
 
 

@@ -183,7 +183,7 @@ def with_seen_images(messages: tuple[Message, ...], model: Model) -> tuple[Messa
     """The messages; without their images for a model that is known to take none. A transcript names its images anyway."""
     for message in messages:
         if message.images and sees_images(model) is False:
-            return tuple(replace(each, images=()) for each in messages)
+            return tuple(replace(message, images=()) for message in messages)
     return messages
 
 

@@ -43,8 +43,8 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
         body["reasoning"] = {"effort": effort}
     schema = request.json_schema
     messages: list[dict[str, Any]] = [
-        {"role": one.role, "content": [_part(one.role, part) for part in protocol_parts(one)]}
-        for one in request.messages
+        {"role": message.role, "content": [_part(message.role, part) for part in protocol_parts(message)]}
+        for message in request.messages
     ]
     if schema is not None:
         if mode == "schema":

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.llm.model_families import is_free
-from verdict_cli.messages import Usage
+from verdict_cli.messages import Request, Usage
 from verdict_cli.model import Model
 
 _SHIPPED = Path(__file__).with_name("model_prices.json")
@@ -178,7 +178,7 @@ def _is_of(entry: Mapping[str, Any], owner: str) -> bool:
 
 def _latest_dated(name: str) -> str | None:
     """The newest dated name of a model that the file has only with a date."""
-    dated = [each for each in _names() if each.startswith(name) and re.fullmatch(_DATE, each[len(name) :])]
+    dated = [known for known in _names() if known.startswith(name) and re.fullmatch(_DATE, known[len(name) :])]
     return max(dated, default=None)
 
 
@@ -191,10 +191,10 @@ def _names() -> tuple[str, ...]:
 def _entry(name: str) -> Mapping[str, Any] | None:
     # Only the entries asked for are parsed: the whole would take tens of megabytes, and a list of all names 20 ms.
     start = f"\n    {json.dumps(name)}: "
-    place = _text().find(start + "{")
-    if place < 0 or name == _SAMPLE:
+    offset = _text().find(start + "{")
+    if offset < 0 or name == _SAMPLE:
         return None
-    entry: Mapping[str, Any] = json.JSONDecoder().raw_decode(_text(), place + len(start))[0]
+    entry: Mapping[str, Any] = json.JSONDecoder().raw_decode(_text(), offset + len(start))[0]
     return entry
 
 
@@ -290,3 +290,39 @@ def _number(entry: Mapping[str, Any], key: str) -> float | None:
 def _whole(entry: Mapping[str, Any] | None, *keys: str) -> int | None:
     found = (entry or {}).get
     return next((int(value) for key in keys if isinstance(value := found(key), int | float)), None)
+
+
+ASSUMED_REPLY_TOKENS = 4096
+"""The longest reply that is assumed where neither `max_tokens` nor litellm's data file limits it."""
+_BYTES_A_TOKEN = 2
+"""Fewer UTF-8 bytes than a token has on average in any common language, so prompts are overestimated rather than underestimated."""
+_IMAGE_TOKENS = 2000
+"""Assumed for each image of a prompt."""
+
+
+def worst_case_usd(request: Request) -> float | None:
+    """The most that a call is expected to cost; None if the model's price is unknown. Built-in models cost nothing."""
+    model = request.model
+    if is_free(model.name):
+        return 0.0
+    size = sum(len(message.content.encode(errors="surrogatepass")) for message in request.messages)
+    if request.json_schema is not None:
+        size += len(json.dumps(request.json_schema, default=str))
+    images = sum(len(message.images) for message in request.messages)
+    prompt = size // _BYTES_A_TOKEN + _IMAGE_TOKENS * images
+    return charged_usd(model, cost_usd(model, usage := Usage(prompt, _longest_reply(model))), usage)
+
+
+def charged_usd(model: Model, cost: float | None, usage: Usage) -> float | None:
+    """``cost``, or the list price where that is higher: under a budget a pipeline file may raise a known price only."""
+    if cost is None or (model.cost is None and model.base_model is None):
+        return cost
+    listed = list_price_usd(model.name, usage, tier=str(model.params.get("service_tier") or ""))
+    return max(cost, listed or 0.0)
+
+
+def _longest_reply(model: Model) -> int:
+    limit = model.sampling().get("max_completion_tokens", model.max_tokens)
+    if isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0:
+        return limit
+    return most_output_tokens(model.known_name) or ASSUMED_REPLY_TOKENS

@@ -12,6 +12,7 @@ from verdict_cli.llm.providers.wire_values import loads
 
 _MAX_TOOL_CALLS = 128
 """The most tool calls of one reply."""
+_DONE = re.compile(rb"^data:\s*\[DONE\]", re.MULTILINE)
 _MAX_LINE = 2**20
 """The longest part of a line that `TextStream` holds, in bytes."""
 
@@ -40,7 +41,9 @@ def assemble(content: bytes, hidden: tuple[str, ...] = ()) -> dict[str, Any]:
             positions += _listed(_mapping(choice.get("logprobs")).get("content"))
             finish = choice.get("finish_reason") or finish
     if finish is None:
-        raise ValueError("the stream ended before the reply did")
+        if not message.texts or not _DONE.search(content):
+            raise ValueError("the stream ended before the reply did")
+        finish = "stop"  # some servers end a stream without saying why
     choice = {
         "message": message.as_dict(),
         "finish_reason": finish,

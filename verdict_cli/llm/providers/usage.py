@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -102,7 +102,8 @@ def read_usage(stated: Any) -> Usage | None:
         return Usage(stated["prompt_tokens"], stated["completion_tokens"])
     prompt, completion = _known(stated, "prompt_tokens", "input_tokens"), _known(stated, *_OUTPUT_KEYS)
     total = _known(stated, "total_tokens")
-    if completion is None and prompt is not None and total is not None:
+    if total is not None and completion is None:  # the dearer reading of a total alone is output
+        prompt = prompt or 0
         completion = max(0, total - prompt)
     if prompt is None or completion is None:
         return None
@@ -117,13 +118,13 @@ def read_usage(stated: Any) -> Usage | None:
 
 
 _OUTPUT_KEYS = ("completion_tokens", "output_tokens")
-_READ_KEYS = ("prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens")
+_READ_KEYS = frozenset({"prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens"})
 """DeepSeek's, Moonshot's, and Claude's behind gateways; none of them always has the details."""
-_WRITTEN_KEYS = ("cache_creation_tokens", "cache_write_tokens", "cache_creation_input_tokens")
+_WRITTEN_KEYS = frozenset({"cache_creation_tokens", "cache_write_tokens", "cache_creation_input_tokens"})
 
 
 def _is_plain(stated: dict[str, Any]) -> bool:
-    """Whether the usage is two counts that add up, and nothing else: most are, and reading them all takes ten times as long."""
+    """Whether the usage is two counts, with or without their sum, and nothing else: most are, and reading all takes longer."""
     get = stated.get
     prompt, completion, more, of_output = map(get, _PLAIN_KEYS)
     return (
@@ -131,7 +132,7 @@ def _is_plain(stated: dict[str, Any]) -> bool:
         and type(completion) is int
         and 0 <= prompt <= MOST_TOKENS
         and 0 <= completion <= MOST_TOKENS
-        and get("total_tokens") == prompt + completion
+        and get("total_tokens", prompt + completion) == prompt + completion
         and _OTHER_KEYS.isdisjoint(stated)
         and (more is None or (type(more) is dict and not any(more.values())))
         and (of_output is None or (type(of_output) is dict and not any(of_output.values())))
@@ -139,8 +140,8 @@ def _is_plain(stated: dict[str, Any]) -> bool:
 
 
 _PLAIN_KEYS = ("prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details")
-_OTHER_KEYS = frozenset(
-    ("input_tokens_details", "output_tokens_details", "reasoning_tokens", *_READ_KEYS, *_WRITTEN_KEYS)
+_OTHER_KEYS = (
+    frozenset({"input_tokens_details", "output_tokens_details", "reasoning_tokens"}) | _READ_KEYS | _WRITTEN_KEYS
 )
 
 
@@ -170,19 +171,22 @@ def _known(values: Mapping[str, Any], *keys: str) -> int | None:
     """The first of these keys' values that is a plausible number of tokens."""
     for key in keys:
         value = values.get(key)
-        if value is not None and _is_count(value):
+        if type(value) is int and 0 <= value <= MOST_TOKENS:
+            return value
+        if type(value) is float and 0 <= value <= MOST_TOKENS and value == int(value):
+            return int(value)  # some gateways write 12 as 12.0, or "12"
+        if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= 12:
             return int(value)
     return None
 
 
-def _largest(values: Mapping[str, Any], keys: tuple[str, ...]) -> int:
-    return max(_known(values, key) or 0 for key in keys)
+def _largest(values: Mapping[str, Any], keys: frozenset[str]) -> int:
+    return 0 if keys.isdisjoint(values) else max(_known(values, key) or 0 for key in keys)
 
 
 def _details(stated: dict[str, Any], *keys: str) -> Mapping[str, Any]:
-    return next((value for key in keys if isinstance(value := stated.get(key), dict)), {})
-
-
-def _is_count(value: Any) -> TypeGuard[int | float]:
-    """Whether the value is a plausible number of tokens; some gateways write 12 as 12.0."""
-    return type(value) in (int, float) and 0 <= value <= MOST_TOKENS and value == int(value)
+    for key in keys:
+        value = stated.get(key)
+        if isinstance(value, dict):
+            return value
+    return {}

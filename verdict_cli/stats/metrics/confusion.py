@@ -31,7 +31,7 @@ MOST_DISTINCT_LABELS = 256
 ONE_CLASS = "undefined: only one class is predicted, or only one is a target"
 CONSTANT_LABELS = "undefined: predictions and targets are all one class, so chance agreement is certain"
 
-Counts = Floats
+CountTables = Floats
 """(resamples, targets, predictions)"""
 
 
@@ -42,27 +42,27 @@ class ConfusionTable:
         self.labels = labels
         self._sums = Sums(targets * labels + predictions)
 
-    def __call__(self, weights: Floats) -> Counts:
+    def __call__(self, weights: Floats) -> CountTables:
         flat = np.zeros((len(weights), self.labels * self.labels))
         flat[:, self._sums.keys] = self._sums(weights)
         return flat.reshape(len(weights), self.labels, self.labels)
 
 
-def _diagonal(counts: Counts) -> Floats:
+def _diagonal(counts: CountTables) -> Floats:
     return np.diagonal(counts, axis1=1, axis2=2)
 
 
-def _sides(counts: Counts) -> tuple[Floats, Floats]:
+def _sides(counts: CountTables) -> tuple[Floats, Floats]:
     """How often each label is the target, and how often the prediction."""
     return counts.sum(axis=2), counts.sum(axis=1)
 
 
-def accuracy(counts: Counts) -> Floats:
+def accuracy(counts: CountTables) -> Floats:
     """The share of rows whose prediction is the target."""
     return ratio(_diagonal(counts).sum(axis=1), counts.sum(axis=(1, 2)))
 
 
-def balanced_accuracy(counts: Counts) -> Floats:
+def balanced_accuracy(counts: CountTables) -> Floats:
     """The mean recall of the labels that occur as targets."""
     return _mean_where(ratio(_diagonal(counts), counts.sum(axis=2)), counts.sum(axis=2) > 0)
 
@@ -71,7 +71,7 @@ def _mean_where(values: Floats, kept: np.ndarray[tuple[int, ...], np.dtype[np.bo
     return ratio(np.where(kept, values, 0.0).sum(axis=1), kept.sum(axis=1).astype(float))
 
 
-def mcc(counts: Counts) -> Floats:
+def mcc(counts: CountTables) -> Floats:
     """Matthews' correlation, for many labels by Gorodkin (2004)."""
     targets, predictions = _sides(counts)
     n = counts.sum(axis=(1, 2))
@@ -80,7 +80,7 @@ def mcc(counts: Counts) -> Floats:
     return ratio(both, np.sqrt(spread))
 
 
-def cohen_kappa(counts: Counts) -> Floats:
+def cohen_kappa(counts: CountTables) -> Floats:
     """Agreement beyond chance (Cohen, 1960), chance by each side's own shares."""
     targets, predictions = _sides(counts)
     n = counts.sum(axis=(1, 2))
@@ -88,7 +88,7 @@ def cohen_kappa(counts: Counts) -> Floats:
     return ratio(_diagonal(counts).sum(axis=1) * n - chance, n**2 - chance)
 
 
-def gwet_ac1(counts: Counts, labels: int) -> Floats:
+def gwet_ac1(counts: CountTables, labels: int) -> Floats:
     """Agreement beyond chance (Gwet, 2008): chance by the mean shares, over all `labels` of the evaluation."""
     targets, predictions = _sides(counts)
     n = counts.sum(axis=(1, 2))
@@ -99,7 +99,7 @@ def gwet_ac1(counts: Counts, labels: int) -> Floats:
     return ratio(accuracy(counts) - chance, 1 - chance)
 
 
-def nominal_alpha(counts: Counts) -> Floats:
+def nominal_alpha(counts: CountTables) -> Floats:
     """Krippendorff's alpha of two observers with nominal distances (Krippendorff, 2011)."""
     targets, predictions = _sides(counts)
     uses = targets + predictions
@@ -126,7 +126,7 @@ def label_statistics(
 
     def of(
         name: str,
-        formula: Callable[[Counts], Floats],
+        formula: Callable[[CountTables], Floats],
         undefined: str = "no rows",
         *,
         shares: Callable[[], list[Proportion | HarmonicMean]] | None = None,
@@ -174,9 +174,9 @@ def label_statistics(
     return given | {name: averaged(name) for name in AVERAGED}
 
 
-def _with_disagreement(counts: Counts, rows: float) -> Counts:
+def _with_disagreement(counts: CountTables, rows: float) -> CountTables:
     """The tables with this many more rows that disagree, their sides as frequent as the agreeing rows' labels."""
     agreed = _diagonal(counts)
     pairs = agreed[:, :, None] * agreed[:, None, :] * (1 - np.eye(counts.shape[1]))
-    more: Counts = counts + rows * pairs * ratio(np.ones(len(counts)), pairs.sum(axis=(1, 2)))[:, None, None]
+    more: CountTables = counts + rows * pairs * ratio(np.ones(len(counts)), pairs.sum(axis=(1, 2)))[:, None, None]
     return more

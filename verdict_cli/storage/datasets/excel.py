@@ -12,16 +12,16 @@ from typing import Any
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.storage.datasets.files import SPREADSHEET, Reading, unreadable
 from verdict_cli.storage.datasets.json_files import JsonRecord
-from verdict_cli.storage.datasets.separated import header_problem
+from verdict_cli.storage.datasets.separated import check_names, named_cells
 
 
 def excel_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
     """The rows that are not empty, each with its number in the sheet. Dates become ISO text, empty cells null; formulas have
     the value that was last computed."""
     with _rows(path, reading) as rows:
-        names = _header(path, rows)
+        names = _header(path, rows, reading)
         if names:
-            reading.check_header(names)
+            reading.check_header(tuple(filter(None, names)))
         blank = 0
         for number, cells in rows:
             values = [_value(cell) for cell in cells]
@@ -34,15 +34,14 @@ def excel_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
                 yield number, Problem("cell-count", more, "give every column a name in the first row")
             else:
                 values += [None] * (len(names) - len(values))
-                yield number, dict(zip(names, values, strict=False))
+                yield number, named_cells(names, values)
 
 
-def _header(path: Path, rows: Iterator[tuple[int, tuple[Any, ...]]]) -> tuple[str, ...]:
+def _header(path: Path, rows: Iterator[tuple[int, tuple[Any, ...]]], reading: Reading) -> tuple[str, ...]:
     """The names in the first of the rows that has any, which is taken."""
     names = next(filter(None, (_names(cells) for _, cells in rows)), [])
-    problem = header_problem(names) if names else None
-    if problem:
-        raise DataError(problem.at(str(path), 1, 0, ""))
+    if names:
+        check_names(names, path, 1, reading)
     return tuple(names)
 
 

@@ -145,6 +145,8 @@ def _broken_hint(line: str, at: int) -> str:
         return "a file that is one JSON list of rows has the ending .json"
     if not rest and start.startswith("{"):
         return f"{_ONE_A_LINE}: this one goes over several lines, or is cut off; `jq -c . FILE` writes it on one"
+    if rest == ",":
+        return f"{_ONE_A_LINE}, without commas between them: leave them out, or write a list with the ending .json"
     if rest.startswith("{"):
         return f"{_ONE_A_LINE}: begin each on a line of its own"
     return ""

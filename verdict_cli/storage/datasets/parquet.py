@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import os
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -95,11 +96,12 @@ def parquet_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
 
     A value that has no such form is null where nothing uses its column, which is told, else its row's problem.
     """
-    if columns := header(path):
-        reading.check_header(columns)
-    number = 0
     with open_parquet(path) as file:
-        opaque = {column.name for column in file.schema_arrow if _may_be_opaque(column.type)}
+        schema = file.schema_arrow
+    if schema.names:
+        reading.check_header(tuple(schema.names))
+    opaque = {column.name for column in schema if _may_be_opaque(column.type)}
+    number = 0
     for batch in batches(path, None, _BATCH):
         names = tuple(batch)
         problems: dict[int, Problem] = {}
@@ -264,6 +266,11 @@ def _widest(schemas: Sequence[Any]) -> Any:
     return pa.schema([field(name, kind, declared[name]) for name, kind in kinds.items()])
 
 
+_footers: dict[tuple[int, ...], Any] = {}
+"""The footers of files that were opened, by what changes with their content: a run and its report open each a dozen times."""
+_MOST_FOOTERS = 16
+
+
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
     """The open `pyarrow.parquet.ParquetFile`, or a `ParquetFolder`. Raises DataError for any other or a damaged file."""
@@ -274,9 +281,16 @@ def open_parquet(path: Path) -> Iterator[Any]:
         yield ParquetFolder(path)
         return
     try:
-        with path.open("rb") as raw, pq.ParquetFile(raw, page_checksum_verification=True) as file:
-            _refuse_duplicates(path, file.schema_arrow.names)
-            yield file
+        with path.open("rb") as raw:
+            stamp = os.fstat(raw.fileno())
+            key = (stamp.st_dev, stamp.st_ino, stamp.st_size, stamp.st_mtime_ns)
+            with pq.ParquetFile(raw, metadata=_footers.get(key), page_checksum_verification=True) as file:
+                if key not in _footers:
+                    _refuse_duplicates(path, file.schema_arrow.names)
+                    while len(_footers) >= _MOST_FOOTERS:
+                        _footers.pop(next(iter(_footers)), None)
+                    _footers[key] = file.metadata
+                yield file
     except FileNotFoundError as error:
         raise DataError(unreadable(path, error)) from error
     except (pa.ArrowException, ValueError, OSError) as error:

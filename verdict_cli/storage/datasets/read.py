@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from verdict_cli.config_model import displayed
 from verdict_cli.errors import DataError, Problem, VerdictError
 from verdict_cli.messages import Row
 from verdict_cli.storage.datasets import excel, json_files, parquet, separated
@@ -329,7 +330,7 @@ def _source(
         if identity is None and dataset.id not in source:
             return (missing_column(dataset.id, source),)
         if isinstance(identity, bool) or not isinstance(identity, _IDS):
-            message = f"the id column {dataset.id!r} holds {identity!r}"
+            message = f"the id column {dataset.id!r} holds {displayed(identity)}"
             return (Problem("bad-id", message, "an id is a string or an integer"),)
     return source
 

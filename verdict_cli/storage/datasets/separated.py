@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.storage.datasets import files
@@ -116,43 +116,48 @@ def _records(
 ) -> Iterator[JsonRecord]:
     """The rows below the header ``first``, which is on this line of the file."""
     rows = _cells(lines, chain([first] if first else [], lines), delimiter, line, quotes=quotes)
-    names = _header(path, rows)
+    names = _header(path, rows, reading)
     if names:
-        reading.check_header(names)
+        reading.check_header(tuple(filter(None, names)))
     for number, cells in rows:
         if isinstance(cells, Problem):
             yield number, cells
         elif not any(cells) or not any(map(str.strip, cells)):
             reading.blank += 1
         elif len(cells) == len(names):
-            yield number, dict(zip(names, cells, strict=True))
+            yield number, named_cells(names, cells)
         else:
             message = f"the row has {len(cells)} cells, the header has {len(names)}"
             hint = f"quote cells that hold a {_MARKS.get(delimiter, delimiter)} or a line break"
             yield number, Problem("cell-count", message, hint)
 
 
-def _header(path: Path, rows: Iterator[tuple[int, list[str] | Problem]]) -> tuple[str, ...]:
+def _header(path: Path, rows: Iterator[tuple[int, list[str] | Problem]], reading: Reading) -> tuple[str, ...]:
     """The names in the first of the rows, which is taken; none for an empty file."""
     for line, cells in rows:
         if isinstance(cells, Problem):
             raise DataError(cells.at(str(path), line, 0, ""))
-        problem = header_problem(cells)
-        if problem:
-            raise DataError(problem.at(str(path), line, 0, ""))
+        check_names(cells, path, line, reading)
         return tuple(cells)
     return ()
 
 
-def header_problem(names: list[str]) -> Problem | None:
-    """What is wrong with the names of columns, None if nothing is."""
-    if "" in names:
-        where = names.index("") + 1
-        return Problem("bad-header", f"column {where} of the header has no name", "give every column a name")
-    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+def check_names(names: Sequence[str], path: Path, line: int, reading: Reading) -> None:
+    """Raise DataError for a name that two columns have, or a header without any; note a column without a name."""
+    if not any(names):
+        raise DataError(Problem("bad-header", "the header names no column", "name the columns in it", str(path), line))
+    twice = next((name for name, count in Counter(filter(None, names)).items() if count > 1), None)
     if twice is not None:
-        return Problem("bad-header", f"the header names {twice!r} twice", "rename one of the columns")
-    return None
+        message = f"the header names {twice!r} twice"
+        raise DataError(Problem("bad-header", message, "rename one of the columns", str(path), line))
+    if "" in names:  # such as the index that pandas writes
+        where = list(names).index("") + 1
+        reading.note(path, "no-name", f"column {where} has no name and is left out", "name it in the header to use it")
+
+
+def named_cells(names: Sequence[str], cells: Sequence[Any]) -> dict[str, Any]:
+    """The cells of the columns that have a name."""
+    return {name: cell for name, cell in zip(names, cells, strict=False) if name}
 
 
 def _cells(

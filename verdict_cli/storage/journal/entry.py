@@ -172,7 +172,10 @@ def reply_fields(reply: Reply) -> dict[str, Any]:
         "finish": reply.finish_reason,
         "logprobs": None
         if logprobs is None
-        else [[[one.token, _json_logprob(one.logprob)] for one in position] for position in logprobs],
+        else [
+            [[alternative.token, _json_logprob(alternative.logprob)] for alternative in position]
+            for position in logprobs
+        ],
         "usage": [usage.prompt_tokens, usage.completion_tokens],
         "cost": reply.cost_usd,
         "model": reply.model,

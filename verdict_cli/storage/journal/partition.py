@@ -57,11 +57,11 @@ def partition_journal(
     a changed row may be in any of them.
     """
     partitions = DigestIndex("I")
-    place = -1
-    for place, row in enumerate(rows):
-        partitions.put(_digest(row.key), place // size)
+    number = -1
+    for number, row in enumerate(rows):
+        partitions.put(_digest(row.key), number // size)
     every = [
-        name for part in range(place // size + 1) if (name := partition_name(part)) and (only is None or name in only)
+        name for part in range(number // size + 1) if (name := partition_name(part)) and (only is None or name in only)
     ]
     spent, buffer, buffered = 0.0, defaultdict[str, list[bytes]](list), 0
     with journal.open("rb") as file:
@@ -107,7 +107,7 @@ async def merge_partitions(
 
 
 async def wait_for_workers(journal: Path) -> None:
-    """Wait until no worker writes to a partition's journal: Ray may take a moment to end the workers of a dead run."""
+    """Wait until no worker writes to a partition's journal: an engine may take a moment to end the workers of a dead run."""
     with journal.open("ab") as file:
         for _ in range(round(LEFT_S / _POLL_S)):
             if lock_file(file.fileno()):
@@ -115,7 +115,7 @@ async def wait_for_workers(journal: Path) -> None:
             await asyncio.sleep(_POLL_S)
     raise JournalError(
         f"a worker of an earlier run is still writing to {journal.parent}",
-        hint="wait until Ray has ended it (`ray list tasks`), and give the same command again",
+        hint="wait until the engine has ended it, and give the same command again",
     )
 
 

@@ -49,8 +49,10 @@ class DeclaredType:
     @property
     def ranks(self) -> Mapping[str, int]:
         """Words of an ordered scale with their places, 1 for the worst; empty for other values."""
-        words = self.values if self.schema.get(ORDERED_KEY) and all(isinstance(one, str) for one in self.values) else ()
-        return {word: place for place, word in enumerate(words, 1)}
+        words = (
+            self.values if self.schema.get(ORDERED_KEY) and all(isinstance(word, str) for word in self.values) else ()
+        )
+        return {word: rank for rank, word in enumerate(words, 1)}
 
     @property
     def bounds(self) -> tuple[float, float] | None:
@@ -154,7 +156,7 @@ def native_array(values: Sequence[Any], shape: Shape) -> Any:
         buffers = [known, pa.py_buffer(ends.astype(np.int32))]
     else:
         rows = [_text_keyed(value, shape.fields.keys()) or {} for value in values]
-        inner = [native_array([row.get(name) for row in rows], each) for name, each in shape.fields.items()]
+        inner = [native_array([row.get(name) for row in rows], kind) for name, kind in shape.fields.items()]
         buffers = [known]
     return pa.Array.from_buffers(_arrow_type(shape), count, buffers, children=inner)
 

@@ -96,12 +96,16 @@ def read_labels(path: Path) -> dict[str, dict[str, Any]]:
 
 def row_label(row: RowLabels) -> dict[str, Any]:
     """One label of a row: the annotators' `consensus`, their notes, and the time of the last one."""
-    given = [one.label for one in row.values() if one.label is not None]
-    notes = [one.note if len(row) == 1 else f"{by or 'unnamed'}: {one.note}" for by, one in row.items() if one.note]
+    given = [annotation.label for annotation in row.values() if annotation.label is not None]
+    notes = [
+        annotation.note if len(row) == 1 else f"{by or 'unnamed'}: {annotation.note}"
+        for by, annotation in row.items()
+        if annotation.note
+    ]
     return {
         "label": consensus(given),
         "note": "\n".join(notes) or None,
-        "at": max((one.at for one in row.values() if one.at), default=None),
+        "at": max((annotation.at for annotation in row.values() if annotation.at), default=None),
     }
 
 

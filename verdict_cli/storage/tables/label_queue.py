@@ -67,7 +67,7 @@ class LabelQueue:
             "blind": self.blind,
             "seed": self.seed,
         }
-        lines = [{"id": each.id, "row": each.row, "inclusion": each.inclusion} for each in self.rows]
+        lines = [{"id": row.id, "row": row.row, "inclusion": row.inclusion} for row in self.rows]
         return b"".join(orjson.dumps(line) + b"\n" for line in (head, *lines))
 
 
@@ -87,7 +87,7 @@ def read_queue(folder: Path) -> LabelQueue | None:
         head = orjson.loads(lines[0])
         for entry in map(orjson.loads, lines[1:]):
             rows.append(QueuedRow(entry["id"], int(entry["row"]), float(entry["inclusion"])))
-        if head["queue"] != 1 or not all(0 < each.inclusion <= 1 for each in rows):
+        if head["queue"] != 1 or not all(0 < row.inclusion <= 1 for row in rows):
             raise ValueError
         return LabelQueue(
             str(head["choose"]), int(head["annotators"]), head["blind"] is True, int(head["seed"]), tuple(rows)
@@ -101,10 +101,10 @@ def human_values(folder: Path) -> dict[str, dict[str, Any]]:
     """`label_key` -> what expressions see as `human` of each row that is labelled or queued: `label`, the annotators'
     consensus, `note`, `labels` of each by name, and `inclusion`. Raises what `read_annotations` and `read_queue` do."""
     queue = read_queue(folder)
-    drawn = {label_key(each.id): each.inclusion for each in queue.rows} if queue is not None else {}
+    drawn = {label_key(row.id): row.inclusion for row in queue.rows} if queue is not None else {}
     found: dict[str, dict[str, Any]] = {key: {**NOBODY, "inclusion": inclusion} for key, inclusion in drawn.items()}
     for key, row in read_annotations(folder / FILE).items():
-        labels = ByAnnotator({by: one.label for by, one in row.items() if one.label is not None})
+        labels = ByAnnotator({by: annotation.label for by, annotation in row.items() if annotation.label is not None})
         found[key] = {**row_label(row), "labels": labels, "inclusion": drawn.get(key)}
     return found
 
@@ -116,7 +116,7 @@ def is_open(queue: LabelQueue, row: RowLabels, by: str) -> bool:
     """
     if by in row:
         return False
-    given = [one.label for one in row.values() if one.label is not None]
+    given = [annotation.label for annotation in row.values() if annotation.label is not None]
     wanted = queue.annotators + (len(given) >= queue.annotators and disagree(given))
     return len(given) < wanted
 
@@ -132,12 +132,10 @@ def disagree(labels: Sequence[Any]) -> bool:
 def personal_order(queue: LabelQueue, by: str) -> list[QueuedRow]:
     """The rows in this person's order: each sees another one, so that rows do not all get their labels from who comes first."""
     seed = f"{queue.seed}\0{by}\0"
-    return sorted(queue.rows, key=lambda each: hashlib.blake2b(f"{seed}{label_key(each.id)}".encode()).digest())
+    return sorted(queue.rows, key=lambda row: hashlib.blake2b(f"{seed}{label_key(row.id)}".encode()).digest())
 
 
 def next_rows(queue: LabelQueue, annotations: Mapping[str, Mapping[str, HumanLabel]], by: str) -> list[QueuedRow]:
     """The rows that wait for this person: those that others have labelled first, so that rows are finished."""
-    waiting = [
-        each for each in personal_order(queue, by) if is_open(queue, annotations.get(label_key(each.id), {}), by)
-    ]
-    return sorted(waiting, key=lambda each: -len(annotations.get(label_key(each.id), {})))
+    waiting = [row for row in personal_order(queue, by) if is_open(queue, annotations.get(label_key(row.id), {}), by)]
+    return sorted(waiting, key=lambda row: -len(annotations.get(label_key(row.id), {})))

@@ -1,0 +1,229 @@
+"""Runs whose directory is in a store: what is there when the process, the store or the machine's copy is gone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from verdict_cli.features.object_store.folder import RemoteFolder
+from verdict_cli.storage.tables.reader import read_table
+
+pytestmark = pytest.mark.slow  # `make test-all`
+
+
+ROWS = 60
+FILES = {
+    *("results.parquet", "calls.parquet", "run.json", "spec.yaml", "journal.jsonl"),
+    *("report.html", "report.json", "report.md", "junit.xml"),
+}
+
+
+def stats(url: str) -> dict[str, Any]:
+    """What the server has counted."""
+    with urlopen(f"{url.removesuffix('/v1')}/stats") as answer:
+        return dict(json.load(answer))
+
+
+def words(shell: Any, url: str, out: str, *more: str) -> list[str]:
+    config = shell.config(
+        "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}",
+        f"model: {{name: openai/m, api_base: '{url}', cache: false}}",
+    )
+    return ["run", str(config), str(shell.rows(ROWS)), "--out", out, "--concurrency", "4", *more]
+
+
+def asked(process: Any, url: str, requests: int) -> None:
+    end = monotonic() + 30
+    while stats(url)["requests"] < requests and monotonic() < end:
+        assert process.poll() is None, process.communicate()
+        sleep(0.005)
+
+
+def rows(path: Path) -> list[Any]:
+    return list(read_table(path))
+
+
+def fetched(place: RemoteFolder, folder: Path) -> Path:
+    """The run's directory, copied."""
+    folder.mkdir()
+    for name in place.names():
+        place.get(name, folder / name)
+    return folder
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["here", "on another machine"])
+def test_a_killed_run_goes_on_from_the_store_and_no_finished_call_is_repeated(
+    keeps: bool, shell: Any, loopback: Any, s3: Any
+) -> None:
+    url = loopback.start("--latency-ms", "120", "--score", "hash")
+    place = s3.bucket(f"killed-{keeps}".lower())
+    command = words(shell, url, f"{place.url}/run", "--quiet")
+    process = shell.start(*command)
+    asked(process, url, 32)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    sent = sum(content.count(b"\n") for content in place.read_all(place.names("run/journal")))
+    assert 0 < sent < ROWS
+    if not keeps:
+        shutil.rmtree(shell.folder / "cache")
+        place.remove(place.names("run/lease"))
+    assert shell(*command).code == 0
+    counted = stats(url)
+    assert counted["distinct_bodies"] == ROWS
+    facts = json.loads(place.read("run/run.json") or b"{}")
+    assert facts["recalled"] >= sent
+    assert counted["requests"] <= ROWS + 4 if keeps else counted["requests"] <= ROWS + 32 - sent + 4
+    run = fetched(place.below("run"), shell.folder / "fetched")
+    assert {path.name for path in run.iterdir()} == FILES
+    assert not list((shell.folder / "cache" / "runs").iterdir())
+    assert shell(*words(shell, url, "whole", "--quiet")).code == 0
+    assert rows(run / "results.parquet") == rows(shell.folder / "whole" / "results.parquet")
+
+
+def test_a_store_that_is_gone_in_the_middle_stops_the_run_with_a_clear_error_and_loses_nothing(
+    shell: Any, loopback: Any, s3: Any
+) -> None:
+    url = loopback.start("--latency-ms", "40")
+    place = s3.bucket("gone")
+    command = words(shell, url, f"{place.url}/run")
+    process = shell.start(*command)
+    asked(process, url, 20)
+    s3.stop()
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 2, said
+    assert "the store refuses, or cannot be reached: Could not connect" in said
+    assert "the same command resumes the run" in said
+    assert "Traceback" not in said
+    s3.start()
+    assert shell(*command).code == 0
+    assert stats(url)["requests"] <= ROWS + 4
+    facts = json.loads(place.read("run/run.json") or b"{}")
+    assert (facts["status"], facts["done"]) == ("finished", ROWS)
+
+
+def test_ctrl_c_leaves_the_rows_that_are_done_in_the_store_and_the_printed_command_goes_on(
+    shell: Any, loopback: Any, s3: Any
+) -> None:
+    url = loopback.start("--latency-ms", "100")
+    place = s3.bucket("stopped").below("run")
+    process = shell.start(*words(shell, url, place.url))
+    asked(process, url, 12)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130, said
+    assert f"their results are in {place.url}" in said
+    facts = json.loads(place.read("run.json") or b"{}")
+    assert facts["status"] == "interrupted"
+    place.get("results.parquet", shell.folder / "partial.parquet")
+    assert len(rows(shell.folder / "partial.parquet")[0]["row"]) == facts["done"] > 0
+    assert not place.names("lease")
+    assert shell(*words(shell, url, place.url), "--quiet").code == 0
+    assert stats(url)["requests"] == ROWS
+    again = shell(*words(shell, url, place.url))
+    assert (again.code, "nothing left to do" in again.err) == (0, True)
+    assert set(place.names()) == FILES
+
+
+def test_a_second_run_on_the_same_place_is_refused(shell: Any, loopback: Any, s3: Any) -> None:
+    url = loopback.start("--latency-ms", "3000")
+    place = s3.bucket("held").below("run")
+    process = shell.start(*words(shell, url, place.url))
+    asked(process, url, 4)
+    second = shell(*words(shell, url, place.url))
+    assert (second.code, f"another run is writing to {place.url}" in second.err) == (2, True)
+    assert process.poll() is None
+
+
+def test_fresh_discards_what_the_store_has(shell: Any, s3: Any, loopback: Any) -> None:
+    url = loopback.start()
+    place = s3.bucket("fresh").below("run")
+    assert shell(*words(shell, url, place.url, "--format", "parquet,csv")).code == 0
+    assert "results.csv" in place.names()
+    assert shell(*words(shell, url, place.url, "--fresh")).code == 0
+    assert stats(url)["requests"] == 2 * ROWS
+    assert set(place.names()) == FILES
+
+
+def test_a_dataset_in_a_store_is_judged(shell: Any, s3: Any) -> None:
+    place = s3.bucket("data")
+    for name in ("some/a.jsonl", "some/b.jsonl", "some/notes.txt"):
+        place.put(shell.rows(3), name)
+    config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
+    for data, count in (("some/a.jsonl", 3), ("some", 6), ("some/*.jsonl", 6)):
+        done = shell("run", config, f"{place.url}/{data}", "--fresh", "--out", "out", "--json")
+        assert (done.code, done.json()["rows"]) == (0, count), data
+    gone = shell("run", config, f"{place.url}/none.jsonl", "--out", "out")
+    assert (gone.code, "no dataset at this URL" in gone.err) == (2, True)
+
+
+def test_a_bucket_that_is_not_there_is_told_and_not_made(shell: Any, s3: Any) -> None:
+    config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
+    done = shell("run", config, shell.rows(2), "--out", "s3://mistyped/run")
+    assert (done.code, "s3://mistyped/run" in done.err) == (2, True)
+    assert "bucket" in done.err
+
+
+def test_a_file_url_is_a_path_and_memory_a_store(shell: Any) -> None:
+    pytest.importorskip("fsspec")
+    config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
+    assert shell("run", config, shell.rows(2), "--out", (shell.folder / "here").as_uri()).code == 0
+    assert (shell.folder / "here" / "results.parquet").exists()
+    assert shell("run", config, shell.rows(2), "--out", "memory://here/run").code == 0
+    assert set(RemoteFolder.at("memory://here/run").names()) >= FILES - {"journal.jsonl"}
+
+
+@pytest.mark.parametrize("flags", [(), ("--part-rows", "1000")], ids=["one part", "parts"])
+def test_a_run_copied_from_a_store_is_verified(flags: tuple[str, ...], shell: Any) -> None:
+    pytest.importorskip("fsspec")
+    place = RemoteFolder.at(f"memory://verified-{len(flags)}/run")
+    config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
+    data = shell.rows(1_050 if flags else 5)
+    for _ in range(2):  # the second one writes the report again
+        assert shell("run", config, data, "--out", place.url, *flags).code == 0
+        run = shell.folder / "copied"
+        place.get_all(place.names(), run)
+        verified = shell("verify", run)
+        assert verified.code == 0, verified.err
+        shutil.rmtree(run)
+    assert not list((shell.folder / "cache" / "runs").iterdir())
+
+
+@pytest.mark.parametrize(("url", "told"), [("nowhere://a/b", "nowhere"), ("s3://a/*", "stand for several names")])
+def test_a_place_that_cannot_be_is_told(url: str, told: str, shell: Any) -> None:
+    config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
+    done = shell("run", config, shell.rows(2), "--out", url)
+    assert (done.code, told in done.err) == (2, True)
+
+
+def test_a_writer_that_was_stopped_and_taken_over_makes_no_call_after_it_wakes(
+    shell: Any, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from verdict_cli.features.object_store import run_store
+
+    place = RemoteFolder.at("memory://stopped/run")
+
+    def answer(_: Any) -> str:
+        if len(scripted_model.requests) == 8:  # the process stands still, and another one takes the run over
+            now = run_store._clock()
+            monkeypatch.setattr(run_store, "_clock", lambda: now + 60)
+            place.write("lease/00000009", b'{"mark": "of the other"}')
+            place.write("run.json", b"of the other")
+        return "5"
+
+    scripted_model.answer = answer
+    config = shell.config(
+        "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}",
+        "model: {name: openai/m, api_base: 'http://127.0.0.1:9/v1'}",
+    )
+    done = shell("run", config, shell.rows(ROWS), "--out", place.url, "--concurrency", "4", "--no-cache")
+    assert (done.code, "another run has taken over" in done.err) == (2, True), done.err
+    assert len(scripted_model.requests) <= 8 + 4
+    assert place.read("run.json") == b"of the other"
+    assert not place.names("journal")

@@ -1,0 +1,84 @@
+"""Strengths against scikit-learn and closed forms; circles against counting them."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from verdict_cli.features.rank.tournament import Choice, count_cycles, fit_ratings
+
+PAIRS = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(lambda pair: pair[0] != pair[1]), min_size=1, max_size=40
+)
+
+
+@settings(max_examples=20)
+@given(wins=PAIRS)
+def test_pairs_are_those_of_a_logistic_regression_with_the_same_prior(wins: list[tuple[int, int]]) -> None:
+    linear = pytest.importorskip("sklearn.linear_model")
+    design = np.zeros((2 * len(wins), 5))
+    for at, (winner, loser) in enumerate(wins):
+        design[2 * at, winner], design[2 * at, loser] = 1, -1
+        design[2 * at + 1] = -design[2 * at]
+    target = [1, 0] * len(wins)
+    fitted = linear.LogisticRegression(C=4.0, fit_intercept=False, tol=1e-10, max_iter=10_000)
+    fitted.fit(design, target, sample_weight=[0.5] * len(target))
+    found = fit_ratings(5, [Choice(winner, (winner, loser)) for winner, loser in wins], spread=2.0)
+    assert found.strengths == pytest.approx(fitted.coef_[0] - fitted.coef_[0].mean(), abs=1e-5)
+
+
+@pytest.mark.parametrize(("won", "lost"), [(3, 1), (10, 7), (1, 1)])
+def test_two_without_a_prior_have_the_log_odds_and_its_variance(won: int, lost: int) -> None:
+    choices = [Choice(0, (0, 1), float(won)), Choice(1, (1, 0), float(lost))]
+    found = fit_ratings(2, choices, spread=math.inf)
+    assert found.strengths[0] - found.strengths[1] == pytest.approx(math.log(won / lost), abs=1e-6)
+    variance = found.covariance[0, 0] + found.covariance[1, 1] - 2 * found.covariance[0, 1]
+    assert variance == pytest.approx(1 / won + 1 / lost, rel=1e-6)
+
+
+def test_rankings_of_three_give_back_the_strengths_that_made_them() -> None:
+    true = np.array([1.0, 0.2, -1.2])
+    choices = []
+    for order in permutations(range(3)):
+        strong = np.exp(true)
+        share = strong[order[0]] / strong.sum() * strong[order[1]] / (strong[order[1]] + strong[order[2]])
+        choices += [Choice(order[0], order, share * 1e4), Choice(order[1], order[1:], share * 1e4)]
+    assert fit_ratings(3, choices, spread=math.inf).strengths == pytest.approx(true - true.mean(), abs=1e-6)
+
+
+@given(wins=PAIRS, turn=st.permutations(range(5)))
+def test_names_do_not_matter(wins: list[tuple[int, int]], turn: list[int]) -> None:
+    plain = fit_ratings(5, [Choice(a, (a, b)) for a, b in wins])
+    turned = fit_ratings(5, [Choice(turn[a], (turn[b], turn[a])) for a, b in wins])
+    assert turned.strengths[turn] == pytest.approx(plain.strengths, abs=1e-6)
+    assert plain.strengths.sum() == pytest.approx(0, abs=1e-9)
+    for one in range(5):
+        low, high = plain.interval(one)
+        assert low < plain.strengths[one] < high
+
+
+def test_who_won_everything_stays_finite_and_only_many_contests_tell_apart() -> None:
+    few, many = (fit_ratings(2, [Choice(0, (0, 1), weight)]) for weight in (1.0, 200.0))
+    assert 0 < few.strengths[0] < many.strengths[0] < 20
+    assert not few.differ(0, 1) and many.differ(0, 1)
+
+
+@given(st.integers(3, 7), st.randoms(use_true_random=False))
+def test_circles_are_counted(count: int, draw: object) -> None:
+    wins = np.zeros((count, count), dtype=bool)
+    for one, other in combinations(range(count), 2):
+        found = draw.randrange(3)  # type: ignore[attr-defined]
+        wins[one, other], wins[other, one] = found == 1, found == 2
+    met = wins | wins.T
+    triples = [each for each in combinations(range(count), 3) if all(met[a, b] for a, b in combinations(each, 2))]
+    circles = [
+        (a, b, c)
+        for a, b, c in triples
+        if (wins[a, b] & wins[b, c] & wins[c, a]) | (wins[b, a] & wins[c, b] & wins[a, c])
+    ]
+    assert count_cycles(wins) == (len(triples), len(circles))

@@ -1,0 +1,242 @@
+"""Traces as OTLP JSON (the file exporter of OpenTelemetry's collector), with the GenAI conventions: one row a trace.
+
+A trace without a span of a model call is not a row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from verdict_cli.features.imports.logs import LogPlace, LogRow, log_objects, parsed
+
+_EVENT_ROLES = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+}
+_CONTENT_EVENTS = {"gen_ai.content.prompt": ("input", "gen_ai.prompt"), "gen_ai.content.completion": ("output", "gen_ai.completion")}  # fmt: skip
+_NUMBERED = re.compile(r"gen_ai\.(prompt|completion)\.(\d{1,6})\.(?:tool_calls\.(\d{1,6})\.)?(\w+)", re.ASCII)
+
+
+def numbered_messages(values: Mapping[str, Any], side: str) -> list[Any]:
+    """The messages in attributes such as `gen_ai.prompt.0.content`; of several completions, the first."""
+    messages: dict[int, dict[str, Any]] = {}
+    calls: dict[int, dict[int, dict[str, Any]]] = {}
+    for name, value in values.items():
+        match = _NUMBERED.fullmatch(name)
+        if match is None or match[1] != ("prompt" if side == "input" else "completion"):
+            continue
+        number = int(match[2])
+        message = messages.setdefault(number, {"role": "user" if side == "input" else "assistant", "content": None})
+        if match[3] is not None:
+            calls.setdefault(number, {}).setdefault(int(match[3]), {})[match[4]] = value
+        elif match[4] in ("role", "content", "tool_call_id"):
+            message[match[4]] = parsed_parts(value)
+    for number, by_index in calls.items():
+        messages[number]["tool_calls"] = [by_index[index] for index in sorted(by_index)]
+    kept = sorted(messages)[: None if side == "input" else 1]
+    return [_with_content(messages[number]) for number in kept]
+
+
+def event_messages(name: Any, values: Mapping[str, Any], body: Any = None) -> tuple[str, list[Any]]:
+    """(`input` or `output`, messages) of an event or a log record of a span; no messages where it is another one.
+
+    The content is the record's body, or the event's attributes, as JSON text in `gen_ai.event.content`.
+    """
+    if name in _CONTENT_EVENTS:
+        side, key = _CONTENT_EVENTS[name]
+        prompt = parsed(values.get(key))
+        return side, prompt if isinstance(prompt, list) else [] if prompt is None else [
+            {"role": "user" if side == "input" else "assistant", "content": str(prompt)}
+        ]
+    if name != "gen_ai.choice" and name not in _EVENT_ROLES:
+        return "", []
+    contents = (body, parsed(values.get("gen_ai.event.content")), values)
+    said = next((content for content in contents if isinstance(content, Mapping)), {})
+    if name == "gen_ai.choice":
+        if said.get("index") not in (None, 0):
+            return "output", []
+        inner = parsed(said.get("message"))
+        if isinstance(inner, str):
+            inner = {"content": inner}
+        return "output", [_message(inner if isinstance(inner, Mapping) else said, "assistant")]
+    return "input", [_message(said, _EVENT_ROLES[name])]
+
+
+def _message(said: Mapping[str, Any], role: str) -> dict[str, Any]:
+    message = {"role": role, "content": parsed_parts(said.get("content"))}
+    calls = parsed(said.get("tool_calls"))
+    if isinstance(calls, list):
+        message["tool_calls"] = calls
+    if role == "tool" and isinstance(said.get("id"), str):
+        message["tool_call_id"] = said["id"]
+    return _with_content(message)
+
+
+def _with_content(message: dict[str, Any]) -> dict[str, Any]:
+    """The message; a missing content, of one that calls no tool, is empty: it was not recorded."""
+    return message if message["content"] is not None or message.get("tool_calls") else {**message, "content": ""}
+
+
+def parsed_parts(value: Any) -> Any:
+    """A content: a text, or parts that were written as JSON text."""
+    content = parsed(value)
+    is_parts = (
+        isinstance(content, list) and all(isinstance(part, dict) and "type" in part for part in content) and content
+    )
+    return content if is_parts else value
+
+
+_SCORE = "gen_ai.evaluation."
+_SIDES = ("input", "output")
+
+
+def otlp_traces(path: Path) -> Iterator[LogRow]:
+    """The traces in the order of their first span. Only what a row needs of each is held in memory.
+
+    The conversation is that of the call that ended last: its input and its output messages, of the span, of its events, or
+    of log records in the same file. Raises DataError for a document without `resourceSpans`, and a span without ids.
+    """
+    traces: dict[str, dict[str, Any]] = defaultdict(_new_trace)
+    for place, resource in _resources(path):
+        if "scopeLogs" in resource:
+            with place.known_shape():
+                _add_records(place, resource, traces)
+            continue
+        for at, scope in enumerate(place.required(resource, "scopeSpans", list)):
+            inside = place.within(f"scopeSpans[{at}]")
+            for number, span in enumerate(inside.required(scope, "spans", list)):
+                with (inner := inside.within(f"spans[{number}]")).known_shape():
+                    _add(inner, span, traces)
+    for identity, trace in traces.items():
+        with (place := LogPlace(path, f"trace {identity}")).known_shape():
+            if trace["called"] or trace["logged"]["input"] or trace["logged"]["output"]:
+                talk = trace if trace["called"] else trace["logged"]
+                yield place.row(
+                    identity=identity,
+                    messages=talk["input"] + talk["output"],
+                    scores=trace["scores"],
+                    model=trace["model"],
+                    explanations=trace["explanations"],
+                    metadata=trace["metadata"],
+                    trace_id=identity,
+                    span_id=talk["span"],
+                )
+
+
+def _resources(path: Path) -> Iterator[tuple[LogPlace, dict[str, Any]]]:
+    """The resources' spans: of one document, or of one a line."""
+    for name, item in log_objects(path, "resourceSpans"):
+        kind = next((kind for kind in ("resourceSpans", "resourceLogs") if kind in item), None)
+        if kind is None:
+            yield LogPlace(path, name), item
+            continue
+        for at, resource in enumerate(LogPlace(path, name).required(item, kind, list)):
+            place = LogPlace(path, f"{name}: {kind}[{at}]")
+            yield place, place.required({kind: resource}, kind, dict)
+
+
+def _add(place: LogPlace, span: Any, traces: dict[str, dict[str, Any]]) -> None:
+    identity, own = place.required(span, "traceId", str), place.required(span, "spanId", str)
+    trace = traces[identity]
+    values = _attributes(span.get("attributes"))
+    events = [event for event in span.get("events") or [] if isinstance(event, dict)]
+    sides = {side: _messages(place, values, side) or numbered_messages(values, side) for side in _SIDES}
+    for event in events:
+        side, messages = event_messages(event.get("name"), _attributes(event.get("attributes")))
+        if messages:
+            sides[side] += messages
+    asked, replied = sides["input"], sides["output"]
+    ended = int(span.get("endTimeUnixNano") or 0)
+    model = values.get("gen_ai.response.model") or values.get("gen_ai.request.model")
+    if model and not trace["called"]:
+        trace["model"] = model
+    if (asked or replied) and ended >= trace["ended"]:
+        system = values.get("gen_ai.system_instructions")
+        parts = orjson.loads(system) if isinstance(system, str) and system else system
+        instructions = [{"role": "system", "parts": parts}] if system else []
+        trace |= {"called": True, "ended": ended, "input": instructions + asked, "output": replied, "span": own}
+        trace["model"] = model
+    for event in events:
+        if event.get("name") == "gen_ai.evaluation.result":
+            _add_score(_attributes(event.get("attributes")), trace)
+    if not span.get("parentSpanId"):
+        trace["metadata"] |= {"name": span.get("name")}
+
+
+def _new_trace() -> dict[str, Any]:
+    return {
+        "called": False,
+        "ended": -1,
+        "input": [],
+        "output": [],
+        "scores": {},
+        "explanations": {},
+        "metadata": {},
+        "model": None,
+        "span": None,
+        "logged": {"span": None, "input": [], "output": []},
+    }
+
+
+def _add_records(place: LogPlace, resource: Any, traces: dict[str, dict[str, Any]]) -> None:
+    """Add the messages in log records. Of each trace, those of the span are kept whose records come last."""
+    for at, scope in enumerate(place.required(resource, "scopeLogs", list)):
+        inside = place.within(f"scopeLogs[{at}]")
+        for record in inside.required(scope, "logRecords", list):
+            if not isinstance(record, dict):
+                continue
+            values = _attributes(record.get("attributes"))
+            name = values.get("event.name") or record.get("eventName")
+            side, messages = event_messages(name, values, _value(record.get("body"))) if name else ("", [])
+            if messages:
+                span = inside.required(record, "spanId", str)
+                trace = traces[inside.required(record, "traceId", str)]
+                if trace["logged"]["span"] != span:
+                    trace["logged"] = {"span": span, "input": [], "output": []}
+                trace["logged"][side] += messages
+
+
+def _add_score(values: dict[str, Any], trace: dict[str, Any]) -> None:
+    name = str(values.get(f"{_SCORE}name", "score"))
+    value = values.get(f"{_SCORE}score.value")
+    trace["scores"][name] = values.get(f"{_SCORE}score.label") if value is None else value
+    if f"{_SCORE}explanation" in values:
+        trace["explanations"][name] = values[f"{_SCORE}explanation"]
+
+
+def _messages(place: LogPlace, values: dict[str, Any], side: str) -> list[Any]:
+    """The messages of a span: structured, or as JSON text, which is what most SDKs write."""
+    name = f"gen_ai.{side}.messages"
+    content = values.get(name)
+    if isinstance(content, str):
+        try:
+            content = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            content = content or None
+    return [] if content is None else place.required({name: content}, name, list)
+
+
+def _attributes(pairs: Any) -> dict[str, Any]:
+    return {pair["key"]: _value(pair.get("value")) for pair in pairs or [] if isinstance(pair, dict) and "key" in pair}
+
+
+def _value(value: Any) -> Any:
+    """An `AnyValue` as plain data. 64-bit integers are texts in OTLP's JSON."""
+    if not isinstance(value, dict) or not value:
+        return None
+    ((kind, inner),) = list(value.items())[:1]
+    if kind == "intValue":
+        return int(inner)
+    if kind == "arrayValue":
+        return [_value(item) for item in inner.get("values") or []]
+    if kind == "kvlistValue":
+        return _attributes(inner.get("values"))
+    return inner

@@ -1,0 +1,89 @@
+"""Leaderboards as evaluations of a kind of their own: what is checked before a run, and their metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from verdict_cli.config_model import ConfigModel
+from verdict_cli.features.rank.arena_keys import (
+    BATTLE_KEYS,
+    SCORE_KEYS,
+    ArenaKeys,
+    arena_keys,
+    arena_problems,
+    control_texts,
+    is_written,
+)
+from verdict_cli.language.evaluations import Evaluation, EvaluationIssue
+from verdict_cli.language.metric_registry import UNIT, Metric
+
+
+class ArenaEvaluator:
+    """Leaderboards as evaluations of a kind of their own; see `Evaluator`."""
+
+    noun = "leaderboard"
+    metrics = ("mean_score", "win_rate", "bradley_terry")
+    gate_hint = "`evaluations.NAME.systems` in report.json has the values of each system"
+
+    def takes(self, evaluation: Evaluation) -> bool:
+        """As `Evaluator.takes`."""
+        return arena_keys(evaluation) is not None
+
+    def problems(self, evaluation: Evaluation) -> list[EvaluationIssue]:
+        """As `Evaluator.problems`."""
+        keys, base = _keys_below(evaluation)
+        issues: list[EvaluationIssue] = []
+        if base:
+            issues = [
+                (key, f"`{key}` is both in and next to `arena`", "keep it in `arena`")
+                for key in ArenaKeys.model_fields
+                if is_written(evaluation, key)
+            ]
+        for key, message, hint in arena_problems(keys, evaluation.metrics or ()):
+            issues.append((key if key == "metrics" else ".".join(filter(None, (*base, key))), message, hint))
+        return issues
+
+    def expressions(self, evaluation: Evaluation) -> list[tuple[tuple[str | int, ...], str | None]]:
+        """As `Evaluator.expressions`."""
+        keys, base = _keys_below(evaluation)
+        expressions: list[tuple[tuple[str | int, ...], str | None]] = [
+            ((*base, key), getattr(keys, key)) for key in (*SCORE_KEYS, *BATTLE_KEYS, "item")
+        ]
+        for index, texts in enumerate(control_texts(keys)):
+            expressions += [((*base, "control", index), text) for text in texts]
+        return expressions
+
+    def measure(self, evaluations: Mapping[str, Evaluation], results: Path, seed: int) -> Mapping[str, Any]:
+        """As `Evaluator.measure`."""
+        from verdict_cli.features.rank.leaderboard import leaderboards  # here, because it imports numpy and scipy
+
+        return leaderboards(evaluations, results, seed=seed)
+
+
+def _keys_below(evaluation: ConfigModel) -> tuple[ArenaKeys, tuple[str, ...]]:
+    """The keys of a leaderboard, and the path in the evaluation below which they are."""
+    keys = arena_keys(evaluation)
+    assert keys is not None
+    return keys, () if keys is evaluation else ("arena",)
+
+
+MEAN_SCORE = Metric(
+    "mean_score", "The mean score of each system of an `arena`.", ("evaluator",), interval="none", keys=("arena",)
+)
+WIN_RATE = Metric(
+    "win_rate",
+    "The share of its battles that each system of an `arena` wins, ties as one half.",
+    ("evaluator",),
+    bounds=UNIT,
+    interval="none",
+    keys=("arena",),
+)
+BRADLEY_TERRY = Metric(
+    "bradley_terry",
+    "The strength of each system of an `arena` in log-odds against their average (Bradley and Terry, 1952), ties as one half.",
+    ("evaluator",),
+    interval="none",
+    keys=("arena",),
+)

@@ -1,0 +1,296 @@
+"""Leaderboards: simultaneous intervals of all systems, and the range of ranks that the data allow for each.
+
+Two systems differ where the interval of their paired difference, at 95% for all pairs together (max-T), leaves 0 out. A
+system's best rank is one below the number of systems that are significantly better, its worst one above those that are
+significantly worse (Mogstad, Romano, Shaikh and Wilhelm, 2024): of equal systems, at most 5% of leaderboards distinguish any.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, stdtrit
+
+from verdict_cli.features.rank.strengths import (
+    Contests,
+    Strengths,
+    battle_counts,
+    bradley_terry,
+    mean_scores,
+    read_contests,
+    win_rates,
+)
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.report.conclusions import listed_names
+from verdict_cli.stats.columns.column import Floats, Ints
+from verdict_cli.stats.columns.sample import MOST_DELETIONS
+from verdict_cli.stats.intervals.interval_methods import NO_VARIATION
+from verdict_cli.stats.simultaneous import largest_errors
+
+LEVEL = 0.95
+FEW_ITEMS = 10
+"""With fewer items the variance of a difference is hardly known."""
+FEW_FOR_MAX_T = 50
+"""With fewer items the correlations of differences are poorly known, and all pairs hold together by Bonferroni."""
+_ZERO = 1e-12
+
+_METRICS = {"mean_score": mean_scores, "win_rate": win_rates, "bradley_terry": bradley_terry}
+
+
+@dataclass(frozen=True, slots=True)
+class SystemValue:
+    """A system's value with the ends of its interval, at 95% for all systems together; `uncontrolled` is it without
+    `control`."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
+    uncontrolled: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The value as reports have it."""
+        content: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
+        content |= {"reason": self.reason} if self.reason else {}
+        return content | ({} if self.uncontrolled is None else {"uncontrolled": self.uncontrolled})
+
+
+@dataclass(frozen=True, slots=True)
+class SystemStanding:
+    """A system: its rows or battles, its values by metric, and the best and worst rank that the data allow."""
+
+    system: str
+    n: int
+    values: Mapping[str, SystemValue]
+    rank: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """The systems of one evaluation, best first by the metric `ranked_by`.
+
+    `wins` and `battles` are how often a system won against each other one (ties as one half) and met it, in the order of
+    `standings`. `slopes` is what one unit of each control adds to the first metric.
+    """
+
+    metrics: tuple[str, ...]
+    ranked_by: str
+    standings: tuple[SystemStanding, ...]
+    wins: tuple[tuple[float, ...], ...]
+    battles: tuple[tuple[int, ...], ...]
+    items: int
+    rows: int
+    missing: int
+    slopes: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The evaluation's key."""
+        return "arena"
+
+    def summary_json(self) -> dict[str, Any]:
+        """What `verdict run --json` has of it."""
+        return {"systems": self.systems_json()}
+
+    def conclusion(self) -> str:
+        """Which systems may be first."""
+        first = [standing.system for standing in self.standings if standing.rank[0] == 1]
+        if len(first) == 1:
+            return f"{listed_names(first)} is first of {len(self.standings)} systems"
+        return f"{len(first)} of {len(self.standings)} systems may be first: {listed_names(first)}" if first else ""
+
+    def systems_json(self) -> list[dict[str, Any]]:
+        """The systems as `--json` and `report.json` have them."""
+        return [
+            {
+                "system": standing.system,
+                "n": standing.n,
+                **{metric: value.as_json() for metric, value in standing.values.items()},
+                "rank": list(standing.rank),
+            }
+            for standing in self.standings
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, for `report.json`."""
+        return {
+            "systems": self.systems_json(),
+            "ranked_by": self.ranked_by,
+            "wins": [list(row) for row in self.wins],
+            "battles": [list(row) for row in self.battles],
+            "items": self.items,
+            "rows": self.rows,
+            "missing": self.missing,
+            "slopes": dict(self.slopes),
+            "warnings": list(self.warnings),
+        }
+
+
+def leaderboards(arenas: Mapping[str, Evaluation], results: Path, *, seed: int = 0) -> dict[str, Leaderboard]:
+    """The leaderboard of each arena, from a run's `results.parquet`. Raises DataError."""
+    return {
+        name: leaderboard(read_contests(name, evaluation, results), evaluation.metrics, seed)
+        for name, evaluation in arenas.items()
+    }
+
+
+def leaderboard(contests: Contests, metrics: tuple[str, ...] | None = None, seed: int = 0) -> Leaderboard:
+    """The systems, best first by the first of the metrics that is defined."""
+    asked = metrics or (("mean_score", "win_rate") if contests.answers is not None else ("bradley_terry", "win_rate"))
+    if not contests.systems:
+        warnings = tuple(_warnings(contests, {}, (), ""))
+        return Leaderboard(asked, asked[0], (), (), (), 0, contests.rows, contests.missing, warnings=warnings)
+    rng = np.random.default_rng(abs(seed))
+    group = rng.permutation(contests.items) % max(1, min(contests.items, MOST_DELETIONS))
+    strengths = {metric: _METRICS[metric](contests, group) for metric in asked}
+    ranked_by = next((metric for metric in asked if not strengths[metric].reason), asked[0])
+    count = len(contests.systems)
+    values = {metric: _system_values(metric, strengths[metric], contests, group) for metric in asked}
+    better = significantly_better(strengths[ranked_by], count)
+    main = [value.value for value in values[ranked_by]]
+    order = sorted(
+        range(count), key=lambda system: (main[system] is None, -(main[system] or 0.0), contests.systems[system])
+    )
+    counts = strengths[asked[0]].counts
+    standings = tuple(
+        SystemStanding(
+            contests.systems[system],
+            int(counts[system]),
+            {metric: values[metric][system] for metric in asked},
+            (1 + int(better[:, system].sum()), count - int(better[system].sum())),
+        )
+        for system in order
+    )
+    wins, met = (counts[0] for counts in battle_counts(contests.battles, count, np.zeros(contests.items, np.int64), 1))
+    return Leaderboard(
+        asked,
+        ranked_by,
+        standings,
+        tuple(tuple(float(wins[one, other]) for other in order) for one in order),
+        tuple(tuple(int(met[one, other]) for other in order) for one in order),
+        contests.items,
+        contests.rows,
+        contests.missing,
+        _slopes(strengths[asked[0]], contests),
+        tuple(_warnings(contests, strengths, asked, ranked_by)),
+    )
+
+
+def _slopes(strengths: Strengths, contests: Contests) -> dict[str, float]:
+    slopes = strengths.values[len(contests.systems) :]
+    return dict(zip(contests.controls, map(float, slopes), strict=True)) if len(slopes) else {}
+
+
+def _system_values(metric: str, strengths: Strengths, contests: Contests, group: Ints) -> list[SystemValue]:
+    count = len(contests.systems)
+    if strengths.reason:
+        return [SystemValue(None, reason=strengths.reason)] * count
+    without: list[float | None] = [None] * count
+    if contests.controls:
+        plain = _METRICS[metric](_uncontrolled(contests), group)
+        without = [None] * count if plain.reason else [float(value) for value in plain.values[:count]]
+    least, most = {"mean_score": contests.bounds, "win_rate": (0.0, 1.0)}.get(metric, (-math.inf, math.inf))
+    covariance, freedom = _covariance(strengths, count)
+    errors = np.sqrt(np.maximum(np.diag(covariance), 0))
+    known = np.isfinite(errors) & (errors > _ZERO)
+    single = _single_level(covariance, known)[0]
+    values = []
+    for system in range(count):
+        value = float(strengths.values[system])
+        if not np.isfinite(value):
+            values.append(SystemValue(None, reason="no rows"))
+        elif not known[system]:
+            reason = "interval undefined: the system is in one item" if freedom[system] < 1 else NO_VARIATION
+            values.append(SystemValue(value, reason=reason, uncontrolled=without[system]))
+        else:
+            reach = _quantile(single, freedom[system]) * float(errors[system])
+            values.append(
+                SystemValue(value, max(value - reach, least), min(value + reach, most), uncontrolled=without[system])
+            )
+    return values
+
+
+def _uncontrolled(contests: Contests) -> Contests:
+    from dataclasses import replace
+
+    return replace(contests, controls=())
+
+
+def _covariance(strengths: Strengths, count: int) -> tuple[Floats, Floats]:
+    """The jackknife's covariance of the systems' values, and each one's degrees of freedom."""
+    replicates = strengths.replicates[:, :count]
+    groups = len(replicates)
+    freedom = strengths.seen.sum(axis=0) - 1.0
+    changes = replicates - replicates.mean(axis=0) if groups else replicates
+    covariance: Floats = (groups - 1) / max(groups, 1) * changes.T @ changes
+    covariance[freedom < 1] = covariance[:, freedom < 1] = np.nan
+    return covariance, freedom
+
+
+def _single_level(covariance: Floats, known: NDArray[np.bool_]) -> tuple[float, float]:
+    """The levels of single intervals, of the systems and of all their differences, at which all hold together."""
+    if not known.any():
+        return LEVEL, LEVEL
+    alone, pairs = largest_errors(covariance[np.ix_(known, known)], LEVEL)
+    return max(LEVEL, 2 * float(ndtr(alone)) - 1), max(LEVEL, 2 * float(ndtr(pairs)) - 1)
+
+
+def _quantile(level: float, freedom: float) -> float:
+    return float(stdtrit(max(freedom, 1.0), (1 + level) / 2))
+
+
+def significantly_better(strengths: Strengths, count: int) -> NDArray[np.bool_]:
+    """Which system (row) is better than which (column), wrong about any of equal systems in at most 5% of leaderboards."""
+    better = np.zeros((count, count), dtype=bool)
+    if strengths.reason:
+        return better
+    values = strengths.values[:count]
+    covariance, freedom = _covariance(strengths, count)
+    finite = np.isfinite(values) & np.isfinite(np.diag(covariance))
+    known = finite & (np.diag(covariance) > _ZERO**2)
+    pairs = _single_level(covariance, known)[1]
+    if len(strengths.seen) < FEW_FOR_MAX_T and count > 1:
+        pairs = max(pairs, 1 - (1 - LEVEL) / math.comb(count, 2))
+    shared = strengths.seen.astype(np.int64).T @ strengths.seen
+    for one in range(count):
+        for other in range(count):
+            distance = values[one] - values[other]
+            if not (finite[one] and finite[other] and distance > 0):
+                continue
+            variance = covariance[one, one] + covariance[other, other] - 2 * covariance[one, other]
+            if variance > _ZERO**2:
+                least = min(freedom[one], freedom[other])
+                better[one, other] = distance > _quantile(pairs, least) * math.sqrt(variance)
+            else:  # the same difference at every item: a sign test, by Bonferroni over the pairs
+                better[one, other] = 2.0 ** (1 - shared[one, other]) * count * (count - 1) / 2 < 1 - LEVEL
+    return better
+
+
+def _warnings(
+    contests: Contests, strengths: Mapping[str, Strengths], asked: tuple[str, ...], ranked_by: str
+) -> list[str]:
+    warnings = [f"`{metric}` is undefined: {strengths[metric].reason}" for metric in asked if strengths[metric].reason]
+    if asked and ranked_by != asked[0]:
+        warnings.append(f"the ranks are by `{ranked_by}`")
+    if len(contests.systems) < 2:
+        warnings.append(f"there {'is one system' if contests.systems else 'are no systems'}: a leaderboard needs two")
+    if 0 < contests.items < FEW_ITEMS:
+        warnings.append(f"{contests.items} items are too few for intervals and ranks to be relied on")
+    if contests.items >= FEW_ITEMS and ranked_by:
+        few = [
+            name
+            for name, items in zip(contests.systems, strengths[ranked_by].seen.sum(axis=0).tolist(), strict=True)
+            if items < FEW_ITEMS
+        ]
+        if few:
+            warnings.append(f"fewer than {FEW_ITEMS} items have {', '.join(few[:5])}: their ranks cannot be relied on")
+    if contests.unreadable:
+        warnings.append(f"left out, such as {contests.unreadable}")
+    return warnings
