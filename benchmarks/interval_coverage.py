@@ -504,8 +504,9 @@ def metrics_of(cell: Parameters, columns: Columns, sample: Sample, draw: Draw) -
 
 def run_cell(cell: Parameters, simulations: int, seed: int) -> dict[str, Any]:
     """For each metric: samples with an interval and no warning, those whose interval holds the truth, lies above it,
-    lies below it, those with a warning or without an interval; whether warnings must be rare here, and each warning."""
-    found: dict[str, list[int]] = {name: [0, 0, 0, 0, 0] for name in FAMILIES[cell["family"]].metrics}
+    lies below it, those with a warning or without an interval; samples with a warning and an interval, and those of them
+    that hold the truth. Also whether warnings must be rare here, and each warning."""
+    found: dict[str, list[int]] = {name: [0] * 7 for name in FAMILIES[cell["family"]].metrics}
     warnings: Counter[str] = Counter()
     benign = 0
     for number in range(simulations):
@@ -517,6 +518,9 @@ def run_cell(cell: Parameters, simulations: int, seed: int) -> dict[str, Any]:
             counts = found[name]
             if one.low is None or one.high is None or one.warnings:
                 counts[4] += 1
+                if one.low is not None and one.high is not None:
+                    counts[5] += 1
+                    counts[6] += bool(one.low - 1e-9 <= truth[name] <= one.high + 1e-9)
                 warnings.update({NUMBER.sub("N", text) for text in one.warnings or (one.reason,)})
                 continue
             counts[0] += 1
@@ -562,10 +566,11 @@ NOISE = 2.33
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The coverage of each metric by kind of clusters: mean, and the lowest cell, of samples without a warning."""
+    """The coverage of each metric by kind of clusters: mean, and the lowest cell, of samples without a warning; and that of
+    samples with one."""
     lines = [
-        "| Data | Metric | independent | equal | Pareto | half in one | lowest cell | warned | warned, enough rows |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| Data | Metric | independent | equal | Pareto | half in one | lowest cell | warned | warned, enough rows | of the warned |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     low: list[str] = []
     cells = 0
@@ -577,8 +582,9 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
                 each = [row["metrics"][name] for row in mine if strata(row) == kind]
                 given, held = sum(one[0] for one in each), sum(one[1] for one in each)
                 shown.append(f"{100 * held / given:.1f}" if given >= LEAST_SHOWN else "–")
+            doubted, doubted_held = (sum(row["metrics"][name][at] for row in mine) for at in (5, 6))
             for row in mine:
-                given, held, above, below, without = row["metrics"][name]
+                given, held, above, below, without = row["metrics"][name][:5]
                 warned, total = warned + without, total + given + without
                 if row["benign"] == row["simulations"]:
                     easy, easy_total = easy + without, easy_total + given + without
@@ -595,7 +601,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
             end = f"{worst:.1f}" if worst <= 100 else "–"
             rate = f"{100 * warned / total:.0f}%" if total else "–"
             easy_rate = f"{100 * easy / easy_total:.0f}%" if easy_total else "–"
-            lines.append(f"| {family} | `{name}` | {' | '.join(shown)} | {end} | {rate} | {easy_rate} |")
+            of_warned = f"{100 * doubted_held / doubted:.1f}" if doubted >= LEAST_SHOWN else "–"
+            lines.append(f"| {family} | `{name}` | {' | '.join(shown)} | {end} | {rate} | {easy_rate} | {of_warned} |")
     judged = (
         f"(below 93%, or with more than 5% on one side, by more than chance at one in a hundred){':' if low else '.'}"
     )

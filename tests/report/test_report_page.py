@@ -171,7 +171,7 @@ def test_a_comparison_draws_differences_by_slice_and_lists_the_rows_that_flipped
     assert "homonyms" in seen.page.locator("figure.chart").nth(1).locator("table").text_content()
     assert told(seen) == "1–50 of 75"
     seen.page.get_by_role("button", name="Gain").click()
-    assert set(seen.text("table.rows tbody tr td:first-child")[:30]) == {"a better"}
+    assert set(seen.text("table.rows tbody tr td:first-child")[:30]) == {"lexical better"}
 
 
 @pytest.mark.parametrize("name", ["report.md", "junit.xml", "report.html"])

@@ -7,6 +7,7 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 from verdict_cli.errors import UsageError
+from verdict_cli.plural import plural
 from verdict_cli.run.load_run import RunResult, pipeline_key
 
 if TYPE_CHECKING:
@@ -34,7 +35,10 @@ def compare_finished(
     two = len(runs) == 2
     groups = [[0], [1]] if two else [[at for at, key in enumerate(keys) if key == one] for one in dict.fromkeys(keys)]
     if len(groups) > MOST_PIPELINES:
-        raise UsageError(f"{len(groups)} pipelines are more than {MOST_PIPELINES}", hint="compare fewer at a time")
+        raise UsageError(
+            f"{plural(len(groups), 'pipeline is|pipelines are')} more than {MOST_PIPELINES}",
+            hint="compare fewer at a time",
+        )
     order = [at for group in groups for at in group]
     comparison = compare_runs(
         {name: [each[at] for at in order] for name, each in shared.items()},

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from verdict_cli.language.metric_registry import find_metric
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.answering_models import changed_versions, version_notices
 from verdict_cli.report.call_stats import Latency
@@ -66,7 +67,7 @@ class PipelineContext:
 def pipeline_names(pipelines: Sequence[PipelineContext]) -> list[str]:
     """What a reader calls each pipeline: its first run's directory, and how many runs it has."""
     names = short_names([each.runs[0].run for each in pipelines])
-    repeats = [f" ({len(each.runs)} runs)" if len(each.runs) > 1 else "" for each in pipelines]
+    repeats = [f" ({plural(len(each.runs), 'run')})" if len(each.runs) > 1 else "" for each in pipelines]
     return [name + more for name, more in zip(names, repeats, strict=True)]
 
 
@@ -216,7 +217,7 @@ def comparison_document(
         lead = f"{names[1]} against {names[0]}, the reference"
         opening = [*_two_runs(runs, names), *([Note(SAME_PIPELINE)] if same_pipeline else [])]
     else:
-        title = f"{runs[0].facts.name}: {len(runs)} runs"
+        title = f"{runs[0].facts.name}: {plural(len(runs), 'run')}"
         lead = f"{', '.join(letters[1:])} against a, the reference" if letters[1:] else "runs of one pipeline"
         opening = [*_several_runs(pipelines)]
     sections = [Section("", opening, listed=False, essential=not two)]
@@ -275,7 +276,7 @@ def _several_runs(pipelines: Sequence[PipelineContext]) -> Iterator[Part]:
     yield Table(("pipeline", "run", "seed", "rows", "failed", "calls", "cost"), rows, (2, 3, 4, 5, 6))
     for each in pipelines:
         if len(each.runs) > 1:
-            yield Note(f"{each.letter}: {len(each.runs)} runs of one pipeline, compared by their mean")
+            yield Note(f"{each.letter}: {plural(len(each.runs), 'run')} of one pipeline, compared by their mean")
             for run in each.runs:
                 if cached := run.facts.cached - run.facts.shared:
                     text = CACHED.format(run=run.run, cached=cached, calls=run.facts.calls)
@@ -295,7 +296,7 @@ def _evaluation(
     whole, level, two = each.whole, comparison.level, _are_two_runs(pipelines)
     # The tables of several pipelines have letters, since their names would be too wide beside each other.
     letters = pipeline_names(pipelines) if two else [one.letter for one in pipelines]
-    paired = f"{formatting.plural(whole.n, 'row')} paired by {comparison.paired.text}"
+    paired = f"{plural(whole.n, 'row')} paired by {comparison.paired.text}"
     if any(each.alone) and two:
         paired += f"; {each.alone[0]:,} only in {letters[0]}, {each.alone[1]:,} only in {letters[1]}"
     elif any(each.alone):
@@ -447,7 +448,7 @@ def _flips(flips: tuple[Flip, ...], names: Sequence[str]) -> Iterator[Part]:
         (str(flip.id), *map(_outcome_text, (flip.first, flip.second, flip.target)), f"{names[flip.gain > 0]} better")
         for flip in flips[:MOST_FLIPS_ON_PAGE]
     ]
-    changed = f"{formatting.plural(len(flips), 'row')} {'is' if len(flips) == 1 else 'are'} scored differently"
+    changed = plural(len(flips), "row is|rows are") + " scored differently"
     table = Table(("row", *names, "target", ""), cells, most_rows=MOST_FLIPS_PRINTED, total_rows=len(flips))
     yield Only(TEXT_FORMATS, [Note(changed), table])
     columns = (

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from verdict_cli.language.metric_registry import find_metric
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.stats.compare import MCNEMAR, Slice
 
@@ -54,9 +55,9 @@ def gates_conclusion(gates: Sequence[GateOutcome]) -> str:
         if found:
             named = [f"{gate.metric} {formatting.format_number(gate.value)} ({gate.rule})" for gate in found]
             tolerated = " (tolerated)" if verdict == "inconclusive" and all(gate.passed for gate in found) else ""
-            count = f"{len(found)} {verdict}" if parts else f"{len(found)} of {len(gates)} gates {verdict}"
+            count = f"{len(found)} {verdict}" if parts else f"{len(found)} of {plural(len(gates), 'gate')} {verdict}"
             parts.append(f"{count}{tolerated}: {listed_names(named)}")
-    return "; ".join(parts) or (f"all {len(gates)} gates passed" if len(gates) > 1 else "the gate passed")
+    return "; ".join(parts) or (f"all {plural(len(gates), 'gate')} passed" if len(gates) > 1 else "the gate passed")
 
 
 def metric_direction(metric: str) -> int:
@@ -110,9 +111,7 @@ def comparison_conclusion(comparison: RunComparison, names: Sequence[str]) -> st
         head = f"{formatting.visible_text(name, 60)}: " if len(comparison.evaluations) > 1 else ""
         said = f"not compared: {each.reason}" if each.reason else _sentence(each.whole, names, comparison.level)
         sentences.append(head + said)
-    more = (
-        f"; {formatting.plural(len(sentences) - MOST_NAMED, 'more evaluation')}" if len(sentences) > MOST_NAMED else ""
-    )
+    more = f"; {plural(len(sentences) - MOST_NAMED, 'more evaluation')}" if len(sentences) > MOST_NAMED else ""
     return "; ".join(sentences[:MOST_NAMED]) + more
 
 
@@ -196,5 +195,5 @@ def significance_text(test: Significance, name: str) -> str:
     """`mcnemar, of right and wrong rows: v2 better on 12 rows, worse on 3; p 0.035, by Holm 0.07; cohen_g 0.3`."""
     effect = "" if test.effect is None else f"; {test.effect_name} {formatting.format_number(test.effect)}"
     p = f"p {test.p:.3g}, by Holm {test.p_holm:.3g}"
-    better = formatting.plural(test.better, "row")
+    better = plural(test.better, "row")
     return f"{test.name}, of {test.of}: {name} better on {better}, worse on {test.worse:,}; {p}{effect}"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from verdict_cli.plural import plural
 from verdict_cli.report.chat import CHAT_TEXT, chat_preview
 from verdict_cli.report.compress import NESTED, encoded, packed, packed_bytes
 from verdict_cli.report.document import RowBrowser, TableColumn
@@ -63,7 +64,7 @@ def _note(selection: RowSelection, shown: int, detailed: int) -> str:
     total = selection.total
     if shown == detailed == total:
         return ""
-    rows = f"all {total:,} rows" if shown == total else f"{shown:,} of {total:,} rows"
+    rows = f"all {plural(total, 'row')}" if shown == total else f"{shown:,} of {plural(total, 'row')}"
     order = "" if shown == total else " (failed and wrong ones first, then a sample of the rest)"
     details = f"the details of {detailed:,} of them"
     bad = len(selection.failed) + len(selection.wrong)

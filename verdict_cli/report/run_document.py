@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from verdict_cli.language.metric_registry import find_metric
+from verdict_cli.plural import plural
 from verdict_cli.registry import Registry
 from verdict_cli.report import formatting
 from verdict_cli.report.answering_models import cached_share, prompt_cache_facts, version_notices
@@ -55,7 +56,7 @@ def run_document(report: Report, context: ReportContext | None = None) -> Report
         for section in isolated_sections(title, partial(_make, title, report, context))
     ]
     facts = report.facts
-    rows = f"{facts.rows:,} rows of {facts.dataset}" if facts.dataset else f"{facts.rows:,} rows"
+    rows = f"{plural(facts.rows, 'row')} of {facts.dataset}" if facts.dataset else plural(facts.rows, "row")
     lead = f"{rows}, {facts.status} in {formatting.format_duration(facts.wall_s)}"
     return ReportDocument(
         facts.name, sections, lead=lead, data=lambda: full_json(report), conclusion=run_conclusion(report)
@@ -86,7 +87,7 @@ def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]
     if tiles:
         tiles = [
             *tiles[: MOST_TILES - 1],
-            Tile("cost", formatting.money(facts.cost_usd), note=f"{facts.calls:,} calls"),
+            Tile("cost", formatting.money(facts.cost_usd), note=plural(facts.calls, "call")),
         ]
         parts.append(Tiles(tiles))
     details = [

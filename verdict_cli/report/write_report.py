@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from verdict_cli.language.evaluations import evaluator_of
 from verdict_cli.plan.node import Plan
+from verdict_cli.plural import plural
 from verdict_cli.run.digests import write_digests
 from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.run_directory import RunDirectory
@@ -105,7 +106,7 @@ def write_report(
     defaulted = defaulted_answers(plan, directory.calls)
     for node, count in defaulted.items():
         warn(
-            f"{node}: {count:,} replies state neither a verdict nor a score and count as FAIL and 0 (`defaulted`); "
+            f"{node}: {plural(count, 'reply states|replies state')} neither a verdict nor a score, counted as FAIL and 0 (`defaulted`); "
             "`extract: {type: verdict, default: none}` fails their rows"
         )
     report = build_report(

@@ -12,6 +12,7 @@ import numpy as np
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import AVERAGED, GOLD_ESTIMATES, METRICS, MetricInput
+from verdict_cli.plural import plural
 from verdict_cli.stats.annotators import AnnotatorStudy, annotator_study
 from verdict_cli.stats.columns.collect import OUTPUT_KEYS, Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Ints, RowMask, disambiguate_labels
@@ -207,7 +208,9 @@ def _measures(
         order = np.argsort(-sizes, kind="stable")
         order = order[sizes[order] > 0]
         if len(order) > MOST_MEASURED_GROUPS:
-            warnings.append(f"`by: {text}` has {len(order)} values; the {MOST_MEASURED_GROUPS} most frequent are shown")
+            warnings.append(
+                f"`by: {text}` has {plural(len(order), 'value')}; the {MOST_MEASURED_GROUPS} most frequent are shown"
+            )
         shown = [keys.labels[code] for code in order[:MOST_MEASURED_GROUPS]]
         labels = dict(zip(order.tolist(), disambiguate_labels(shown), strict=False))
         groups[text] = {

@@ -28,6 +28,7 @@ from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.package_files import configs, file_or_named
 from verdict_cli.plan.resolve import as_yaml
+from verdict_cli.plural import plural
 from verdict_cli.report.write_report import write_report
 from verdict_cli.run.job import Stop
 from verdict_cli.run.session import open_run
@@ -164,7 +165,7 @@ def audit(config: Config, data: Data, probing: ProbingOptions, *, options: RowOp
             print_message(costs.summary)
         if probing.dry_run and planting is not None:
             print_message(
-                f"{planting.calls:,} calls of {probing.degrade_model} plant the errors, and are not in this cost"
+                f"{plural(planting.calls, 'call')} of {probing.degrade_model} plant the errors, and are not in this cost"
             )
         if probing.dry_run:
             print_json(

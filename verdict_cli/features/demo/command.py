@@ -16,6 +16,7 @@ from verdict_cli.cli.run import judged_dataset
 from verdict_cli.cli.show_report import to_terminal
 from verdict_cli.language.package_files import configs, datasets, recordings
 from verdict_cli.llm.providers.detect_models import KEYS, AtHand, at_hand
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.compare_runs import compare_finished
 from verdict_cli.run.load_run import load_run
@@ -111,7 +112,7 @@ def _test(safety: ComparedEvaluation) -> str:
     test = safety.whole.test
     assert test is not None
     p = "p < 0.001" if test.p < 0.001 else f"p = {test.p:.3f}"
-    only = f"only the judge is right on {test.better} prompts, only the baseline on {test.worse}"
+    only = f"only the judge is right on {plural(test.better, 'prompt')}, only the baseline on {test.worse}"
     return f"McNemar's paired test: {only}; {p}"
 
 

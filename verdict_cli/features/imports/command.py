@@ -13,6 +13,7 @@ from verdict_cli.cli.console import print_message
 from verdict_cli.errors import UsageError
 from verdict_cli.features.imports.logs import LOG_FORMATS, not_in_format, read_logs
 from verdict_cli.language.document.error_messages import nearest_spelling
+from verdict_cli.plural import plural
 
 ROWS_PER_GROUP = 1_000
 """Rows of a Parquet row group: what is in memory at once."""
@@ -52,7 +53,7 @@ def import_(
     scores: dict[str, None] = {}
     count = _write(out, _noting_scores(rows, scores))
     named = f"; scores: {', '.join(scores)}" if scores else ""
-    print_message(f"{count:,} rows: {out}{named}")
+    print_message(f"{plural(count, 'row')}: {out}{named}")
 
 
 def _rows_at(files: list[Path], path: str) -> Iterator[dict[str, Any]]:

@@ -17,6 +17,7 @@ from verdict_cli.features.viewer.comparison import RunsCompared, compare_entries
 from verdict_cli.features.viewer.run_view import RunView, label_metrics
 from verdict_cli.features.viewer.runs import RunEntry, Runs
 from verdict_cli.language.metric_registry import find_metric
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.run_document import is_beyond_chance
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
@@ -96,16 +97,16 @@ def summary_conclusion(summary: Mapping[str, Any], facts: Mapping[str, Any]) -> 
         )
         more = f" and {len(missed) - 2} more" if len(missed) > 2 else ""
         verb = "failed" if all(gate["verdict"] == "failed" for gate in missed) else "not passed"
-        parts.append(f"{len(missed)} of {len(gates)} gates {verb}: {named}{more}")
+        parts.append(f"{len(missed)} of {plural(len(gates), 'gate')} {verb}: {named}{more}")
     elif gates:
-        parts.append("the gate passed" if len(gates) == 1 else f"all {len(gates)} gates passed")
+        parts.append("the gate passed" if len(gates) == 1 else f"all {plural(len(gates), 'gate')} passed")
     if main is not None and main["wrong"] is not None:
         wrong = main["wrong"]
         parts.append(
             f"{wrong:,} {main['of'] if wrong != 1 else main['of'][:-1]} {'disagrees' if wrong == 1 else 'disagree'} with the labels"
         )
     if failed := facts.get("failed"):
-        parts.append(f"{failed:,} failed {'row' if failed == 1 else 'rows'}")
+        parts.append(f"{plural(failed, 'failed row')}")
     text = formatting.visible_text("; ".join(parts), 400)
     return text if main is not None and len(summary["evaluations"]) > 1 else text[:1].upper() + text[1:]
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.metrics.statistic import Statistic
@@ -114,8 +115,7 @@ def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
     if statistic.scale_ends is not None and hidden_by_uniformity(statistic.varies[0], sample, statistic.scale_ends):
         found.append(CLOSE_TOGETHER.format(rows=plural(sample.n, "row")))
     if statistic.certain is not None and (certain := int(sample.counts @ statistic.certain)):
-        rows = "1 probability is" if certain == 1 else f"{certain:,} probabilities are"
-        found.append(CERTAIN_ROWS.format(rows=rows))
+        found.append(CERTAIN_ROWS.format(rows=plural(certain, "probability is|probabilities are")))
     return found
 
 
@@ -177,16 +177,11 @@ def _few_of_rarest(classes: Floats, sample: Sample, statistic: Statistic) -> lis
     if (fewest := int(counts.min())) < statistic.least_rows:
         if statistic.labels_count_alike:
             return [FEW_OF_LABEL.format(rows=plural(fewest, "row"))]
-        return [FEW_OTHER_LABELS.format(rows="only 1 row has" if fewest == 1 else f"only {fewest} rows have")]
+        return [FEW_OTHER_LABELS.format(rows="only " + plural(fewest, "row has|rows have"))]
     if sample.cluster is None:
         return []
     each = [kish(cluster_sizes(sample, (inverse == index).astype(np.float64))) for index in range(len(counts))]
     return [FEW_CLUSTERS_OF_LABEL.format(effective=min(each))] if min(each) < FEWEST_CLUSTERS else []
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 row`, `1,200 rows`."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def _few_others(values: Floats, sample: Sample) -> list[str]:
@@ -194,7 +189,7 @@ def _few_others(values: Floats, sample: Sample) -> list[str]:
     counts = np.bincount(inverse, sample.counts)
     others = sample.n - int(counts.max())
     if others and counts.max() >= CONCENTRATED * sample.n and others < FEW_ROWS:
-        return [FEW_OTHERS.format(rows="1 row differs" if others == 1 else f"{others} rows differ")]
+        return [FEW_OTHERS.format(rows=plural(others, "row differs|rows differ"))]
     if sample.cluster is None or not others or counts.max() < CONCENTRATED * sample.n:
         return []
     effective = kish(cluster_sizes(sample, (inverse != counts.argmax()).astype(np.float64)))
