@@ -7,7 +7,7 @@
 A cell is a design that is drawn from the ranges of what the intervals promise: 10 to 1,000 rows; the rarest of 2 to 6
 labels at 1% to 50%; independent rows, or 5 to 200 clusters of equal size, of Pareto-distributed sizes, or with half of
 the rows in one of them, with an intra-cluster correlation of 0 to 0.6; scores with ties, at the ceiling, with mostly
-zeros, with heavy tails. The cells depend on `--seed` alone, so that parts can run anywhere.
+zeros, with heavy tails; conversations that are judged worse the longer they are. The cells depend on `--seed` alone, so that parts can run anywhere.
 
 A metric of labels takes few values in a small sample, and the coverage of any interval that is not randomised swings
 with the true value (Brown, Cai and DasGupta, 2001). Every sample therefore has its own true value, drawn evenly from a
@@ -318,6 +318,54 @@ def agreement_of(labels: int) -> Callable[..., dict[str, Statistic]]:
     return lambda target, said: confusion.label_statistics(target, said, labels, None, False)
 
 
+SIZES = np.arange(1, 401)
+HOW_OFTEN = np.exp(-((np.log(SIZES) - 1.5) ** 2) / 2) / SIZES
+HOW_OFTEN /= HOW_OFTEN.sum()
+"""The sizes of conversations, log-normal from 1 to 400 turns, and how often each is."""
+
+
+def worse_if_long(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """How often the judge is right on either label of a short conversation, and how much less often of the longest."""
+    return {"shares": np.array([0.35, 0.65]), "right": rng.uniform(0.85, 0.97, 2), "less": rng.uniform(0.1, 0.4)}
+
+
+def judged_by_size(u: Floats, given: Parameters) -> Columns:
+    """Targets, and predictions that are right the less often the larger the cluster (the last row of `u`)."""
+    target = (u[0] >= given["shares"][0]).astype(np.int64)
+    right = given["right"][target] - given["less"] * np.log(u[-1]) / math.log(len(SIZES))
+    return target, np.where(u[1] < right, target, 1 - target)
+
+
+def judged_by_size_table(given: Parameters) -> tuple[Columns, Floats]:
+    """The population of `judged_by_size`."""
+    of_rows = HOW_OFTEN * SIZES / (HOW_OFTEN @ SIZES)
+    right = given["right"] - given["less"] * float(of_rows @ np.log(SIZES)) / math.log(len(SIZES))
+    weights = np.concatenate([given["shares"] * right, given["shares"] * (1 - right)])
+    return (np.array([0, 1, 0, 1]), np.array([0, 1, 1, 0])), weights
+
+
+def label_of_two(target: Ints, said: Ints) -> dict[str, Statistic]:
+    """The metrics of two labels, and F1 of the rarer one."""
+    found = confusion.label_statistics(target, said, 2, None, False)
+    return found | {"f1 of a label": confusion.label_statistics(target, said, 2, 0, False)["f1"]}
+
+
+def clear_scores(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """How many rows a judge rejects outright."""
+    return {"zeros": rng.uniform(0.05, 0.4)}
+
+
+def cleared(u: Floats, given: Parameters) -> Columns:
+    """Scores of 0, or of 0.9 to 1."""
+    return (np.where(u[0] < given["zeros"], 0.0, 0.9 + u[1] / 10),)
+
+
+def cleared_table(given: Parameters) -> tuple[Columns, Floats]:
+    """The population of `cleared`, in steps of a thousandth."""
+    high = 0.9 + (np.arange(100) + 0.5) / 1000
+    return (np.append(high, 0.0),), np.append(np.full(100, (1 - given["zeros"]) / 100), given["zeros"])
+
+
 BASE_FAMILIES = len(FAMILIES)
 BEYOND_CHANCE = ("accuracy", "mcc", "cohen_kappa", "gwet_ac1", "krippendorff_alpha")
 FAMILIES = {
@@ -330,6 +378,10 @@ FAMILIES = {
     "nearly perfect ranking": Family(
         high_beliefs, believed, probability.probability_statistics, ("auroc", "average_precision"), believed_table
     ),
+    "size and quality": Family(
+        worse_if_long, judged_by_size, label_of_two, ("accuracy", "f1 of a label", "cohen_kappa"), judged_by_size_table
+    ),
+    "clear scores": Family(clear_scores, cleared, lambda x: numbers.number_values(x, False), ("mean",), cleared_table),
 }
 FURTHER = 100_000
 """Cells from this index on are of the families that were added later: the designs of the others stay as they were."""
@@ -339,13 +391,18 @@ def draw_cell(seed: int, index: int) -> Parameters:
     """The design of a cell, from the seed and its index alone."""
     rng = np.random.default_rng([seed, index])
     names = list(FAMILIES)
-    names = names[BASE_FAMILIES:] if index >= FURTHER else names[:BASE_FAMILIES]
-    family = names[index % len(names)]
+    later = names[BASE_FAMILIES:]
+    family = later[index % len(later)] if index >= FURTHER else names[index % BASE_FAMILIES]
     n = round(math.exp(rng.uniform(math.log(10), math.log(1000))))
     shapes = [*SHAPES, "zeros", "binary"] if family == "values" else list(SHAPES)
     clustering = CLUSTERINGS[int(rng.integers(len(CLUSTERINGS)))]
+    if family == "size and quality":
+        clustering, n = "sizes", 400  # as many rows as at least 40 clusters have
     most = min(200, n // 2)
-    clusters = 0 if clustering == "independent" else round(math.exp(rng.uniform(math.log(5), math.log(max(most, 5)))))
+    fewest = 20 if clustering == "sizes" else 5
+    clusters = (
+        0 if clustering == "independent" else round(math.exp(rng.uniform(math.log(fewest), math.log(max(most, 5)))))
+    )
     return {
         "index": index,
         "family": family,
@@ -354,7 +411,9 @@ def draw_cell(seed: int, index: int) -> Parameters:
         "clusters": clusters,
         "correlation": 0.0 if not clusters else round(float(rng.uniform(0, 0.6)), 2),
         "rare": round(math.exp(rng.uniform(math.log(0.01), math.log(0.5))), 3),
-        "labels": {"rare predictions": 2, "twelve labels": 12}.get(family, int(rng.integers(2, 7))),
+        "labels": {"rare predictions": 2, "twelve labels": 12, "size and quality": 2}.get(
+            family, int(rng.integers(2, 7))
+        ),
         "hard": bool(rng.random() < 0.5),
         "ceiling": bool(rng.random() < 0.4),
         "shape": shapes[int(rng.integers(len(shapes)))],
@@ -366,6 +425,8 @@ def cluster_of(cell: Parameters, rng: np.random.Generator) -> Ints | None:
     n, k = cell["n"], cell["clusters"]
     if not k:
         return None
+    if cell["clustering"] == "sizes":
+        return np.repeat(np.arange(k), rng.choice(SIZES, k, p=HOW_OFTEN))
     if cell["clustering"] == "equal":
         return np.arange(n) % k
     weights = rng.pareto(1.2, k) + 0.2 if cell["clustering"] == "pareto" else np.ones(k)
@@ -380,10 +441,14 @@ def draw_sample(cell: Parameters, seed: int) -> tuple[Columns, Ints | None, Para
     rng = np.random.default_rng([seed, cell["index"], 7])
     family = FAMILIES[cell["family"]]
     given = family.parameters(rng, cell)
-    u, cluster = rng.random((6, cell["n"])), cluster_of(cell, rng)
+    cluster = cluster_of(cell, rng) if cell["clustering"] == "sizes" else None
+    u = rng.random((6, cell["n"] if cluster is None else len(cluster)))
+    cluster = cluster_of(cell, rng) if cluster is None else cluster
     if cluster is not None:
-        copied = rng.random(cell["n"]) < math.sqrt(cell["correlation"])
+        copied = rng.random(u.shape[1]) < math.sqrt(cell["correlation"])
         u = np.where(copied, rng.random((6, cell["clusters"]))[:, cluster], u)
+    if cell["clustering"] == "sizes":
+        u[-1] = np.bincount(cluster)[cluster]
     return family.columns(u, given), cluster, given, rng
 
 
@@ -439,8 +504,9 @@ def metrics_of(cell: Parameters, columns: Columns, sample: Sample, draw: Draw) -
 
 def run_cell(cell: Parameters, simulations: int, seed: int) -> dict[str, Any]:
     """For each metric: samples with an interval and no warning, those whose interval holds the truth, lies above it,
-    lies below it, those with a warning or without an interval; whether warnings must be rare here, and each warning."""
-    found: dict[str, list[int]] = {name: [0, 0, 0, 0, 0] for name in FAMILIES[cell["family"]].metrics}
+    lies below it, those with a warning or without an interval; samples with a warning and an interval, and those of them
+    that hold the truth. Also whether warnings must be rare here, and each warning."""
+    found: dict[str, list[int]] = {name: [0] * 7 for name in FAMILIES[cell["family"]].metrics}
     warnings: Counter[str] = Counter()
     benign = 0
     for number in range(simulations):
@@ -452,6 +518,9 @@ def run_cell(cell: Parameters, simulations: int, seed: int) -> dict[str, Any]:
             counts = found[name]
             if one.low is None or one.high is None or one.warnings:
                 counts[4] += 1
+                if one.low is not None and one.high is not None:
+                    counts[5] += 1
+                    counts[6] += bool(one.low - 1e-9 <= truth[name] <= one.high + 1e-9)
                 warnings.update({NUMBER.sub("N", text) for text in one.warnings or (one.reason,)})
                 continue
             counts[0] += 1
@@ -468,18 +537,26 @@ def _benign(cell: Parameters, columns: Columns, sample: Sample) -> bool:
         if sizes.sum() ** 2 / (sizes**2).sum() < ENOUGH:
             return False
     of_probability = cell["family"] in ("probabilities", "verbal probabilities", "nearly perfect ranking")
-    if of_probability or cell["family"] in ("labels", "two judges", "rare predictions", "twelve labels"):
+    if of_probability or cell["family"] in (
+        "labels",
+        "two judges",
+        "rare predictions",
+        "twelve labels",
+        "size and quality",
+    ):
         labels = columns[1] if of_probability else columns[0]
         k = 2 if of_probability else cell["labels"]
         return bool(np.bincount(labels.astype(int), minlength=k).min() >= ENOUGH)
     if cell["family"] in ("ratings", "two ratings"):
         return not cell["ceiling"] and cell["n"] >= ENOUGH
+    if cell["family"] == "clear scores":
+        return False  # a ceiling
     return cell["shape"] not in ("zeros", "binary") or cell["n"] * min(cell["rare"], 1 - cell["rare"]) >= ENOUGH
 
 
 def strata(row: Mapping[str, Any]) -> str:
     """The column of the table that a cell belongs to."""
-    return str(row["clustering"])
+    return "pareto" if row["clustering"] == "sizes" else str(row["clustering"])
 
 
 LEAST_SHOWN = 100
@@ -489,10 +566,11 @@ NOISE = 2.33
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The coverage of each metric by kind of clusters: mean, and the lowest cell, of samples without a warning."""
+    """The coverage of each metric by kind of clusters: mean, and the lowest cell, of samples without a warning; and that of
+    samples with one."""
     lines = [
-        "| Data | Metric | independent | equal | Pareto | half in one | lowest cell | warned | warned, enough rows |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| Data | Metric | independent | equal | Pareto | half in one | lowest cell | warned | warned, enough rows | of the warned |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     low: list[str] = []
     cells = 0
@@ -504,8 +582,9 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
                 each = [row["metrics"][name] for row in mine if strata(row) == kind]
                 given, held = sum(one[0] for one in each), sum(one[1] for one in each)
                 shown.append(f"{100 * held / given:.1f}" if given >= LEAST_SHOWN else "–")
+            doubted, doubted_held = (sum(row["metrics"][name][at] for row in mine) for at in (5, 6))
             for row in mine:
-                given, held, above, below, without = row["metrics"][name]
+                given, held, above, below, without = row["metrics"][name][:5]
                 warned, total = warned + without, total + given + without
                 if row["benign"] == row["simulations"]:
                     easy, easy_total = easy + without, easy_total + given + without
@@ -522,7 +601,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
             end = f"{worst:.1f}" if worst <= 100 else "–"
             rate = f"{100 * warned / total:.0f}%" if total else "–"
             easy_rate = f"{100 * easy / easy_total:.0f}%" if easy_total else "–"
-            lines.append(f"| {family} | `{name}` | {' | '.join(shown)} | {end} | {rate} | {easy_rate} |")
+            of_warned = f"{100 * doubted_held / doubted:.1f}" if doubted >= LEAST_SHOWN else "–"
+            lines.append(f"| {family} | `{name}` | {' | '.join(shown)} | {end} | {rate} | {easy_rate} | {of_warned} |")
     judged = (
         f"(below 93%, or with more than 5% on one side, by more than chance at one in a hundred){':' if low else '.'}"
     )

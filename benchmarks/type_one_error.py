@@ -5,6 +5,9 @@
   0.05, of intervals that contain the difference, and of new pairs of runs within the noise floor.
 - `gates`: judges exactly at the limit, or exactly `max_drop` worse; the share of gates that pass. In its worst case a
   missing row is wrong.
+- `missing`: the same against a baseline, some rows without a verdict. Each of them is wrong in its worst case.
+- `sweep`: equal variants; the share of sweeps in which any differs from the first.
+- `watch`: 30 looks at 100 rows; the share of histories with an alarm, without a change and with one from look 10.
 - `rank`: equal candidates; the share of rankings in which any two differ.
 - `audit`: a judge that answers by chance; the share of audits with a significant probe, and the same of a judge that
   likes length.
@@ -31,11 +34,14 @@ from verdict_cli.features.rank.tournament import Choice, fit_ratings
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.confidence_sequence import drift_intervals
+from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value
 from verdict_cli.stats.metrics import confusion
-from verdict_cli.stats.paired import Difference, RunRows
-from verdict_cli.stats.permutation import swap_test
+from verdict_cli.stats.paired import PairedRows, RunRows, pair, paired_difference
+from verdict_cli.stats.permutation import holm_adjusted, swap_test
 from verdict_cli.stats.reference import compare_with_reference
+from verdict_cli.stats.worst_case import open_pairs
 
 Lines = Iterator[tuple[str, ...]]
 OF_LABELS = ("accuracy", "balanced_accuracy", "f1", "mcc", "cohen_kappa", "krippendorff_alpha")
@@ -115,9 +121,11 @@ def repeats(simulations: int) -> Lines:
                         drawn.append(_repeated(rng.random(rows) < chance))
                         chances.append(float(chance.mean()) - float((1 / (1 + np.exp(-hard))).mean()))
                     first, second, new = drawn[: counts[0]], drawn[counts[0] : -2], drawn[-2:]
-                    against = compare_with_reference("accuracy", [first, second], 0.95, [seed], 199)
+                    both = pair(*first, *second)
+                    assert not isinstance(both, str)
+                    against = compare_with_reference(["accuracy"], both, counts, 0.95, [seed], 199)["accuracy"]
                     difference, spread = against.differences[0], against.spread
-                    assert isinstance(difference, Difference) and spread is not None
+                    assert spread is not None
                     low, high = difference.change.low or 0.0, difference.change.high or 0.0
                     apart = np.ptp([float((run[0].target == run[0].prediction).mean()) for run in new])
                     found += ((difference.p or 0.0) <= 0.05, low <= 0 <= high, apart <= spread.noise_floor(0.95))
@@ -183,6 +191,70 @@ def _drop(seed: int, rows: int, differ: float) -> bool:
     return not change.warnings and change.low is not None and change.low >= -0.02
 
 
+def missing(simulations: int) -> Lines:
+    """The share of baseline gates that pass where the drop is exactly `max_drop`, each row without a verdict counted as wrong."""
+    for rows, lost in ((200, 0.0), (200, 0.05), (300, 0.05), (1000, 0.03), (1000, 0.05)):
+        passed = 0
+        for seed in range(simulations):
+            rng = np.random.default_rng([seed, rows])
+            net = MAX_DROP - lost * RIGHT  # a lost row that the baseline has right is a drop of its own
+            kind = rng.choice(3, rows, p=[1 - DIFFER, (DIFFER + net) / 2, (DIFFER - net) / 2])
+            same, gone = rng.random(rows) < RIGHT, rng.random(rows) < lost
+            sides = []
+            for worse in (2, 1):
+                right = np.where(kind == 0, same, kind != worse)
+                said = np.where(right, 0.0, 1.0)
+                sides.append(_run(np.zeros(rows), np.where(gone & (worse == 1), np.nan, said), None, numeric=False))
+            keys = [str(row) for row in range(rows)]
+            passed += _holds((sides[0], (), keys), (sides[1], (), keys), rng)
+        yield f"`max_drop: {MAX_DROP:g}`, {rows} rows, {lost:.0%} without a verdict", f"{passed / simulations:.1%}"
+
+
+MAX_DROP, RIGHT, DIFFER = 0.05, 0.85, 0.12
+
+
+def _holds(baseline: RunRows, run: RunRows, rng: np.random.Generator) -> bool:
+    pairs = pair(baseline, run)
+    assert not isinstance(pairs, str)
+
+    def change_of(pairs: PairedRows) -> MetricValue:
+        return paired_difference("accuracy", pairs, Draw(rng, exact=True)).change
+
+    change, left_out = change_of(pairs), open_pairs("accuracy", pairs, change_of, alone=False)
+    ends = [change, *([] if left_out is None or left_out.worst is None else [left_out.worst])]
+    return all(not each.warnings and each.low is not None and each.low >= -MAX_DROP for each in ends)
+
+
+def sweep(simulations: int) -> Lines:
+    """The share of sweeps of equal variants in which any is said to differ from the first."""
+    for variants, rows in ((3, 50), (5, 100), (5, 400), (8, 100)):
+        wrong = covered = 0
+        for seed in range(simulations):
+            rng = np.random.default_rng([seed, variants, rows])
+            chance = 1 / (1 + np.exp(-rng.normal(1.2, 1.5, rows)))
+            pairs = pair(*(_repeated(rng.random(rows) < chance) for _ in range(variants)))
+            assert not isinstance(pairs, str)
+            found = compare_with_reference(["accuracy"], pairs, [1] * variants, 0.95, [seed], 199)["accuracy"]
+            adjusted = holm_adjusted([each.p for each in found.differences])
+            wrong += min(p if p is not None else 1.0 for p in adjusted) <= 0.05
+            covered += all((each.change.low or 0.0) <= 0 <= (each.change.high or 0.0) for each in found.differences)
+        shares = f"{wrong / simulations:.1%}", f"{covered / simulations:.1%}"
+        yield f"{variants} equal variants, {rows} rows", *shares
+
+
+def watch(simulations: int) -> Lines:
+    """The share of histories of 30 looks in which a judge that does not change is said to, and in which one that does is found."""
+    for noise, shift in ((0.05, 0.05), (0.3, 0.1), (0.1, 0.1)):
+        wrong = found = 0
+        for seed in range(simulations):
+            rng = np.random.default_rng([seed, int(1000 * noise)])
+            scores = np.clip(rng.uniform(0.2, 0.8, 100) + rng.normal(0, noise, (30, 100)), 0, 1)
+            wrong += any(each.drifted for each in drift_intervals(scores))
+            scores[10:] = np.clip(scores[10:] - shift, 0, 1)
+            found += any(each.drifted for each in drift_intervals(scores))
+        yield f"noise {noise:g}, shift {shift:g}", f"{wrong / simulations:.1%}", f"{found / simulations:.1%}"
+
+
 def rank(simulations: int) -> Lines:
     """The share of rankings of equal candidates in which any two differ."""
     for candidates, samples in ((5, 5), (10, 5), (20, 5), (10, 20)):
@@ -243,8 +315,19 @@ def plan(simulations: int) -> Lines:
         yield f"a difference of {effect:g}, {apart:.0%} of rows differ: {rows} rows", f"{found / simulations:.1%}"
 
 
-PARTS = {"compare": compare, "repeats": repeats, "gates": gates, "rank": rank, "audit": audit, "plan": plan}
+PARTS = {
+    "compare": compare,
+    "repeats": repeats,
+    "gates": gates,
+    "missing": missing,
+    "sweep": sweep,
+    "watch": watch,
+    "rank": rank,
+    "audit": audit,
+    "plan": plan,
+}
 HEADS = {"compare": ("Design", "Metric", "p ≤ 0.05"), "plan": ("Design", "Power")}
+HEADS |= {"sweep": ("Design", "Any differs", "All intervals hold"), "watch": ("Design", "Alarms", "Found")}
 HEADS["repeats"] = ("Rows", "Runs", "SD between runs", "p ≤ 0.05", "Interval holds", "Noise floor holds")
 
 

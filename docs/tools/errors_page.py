@@ -154,6 +154,15 @@ def _message(section: str, code: str, text: str | None, hint: str | None, fix: s
         yield Message(section, code, text or "…", hint if hint and re.search(r"[a-z]{2}", hint) else fix)
 
 
+def _varying(part: ast.expr) -> str:
+    """`…`; of a number with its noun `… rows`."""
+    match part:
+        case ast.FormattedValue(value=ast.Call(func=ast.Name(id="plural"), args=[_, ast.Constant(value=str(noun))])):
+            one, _, more = noun.partition("|")
+            return f"… {more or f'{one}s'}"
+    return "…"
+
+
 class _Texts:
     """The texts of a module's expressions, with `…` for what varies."""
 
@@ -210,7 +219,7 @@ class _Texts:
         return None
 
     def _joined(self, parts: list[ast.expr]) -> str:
-        text = "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in parts)
+        text = "".join(str(part.value) if isinstance(part, ast.Constant) else _varying(part) for part in parts)
         return " ".join(text.split())
 
 

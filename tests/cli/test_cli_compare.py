@@ -57,7 +57,7 @@ def test_the_document_has_every_figure_test_and_flip(runs: Any) -> None:
     assert safety["flipped"][0] == {"id": "r24", "a": "unsafe", "b": "safe", "target": "safe", "gain": 1.0}
     assert set(safety["by"]["source.type"]) == {"x", "y"}
     ends = f"[{accuracy['low']:.3f}, {accuracy['high']:.3f}], p < 0.001"
-    assert accuracy["p_holm"] < 0.001
+    assert accuracy["p_adjusted"] < 0.001
     assert document["conclusion"] == f"b is better on accuracy: +0.350 {ends} (paired permutation test, adjusted)"
 
 
@@ -185,7 +185,7 @@ def test_several_runs_have_intervals_that_hold_together_and_one_family_of_p_valu
     difference = accuracy["differences"]["b"]
     assert difference["difference"] == pytest.approx(pairwise["difference"])
     assert difference["low"] < pairwise["low"] < pairwise["high"] < difference["high"]
-    assert difference["p_holm"] >= difference["p"]
+    assert difference["p_adjusted"] >= difference["p"]
     assert set(found["evaluations"]["safety"]["by"]["source.type"]) == {"x", "y"}
     assert "3 runs" in (runs.folder / "page.html").read_text()
     assert found["conclusion"].startswith("b is better than a on accuracy: +0.350 [")

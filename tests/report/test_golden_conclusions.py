@@ -51,7 +51,13 @@ def compared(root: Path, first: list[Any], second: list[Any], evaluation: Evalua
         write(root / "a", first, keys.get("docs")),
         write(root / "b", second, keys.get("docs"), keys.get("offset", 0)),
     )
-    return comparison_conclusion(compare_runs({"e": (evaluation, evaluation)}, runs), ("a", "b"))
+    return comparison_conclusion(compare_runs({"e": (evaluation, evaluation)}, runs), ("before", "after"))
+
+
+def several(root: Path, *runs: list[Any], sizes: tuple[int, ...] = ()) -> str:
+    paths = [write(root / f"run{at}", rows) for at, rows in enumerate(runs)]
+    comparison = compare_runs({"e": [LABELS] * len(runs)}, paths, sizes=sizes)
+    return comparison_conclusion(comparison, ("before", "prompt-2", "prompt-3")[: len(comparison.sizes)])
 
 
 def gated(root: Path, rows: list[Any], gate: dict[str, Any], evaluation: Evaluation = LABELS, **keys: Any) -> str:
@@ -95,6 +101,18 @@ def situations(root: Path) -> dict[str, str]:
             labels([at // 40 != 3 for at in range(240)]),
             LABELS.model_copy(update={"cluster": "source.doc"}),
             docs=docs,
+        ),
+        "three runs, one of them better": several(root, same, same, labels(hit * 165 + miss * 35)),
+        "three runs, none different": several(root, same, labels(hit * 152 + miss * 48), labels(hit * 149 + miss * 51)),
+        "three runs, the last without 3 rows that could turn it": several(
+            root, same, labels(hit * 165 + miss * 35), labels([None] * 3 + hit * 156 + miss * 41)
+        ),
+        "three runs, the last with 70% of the rows": several(root, same, same, same[:140]),
+        "a pipeline and three runs of another": several(
+            root, same, *(labels(hit * right + miss * (200 - right)) for right in (163, 166, 161)), sizes=(1, 3)
+        ),
+        "three runs of one pipeline": several(
+            root, *(labels(hit * right + miss * (200 - right)) for right in (150, 154, 149)), sizes=(3,)
         ),
         "gate: 1 row, right": gated(root, labels(hit), at_least),
         "gate: 3 rows, all right": gated(root, labels(hit * 3), at_least),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
 from verdict_cli.report.compress import island, packed
+from verdict_cli.report.evaluation_results import evaluate_run
 from verdict_cli.report.renderers.html import render_html
 from verdict_cli.report.report import build_report
 from verdict_cli.report.report_context import ReportContext
@@ -24,7 +25,6 @@ from verdict_cli.report.row_table import MOST_DETAILS, row_table, select_rows
 from verdict_cli.report.run_document import run_document
 from verdict_cli.run.result_columns import CALL_COLUMNS, result_columns
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.stats.evaluation_results import evaluate_run
 from verdict_cli.storage.tables.writer import ParquetTable
 
 PIPELINE = """

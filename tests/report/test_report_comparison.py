@@ -1,33 +1,49 @@
 """A comparison for a terminal: data is shown as it is, never read as markup."""
 
 import io
-from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from verdict_cli.report.comparison import ComparisonContext, comparison_document, comparison_json
+from verdict_cli.report.charts import ChartPoint, Dots
+from verdict_cli.report.comparison import ComparisonContext, PipelineContext, comparison_document, comparison_json
 from verdict_cli.report.conclusions import short_names
+from verdict_cli.report.document import PAGE_FORMATS, Group, Only, ReportDocument, Section
 from verdict_cli.report.renderers.html import render_html
 from verdict_cli.report.renderers.markdown import render_markdown
 from verdict_cli.report.renderers.terminal import render_terminal
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.row_identities import RowIdentities
-from verdict_cli.stats.compare import ComparedMetric, RunComparison, Significance, Slice
+from verdict_cli.stats.compare import ComparedEvaluation, RunComparison, Significance, Slice
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.paired import Difference
 from verdict_cli.stats.paired_outcomes import Flip
+from verdict_cli.stats.reference import AgainstReference
 
 FACTS = RunFacts("t", "finished", "", "", "", "", "", "", rows=9, done=9, floors=("baseline/random",))
-SIDES = (ComparisonContext("runs/[red]a", FACTS, None), ComparisonContext("runs/b", FACTS, None))
+
+
+def sides(*runs):
+    return [
+        PipelineContext(letter, [ComparisonContext(run, FACTS, None)]) for letter, run in zip("ab", runs, strict=True)
+    ]
+
+
+SIDES = sides("runs/[red]a", "runs/b")
 TEST = Significance("mcnemar", 9, 3, 1, 0.625, 1.0, "cohen_g", 0.25)
-WHOLE = Slice(9, {"accuracy": Difference(0.5, 0.75, MetricValue(0.25, -0.1, 0.5, 9))}, TEST)
+
+
+def of_two(difference):
+    return Slice(9, {"accuracy": AgainstReference((), (), None, None, (difference,), 0.95)}, TEST)
+
+
+WHOLE = of_two(Difference(0.5, 0.75, MetricValue(0.25, -0.1, 0.5, 9)))
 FLIPS = tuple(Flip(f"[b]{n}\x1b", "[red]x", True, None, 1.0) for n in range(12))
 COMPARISON = RunComparison(
     RowIdentities((), "content", (), ("question",)),
     {
-        "e": ComparedMetric("classification", (1, 0), WHOLE, {"source.type": {"[i]": WHOLE}}, FLIPS),
-        "f": ComparedMetric("", reason="the runs have no row in common"),
+        "e": ComparedEvaluation("classification", (1, 0), WHOLE, {"source.type": {"[i]": WHOLE}}, FLIPS),
+        "f": ComparedEvaluation("", reason="the runs have no row in common"),
     },
 )
 
@@ -75,10 +91,9 @@ def test_the_page_has_the_same_and_takes_nothing_for_markup():
 
 def test_the_better_run_is_named_in_every_format():
     gain = MetricValue(0.25, 0.1, 0.5, 9)
-    whole = Slice(9, {"accuracy": Difference(0.5, 0.75, gain, p=0.01, p_holm=0.01)}, TEST)
-    comparison = RunComparison(COMPARISON.paired, {"e": ComparedMetric("classification", (0, 0), whole, {}, FLIPS)})
-    sides = tuple(replace(side, run=run) for side, run in zip(SIDES, ("runs/v1", "runs/v2"), strict=True))
-    document = comparison_document((sides[0], sides[1]), comparison)
+    whole = of_two(Difference(0.5, 0.75, gain, p=0.01, p_adjusted=0.01))
+    comparison = RunComparison(COMPARISON.paired, {"e": ComparedEvaluation("classification", (0, 0), whole, {}, FLIPS)})
+    document = comparison_document(sides("runs/v1", "runs/v2"), comparison)
     out = io.StringIO()
     Console(file=out, width=120).print(render_terminal(document))
     for text in (out.getvalue(), render_markdown(document), render_html(document)):
@@ -98,3 +113,10 @@ def test_the_better_run_is_named_in_every_format():
 )
 def test_a_run_is_named_by_the_end_of_its_path_that_no_other_has(runs, names):
     assert short_names(runs) == names
+
+
+def test_a_chart_in_a_group_of_a_group_is_drawn():
+    """Of four evaluations, the charts of each are in a folded group: the page ended with an internal error."""
+    chart = Dots("Differences", [ChartPoint("accuracy", 0.1, 0.0, 0.2)], "b − a", reference=0)
+    page = render_html(ReportDocument("t", [Section("s", [Group([Only(PAGE_FORMATS, [Group([chart])])], "folded")])]))
+    assert page.count("<canvas") == 1 and "internal error" not in page

@@ -280,7 +280,7 @@ def test_a_p_value_is_that_of_its_own_metric(run):
     assert found.test.p == 1
     assert found.differences["accuracy"].p == pytest.approx(1, abs=0.05)
     assert found.differences["recall"].p < 0.001
-    assert found.differences["recall"].p <= found.differences["recall"].p_holm < 0.001
+    assert found.differences["recall"].p <= found.differences["recall"].p_adjusted < 0.001
 
 
 def test_nearly_equal_metrics_are_adjusted_together_by_the_same_swaps(run):
@@ -291,7 +291,7 @@ def test_nearly_equal_metrics_are_adjusted_together_by_the_same_swaps(run):
     found = whole(run("a", questions(first)), run("b", questions(second)), evaluation).evaluations["e"].whole
     assert set(found.differences) == {"accuracy", "balanced_accuracy", "f1", "cohen_kappa"}
     assert found.differences["accuracy"].p == pytest.approx(2 / 2**7)
-    assert all(each.p_holm == pytest.approx(2 / 2**7) for each in found.differences.values())
+    assert all(each.p_adjusted == pytest.approx(2 / 2**7) for each in found.differences.values())
 
 
 def test_the_adjusted_p_values_of_equal_runs_are_small_in_few_comparisons():

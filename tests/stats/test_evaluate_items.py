@@ -15,9 +15,9 @@ from verdict_cli.language.gate_rules import Gate
 from verdict_cli.report.formatting import coverage_notes
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.compare import compare_runs
-from verdict_cli.stats.evaluation_results import scored_rows
 from verdict_cli.stats.gates import decide_gates
 from verdict_cli.stats.measure import measure
+from verdict_cli.stats.row_scores import scored_rows
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.writer import ParquetTable
 

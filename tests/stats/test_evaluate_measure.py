@@ -180,7 +180,7 @@ def test_where_selects_rows_and_must_be_true_or_false(table):
 def test_where_on_an_output_leaves_failed_rows_out_and_says_so(table):
     found = measure({"e": Evaluation(**LABELS, where="output.label == 'a'")}, table([("a", "a"), ("b", FAILED)]))
     assert found["e"].rows == 1
-    assert "1 rows without an output" in found["e"].warnings[0]
+    assert "1 row without an output is left out" in found["e"].warnings[0]
 
 
 def test_groups_of_rows_are_reduced_before_anything_is_measured(table):

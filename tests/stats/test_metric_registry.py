@@ -11,9 +11,12 @@ import pytest
 
 from verdict_cli.language.evaluations import Evaluation, lacks
 from verdict_cli.language.metric_registry import METRICS, Metric, find_metric
+from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column
+from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.measure import measure
 from verdict_cli.stats.metrics import confusion, numbers, ordinal, panel, probability, ranks, raters
 from verdict_cli.stats.metrics.statistic import Statistic
+from verdict_cli.stats.permutation import swap_test
 from verdict_cli.storage.tables.writer import ParquetTable
 
 CODES, VALUES = np.array([0, 1, 1]), np.array([0.2, 0.4, 0.9])
@@ -55,6 +58,38 @@ def test_a_new_metric_is_a_function_and_a_record(tmp_path: Path, monkeypatch: py
     named = evaluation.model_copy(update={"metrics": ("mae", "max_error")})
     assert lacks(named, "max_error") == [] and lacks(Evaluation(value="x"), "max_error") == ["prediction", "target"]
     assert measure({"e": named}, results)["e"].values["max_error"].value == 3
+
+
+def sharp_order(prediction: np.ndarray, target: np.ndarray, weight: np.ndarray) -> float:
+    """The share of pairs of rows in the same order, which depends on ranks alone."""
+    apart = np.sign(np.subtract.outer(prediction, prediction)) * np.sign(np.subtract.outer(target, target))
+    return float(weight @ (apart > 0) @ weight / (weight @ (np.subtract.outer(target, target) != 0) @ weight))
+
+
+@pytest.mark.parametrize("unchanged_by", ["ranks", ""])
+def test_the_record_of_a_metric_says_how_two_runs_with_scales_of_their_own_are_compared(
+    unchanged_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A judge on a scale of 100 that orders rows as one on a scale of 1 does is no better: without ranks, a swap of their answers
+    within rows destroys the order, and any difference is lost among differences that large."""
+    record = Metric("order", "Order.", ("numbers",), sharp_order, bounds=(0.0, 1.0), unchanged_by=unchanged_by)
+    monkeypatch.setitem(METRICS._built_in, "order", record)
+    target = np.arange(30.0)
+    data = [numeric_run(target, said) for said in (np.roll(target, 3), 100 * target)]
+    where = np.arange(30)
+    p = swap_test("order", "numbers", data, (where, where), np.random.default_rng(0), 199)
+    assert p is not None and (p < 0.05) == (unchanged_by == "ranks")
+
+
+def numeric_run(target: np.ndarray, said: np.ndarray) -> EvaluationData:
+    columns = [
+        Column(values, np.full(len(values), NUMERIC, np.int32), (), frozenset({"float"})) for values in (target, said)
+    ]
+    none = Column(np.full(len(target), np.nan), np.full(len(target), MISSING, np.int32), (), frozenset())
+    codes = target.astype(np.int64)
+    return EvaluationData(
+        "numeric", tuple(range(30)), codes, codes, *columns, none, none, none, none, (), (), None, False, None
+    )
 
 
 def test_a_name_that_nobody_offers_is_no_metric() -> None:

@@ -6,6 +6,7 @@ import pytest
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
 from verdict_cli.stats.metrics import confusion
+from verdict_cli.stats.metrics.numbers import number_pairs, number_values
 from verdict_cli.stats.metrics.probability import probability_statistics
 
 
@@ -125,3 +126,51 @@ def test_a_calibration_error_in_one_bin_is_rarely_below_its_interval(n):
         positive = (rng.random(n) < np.where(p == 0.9, p - 0.3, p)).astype(float)
         below += probabilities("ece", p, positive).low > 0.05 + 1e-9
     assert below <= 9
+
+
+def numbers_of(name, *columns):
+    sample = Sample.of(columns)
+    at = [column[sample.first] for column in columns]
+    given = number_pairs(*at) if len(at) == 2 else number_values(at[0], False)
+    return metrics_with_intervals({name: given[name]}, sample, Draw(np.random.default_rng(0)))[name]
+
+
+@pytest.mark.parametrize(("name", "truth"), [("mae", 0.08 * 1.4), ("rmse", (0.08 * 2.4) ** 0.5)])
+def test_few_wrong_ratings_are_no_warning_and_their_interval_holds(name, truth):
+    """Nearly all samples had a warning that counted their errors, and the others held the truth in 75%."""
+    held = warned = known = 0
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        target = rng.integers(1, 6, 60).astype(float)
+        away = np.where(rng.random(60) < 0.08, rng.choice([1, 2, 3], 60, p=[0.7, 0.2, 0.1]), 0)
+        found = numbers_of(name, np.where(target + away <= 5, target + away, target - away), target)
+        warned += bool(found.warnings) and found.low is not None
+        if found.low is not None:
+            known += 1
+            held += found.low <= truth <= found.high
+    assert not warned and known > 140 and held >= 0.95 * known
+
+
+@pytest.mark.parametrize(("name", "reach"), [("variance", 1.2), ("rmse", 0.3)])
+def test_values_that_look_normal_need_no_allowance_for_heavy_tails(name, reach):
+    """The variance of 60 normal values had twice the width that holds."""
+    widths = []
+    for seed in range(60):
+        x, z = np.random.default_rng(seed).normal(3, 1, (2, 60))
+        found = numbers_of(name, x) if name == "variance" else numbers_of(name, z + 0.5 * x, z)
+        widths.append(found.high - found.low)
+    assert np.median(widths) < reach
+
+
+def test_few_values_that_are_close_together_on_their_scale_have_a_warning():
+    """Scores of 0 or 0.9 to 1: in a fifth of samples of 15 no row is 0, and the mean's interval ends at 0.93."""
+    rng, missed, known = np.random.default_rng(4), 0, 0
+    for _ in range(200):
+        found = numbers_of("mean", np.where(rng.random(15) < 0.1, 0, rng.uniform(0.9, 1, 15)))
+        known += not found.warnings
+        missed += not found.warnings and not found.low <= 0.855 <= found.high
+    assert known > 40 and missed <= 0.05 * known
+    close = numbers_of("mean", rng.uniform(0.9, 1, 15))
+    assert close.warnings == (
+        "15 rows close together on a long scale do not show whether others lie far away: the interval may be too narrow",
+    )

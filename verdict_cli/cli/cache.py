@@ -19,6 +19,7 @@ from verdict_cli.llm.middleware.cache_store import (
     cache_directory,
     store_files,
 )
+from verdict_cli.plural import plural
 from verdict_cli.run.preflight import open_cache
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def cache_info(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"path": str(file), "replies": kept.replies, "bytes": kept.size, "models": dict(kept.models)})
         return
-    print_report(f"{file}: {kept.replies:,} replies, {kept.size / 2**20:.1f} MiB\n")
+    print_report(f"{file}: {plural(kept.replies, 'reply|replies')}, {kept.size / 2**20:.1f} MiB\n")
     for model, count in kept.models.items():
         print_report(f"  {model}  {count:,}\n")
 

@@ -45,7 +45,7 @@ def compare(
 
     Example: verdict compare runs/demo/baseline runs/demo/judge --by source.type --html difference.html
     """
-    from verdict_cli.report.compare_runs import compare_several_runs, compare_two
+    from verdict_cli.report.compare_runs import compare_finished
     from verdict_cli.report.renderers.terminal import render_terminal
     from verdict_cli.stats.columns.collect import require_columns
 
@@ -53,8 +53,7 @@ def compare(
     for text in by or ():
         for run in loaded:
             require_columns(text, run.directory.results)
-    several = len(loaded) > 2
-    outcome = compare_several_runs(loaded, by or (), level) if several else compare_two(loaded, by or (), level)[0]
+    outcome, _ = compare_finished(loaded, by or (), level)
     if html is not None:
         write_page(html, outcome)
     if as_json:

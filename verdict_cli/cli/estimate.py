@@ -17,6 +17,7 @@ from verdict_cli.cli.options import AllowHost, AsJson, Config, Limit, OptionalDa
 from verdict_cli.errors import UsageError
 from verdict_cli.llm.model_families import is_free
 from verdict_cli.llm.providers.price_book import price_source
+from verdict_cli.plural import plural
 from verdict_cli.registry import Registry
 from verdict_cli.run.estimate import DryRun, Line, total
 from verdict_cli.run.hooks import hook_classes
@@ -102,7 +103,7 @@ def estimate(
             }
         )
         return
-    print_report(f"{facts.rows:,} rows\n\n{_table([*units, *models, sum_line])}\n")
+    print_report(f"{plural(facts.rows, 'row')}\n\n{_table([*units, *models, sum_line])}\n")
     for sentence in dry.assumptions() if measured is None else _pilot_sentences(measured, sum_line.cost_usd):
         print_report(f"- {sentence}\n")
     if shared is not None and shared.cached_tokens:
@@ -125,13 +126,13 @@ def _pilot(options: ModelOptions, dry: DryRun, count: int, level: float) -> Pilo
         if store is not None:
             store.close()
     if measured.stopped:
-        print_error(f"warning: the pilot ended after {measured.rows:,} rows: {measured.stopped}")
+        print_error(f"warning: the pilot ended after {plural(measured.rows, 'row')}: {measured.stopped}")
     if measured.failed == measured.rows:
         print_error(f"every row of the pilot failed, so nothing can be estimated from it: {measured.failure}")
         raise typer.Exit(3)
     if measured.failed:
         print_error(
-            f"warning: {measured.failed:,} of the pilot's {measured.rows:,} rows failed, the first with: {measured.failure}"
+            f"warning: {measured.failed:,} of the pilot's {plural(measured.rows, 'row')} failed, the first with: {measured.failure}"
         )
     return measured
 
@@ -153,7 +154,7 @@ def _pilot_sentences(pilot: PilotEstimate, cost: float | None) -> list[str]:
 
     interval = f"the cost of all rows is {money(cost)}, {100 * pilot.level:g}% interval {money(pilot.low)} to {money(pilot.high)}"
     return [
-        f"pilot: {pilot.rows:,} rows in {pilot.calls:,} calls, for {money(pilot.spent_usd)}",
+        f"pilot: {plural(pilot.rows, 'row')} in {plural(pilot.calls, 'call')}, for {money(pilot.spent_usd)}",
         *([interval] if pilot.low is not None else []),
         "every line is carried over from the pilot's rows: calls, retries and tokens as they were charged",
     ]

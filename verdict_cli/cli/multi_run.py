@@ -13,6 +13,7 @@ import typer
 
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.errors import JournalError, VerdictError
+from verdict_cli.plural import plural
 
 if TYPE_CHECKING:
     from verdict_cli.cli.model_options import RowOptions
@@ -39,7 +40,7 @@ def execute_or_exit(session: Session, stop: Stop, how: RowOptions) -> RunResult:
         raise typer.Exit(5)
     if facts.status == "interrupted":
         print_error(
-            f"stopped: {facts.done:,} of {facts.rows:,} rows are done, their results are in "
+            f"stopped: {facts.done:,} of {plural(facts.rows, 'row is|rows are')} done, their results are in "
             f"{result.directory.display_name}"
         )
         print_error(resume_hint())
@@ -54,14 +55,14 @@ def execute_all_or_exit(sessions: Sequence[Session], folder: Path, stop: Stop, h
 
     finished = sum(session.is_finished for session in sessions)
     if finished and not how.quiet:
-        print_message(f"{finished} of {len(sessions)} runs are finished already")
+        print_message(f"{finished} of {plural(len(sessions), 'run is|runs are')} finished already")
     store = _shared_cache(sessions, folder, shared=not how.no_cache)
     with resumable(store), show_progress(quiet=how.quiet) as show:
         results = execute_all(sessions, stop, show, store=store)
     done = sum(result.facts.status == "finished" for result in results)
     if done < len(sessions):
         finished = sum(session.is_finished for session in sessions[len(results) :])
-        print_error(f"stopped: {done + finished} of {len(sessions)} runs are finished, in {folder}")
+        print_error(f"stopped: {done + finished} of {plural(len(sessions), 'run is|runs are')} finished, in {folder}")
         print_error(resume_hint())
         raise typer.Exit(130)
     return results

@@ -15,6 +15,7 @@ from verdict_cli.cli.console import print_message
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import Config, IntervalLevel, Undecided, Yes
 from verdict_cli.errors import UsageError, both
+from verdict_cli.plural import plural
 from verdict_cli.run.hooks import ENGINES, RunHooks
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def _resume_message(session: Session) -> str:
         return "nothing left to do, the report is rewritten"
     if not earlier.failed:
         return "no row failed, nothing left to do, the report is rewritten"
-    return f"retrying failed calls in {earlier.failed:,} row{'s' if earlier.failed > 1 else ''}"
+    return f"retrying failed calls in {plural(earlier.failed, 'row')}"
 
 
 def _formats(text: str) -> list[str]:

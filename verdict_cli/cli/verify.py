@@ -9,6 +9,7 @@ import typer
 
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.errors import UsageError
+from verdict_cli.plural import plural
 
 
 def verify(run: Annotated[Path, typer.Argument(help="The directory of a finished run.")]) -> None:
@@ -38,4 +39,4 @@ def verify(run: Annotated[Path, typer.Argument(help="The directory of a finished
     known = {*(name.partition("/")[0] for name in (*facts.digests, *PART_TABLES)), FILE, "published"}
     for name in sorted(path.name for path in run.iterdir() if path.name not in known):
         print_message(f"{name}: not a file of the run")
-    print_message(f"{run}: {len(facts.digests)} files are as the run wrote them")
+    print_message(f"{run}: {plural(len(facts.digests), 'file is|files are')} as the run wrote them")

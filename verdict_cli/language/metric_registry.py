@@ -105,6 +105,10 @@ class Metric:
         keys: Further keys of the evaluation that it needs.
         by_name: Whether only an evaluation whose `metrics` names it computes it.
         worst_case: The inputs of which it is worst where every missing row is wrong, so that missing rows can be bounded.
+        unchanged_by: What may be done to all answers of a run without changing it: `ranks` of them, or a `linear` map. Two
+            runs with scales of their own are brought to one scale by it before they are compared.
+        averaged: Whether it is of one label, `positive`, and averaged over the labels where none is named.
+        beyond_chance: Whether it says more than a share of rows: a report shows one such metric beside the first.
     """
 
     name: str
@@ -119,6 +123,14 @@ class Metric:
     keys: tuple[str, ...] = ()
     by_name: bool = False
     worst_case: tuple[MetricInput, ...] = ()
+    unchanged_by: Literal["", "ranks", "linear"] = ""
+    averaged: bool = False
+    beyond_chance: bool = False
+
+    @property
+    def has_own_unit(self) -> bool:
+        """Whether it is in units of its own, and shares no axis with metrics from -1 to 1."""
+        return not (SIGNED[0] <= self.bounds[0] and self.bounds[1] <= SIGNED[1])
 
     def load_formula(self) -> Callable[..., float] | None:
         """The function of arrays, imported if it is a dotted name; None for a built-in statistic."""
@@ -141,43 +153,43 @@ BUILT_IN_METRICS = (
     Metric("balanced_accuracy", "The mean recall of the labels that occur as targets.",
            ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher", worst_case=("labels",)),
     Metric("precision", "The share of predictions of `positive` that are right; without it, the mean over the labels.",
-           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher", worst_case=("labels",)),
+           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher", worst_case=("labels",), averaged=True),
     Metric("recall", "The share of targets that are `positive` which are found; without it, the mean over the labels.",
-           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher", worst_case=("labels",)),
+           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher", worst_case=("labels",), averaged=True),
     Metric("f1", "The harmonic mean of precision and recall of `positive`; without it, the mean over the labels.",
-           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher", worst_case=("labels",)),
+           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher", worst_case=("labels",), averaged=True),
     Metric("specificity", "The share of targets that are not `positive` which are not predicted as it; without it, over the labels.",
-           ("labels",), bounds=UNIT, interval="mean_of_proportions", scale="fisher", worst_case=("labels",)),
+           ("labels",), bounds=UNIT, interval="mean_of_proportions", scale="fisher", worst_case=("labels",), averaged=True),
     Metric("f_beta", "F1 with recall counting `beta` times as much as precision; without `positive`, the mean over the labels.",
-           ("labels",), bounds=UNIT, interval="mean_of_proportions", scale="fisher", keys=("beta",), worst_case=("labels",)),
+           ("labels",), bounds=UNIT, interval="mean_of_proportions", scale="fisher", keys=("beta",), worst_case=("labels",), averaged=True),
     Metric("mcc", "Matthews' correlation of labels, for many labels by Gorodkin (2004).",
-           ("labels",), bounds=SIGNED, interval="agreement", scale="fisher", worst_case=("labels",)),
+           ("labels",), bounds=SIGNED, interval="agreement", scale="fisher", worst_case=("labels",), beyond_chance=True),
     Metric("cohen_kappa", "Agreement beyond chance, chance by each side's own shares (Cohen, 1960).",
-           ("labels",), kinds=_NOMINAL, bounds=SIGNED, interval="agreement", scale="fisher", worst_case=("labels",)),
+           ("labels",), kinds=_NOMINAL, bounds=SIGNED, interval="agreement", scale="fisher", worst_case=("labels",), beyond_chance=True),
     Metric("weighted_kappa", "Agreement of numbers beyond chance, with squared weights (Cohen, 1968).",
-           ("numbers",), kinds=("ordinal",), bounds=SIGNED, scale="fisher", worst_case=("numbers",)),
+           ("numbers",), kinds=("ordinal",), bounds=SIGNED, scale="fisher", worst_case=("numbers",), beyond_chance=True),
     Metric("linear_weighted_kappa", "Agreement of numbers beyond chance, with linear weights (Cohen, 1968).",
            ("numbers",), bounds=SIGNED, scale="fisher", worst_case=("numbers",)),
     Metric("ordinal_alpha", "Krippendorff's alpha at the ordinal level: how many answers lie between two values.",
            ("numbers", "panel"), bounds=SIGNED, scale="fisher", by_name=True, worst_case=("numbers",)),
     Metric("gwet_ac1", "Agreement beyond chance, chance by the mean shares (Gwet, 2008); stable where one label is rare.",
-           ("labels",), bounds=SIGNED, interval="agreement", scale="fisher", worst_case=("labels",)),
+           ("labels",), bounds=SIGNED, interval="agreement", scale="fisher", worst_case=("labels",), beyond_chance=True),
     Metric("krippendorff_alpha", "Agreement beyond chance (Krippendorff, 2011): nominal for labels, interval for numbers.",
-           ("labels", "numbers", "panel"), bounds=SIGNED, interval="agreement", scale="fisher", worst_case=("labels", "numbers")),
+           ("labels", "numbers", "panel"), bounds=SIGNED, interval="agreement", scale="fisher", worst_case=("labels", "numbers"), beyond_chance=True),
     Metric("pearson", "The linear correlation of prediction and target.",
-           ("numbers",), kinds=("numeric",), bounds=SIGNED, interval="skewness", scale="fisher"),
+           ("numbers",), kinds=("numeric",), bounds=SIGNED, interval="skewness", scale="fisher", unchanged_by="linear"),
     Metric("spearman", "The correlation of the ranks of prediction and target.",
-           ("numbers", "ranking"), kinds=(*_NUMBERS, "ranking"), bounds=SIGNED, scale="fisher", worst_case=("ranking",)),
+           ("numbers", "ranking"), kinds=(*_NUMBERS, "ranking"), bounds=SIGNED, scale="fisher", worst_case=("ranking",), beyond_chance=True, unchanged_by="ranks"),
     Metric("kendall", "The share of pairs in the same order minus that in the other: tau-b.",
-           ("numbers", "ranking"), kinds=("ranking",), bounds=SIGNED, scale="angle", worst_case=("ranking",)),
+           ("numbers", "ranking"), kinds=("ranking",), bounds=SIGNED, scale="angle", worst_case=("ranking",), unchanged_by="ranks"),
     Metric("mae", "The mean distance of prediction and target; lower is better.",
            ("numbers",), kinds=_NUMBERS, bounds=POSITIVE, lower_is_better=True, interval="skewness", scale="log", worst_case=("numbers",)),
     Metric("rmse", "The root of the mean squared distance of prediction and target; lower is better.",
            ("numbers",), bounds=POSITIVE, lower_is_better=True, interval="transformed", scale="log", worst_case=("numbers",)),
     Metric("auroc", "The chance that a positive row has a higher `probability` than a negative one.",
-           ("probability",), bounds=UNIT, scale="logit", worst_case=("probability",)),
+           ("probability",), bounds=UNIT, scale="logit", worst_case=("probability",), beyond_chance=True, unchanged_by="ranks"),
     Metric("average_precision", "The mean precision over the positive rows in the order of `probability`.",
-           ("probability",), bounds=UNIT, scale="logit", worst_case=("probability",)),
+           ("probability",), bounds=UNIT, scale="logit", worst_case=("probability",), unchanged_by="ranks"),
     Metric("brier", "The mean squared distance of `probability` and what is true; lower is better.",
            ("probability",), bounds=UNIT, lower_is_better=True, interval="skewness", scale="log", worst_case=("probability",)),
     Metric("log_loss", "The mean surprise at what is true, in nats; lower is better.",
@@ -220,6 +232,9 @@ BUILT_IN_METRICS = (
            ("samples", "panel"), bounds=UNIT, keys=("k",), by_name=True, worst_case=("samples",)),
 )
 # fmt: on
+
+AVERAGED = tuple(metric.name for metric in BUILT_IN_METRICS if metric.averaged)
+"""The metrics of one label that are averaged over the labels where none is positive."""
 
 GOLD_ESTIMATES: tuple[str, ...] = ("judged", "labelled", "ppi", "rogan_gladen")
 """What `gold` gives: the judge's mean, that of the human labels alone, and two corrections."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.document import PAGE_FORMATS, Note, Only, Part, Table
@@ -69,7 +70,7 @@ def _conclusion(study: AnnotatorStudy) -> str:
     kind = "agree on" if study.nominal else "have an agreement (minus the distance) of"
     return (
         f"people {kind} {_with_interval(study.ceiling)}, the judge and a person {_with_interval(study.judge)}, on "
-        f"{study.ceiling.n:,} rows with two labels: difference {_with_interval(study.difference)}"
+        f"{plural(study.ceiling.n, 'row')} with two labels: difference {_with_interval(study.difference)}"
     )
 
 

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from verdict_cli.plan.node import LLMNode, Node
+from verdict_cli.plural import plural
 from verdict_cli.report.charts import ChartPoint, Dots, PlanePoint, Scatter, Series
+from verdict_cli.report.evaluation_results import Bin, means_by_bin, proportions_by_bin, quantiles
 from verdict_cli.report.report_context import ReportContext, number_vectors, text_lengths
 from verdict_cli.stats.columns.column import Floats
-from verdict_cli.stats.evaluation_results import Bin, RowScores, means_by_bin, proportions_by_bin, quantiles
+from verdict_cli.stats.row_scores import RowScores
 
 LEAST_ROWS = 20
 """Five bins of fewer rows have intervals too wide to show an effect."""
@@ -148,5 +150,5 @@ def _binned(x: Floats, y: Floats) -> tuple[Bin, ...]:
 def _scatter(
     title: str, bins: Sequence[Bin], x: str, y: str, y_range: tuple[float, float] | None, caption: str
 ) -> Scatter:
-    points = [PlanePoint(each.x, each.y, each.low, each.high, label=f"{each.n:,} rows") for each in bins]
+    points = [PlanePoint(each.x, each.y, each.low, each.high, label=plural(each.n, "row")) for each in bins]
     return Scatter(title, (Series("", points, joined=True),), x, y, y_range=y_range or (None, None), caption=caption)

@@ -17,6 +17,7 @@ from verdict_cli.language.transcript import (
     numbered,
     transcript,
 )
+from verdict_cli.plural import plural
 
 CHAT_TEXT = "[{"
 """How a conversation begins that is JSON text."""
@@ -95,5 +96,5 @@ def _image_note(address: str) -> str:
 
 def _size(count: int) -> str:
     if count < 1_000:
-        return "1 byte" if count == 1 else f"{count} bytes"
+        return plural(count, "byte")
     return f"{count / 1_000:.1f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"

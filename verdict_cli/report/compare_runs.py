@@ -7,6 +7,7 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 from verdict_cli.errors import UsageError
+from verdict_cli.plural import plural
 from verdict_cli.run.load_run import RunResult, pipeline_key
 
 if TYPE_CHECKING:
@@ -18,58 +19,42 @@ if TYPE_CHECKING:
 MOST_PIPELINES = len(ascii_lowercase)
 
 
-def compare_two(
+def compare_finished(
     runs: Sequence[RunResult], by: Sequence[str] = (), level: float | None = None, names: Sequence[str] = ()
 ) -> tuple[ReportDocument, RunComparison]:
-    """The comparison of the second run with the first, with its document. UsageError if they share no evaluation.
+    """The comparison of runs with the first, with its document. UsageError if they share no evaluation.
 
-    `names` are what the document calls the runs; by default their directories.
+    Of three runs or more, those of one pipeline are compared by their mean. `names` are what the document calls the runs; by
+    default their directories.
     """
-    from verdict_cli.report.comparison import comparison_document
+    from verdict_cli.report.comparison import PipelineContext, comparison_document
     from verdict_cli.report.pipeline_changes import pipeline_changes
     from verdict_cli.stats.compare import compare_runs
 
-    first, second = runs
-    comparison = compare_runs(
-        {name: (each[0], each[1]) for name, each in _shared_evaluations(runs).items()},
-        (first.directory.results, second.directory.results),
-        by=by,
-        seed=second.facts.seed,
-        level=level or first.plan.interval_level,
-    )
-    sides = _contexts(runs, names)
-    changes = pipeline_changes(first.plan.resolved, second.plan.resolved)
-    same = _repeat_key(first) == _repeat_key(second)
-    return comparison_document((sides[0], sides[1]), comparison, changes, same_pipeline=same), comparison
-
-
-def compare_several_runs(
-    runs: Sequence[RunResult], by: Sequence[str] = (), level: float | None = None, names: Sequence[str] = ()
-) -> ReportDocument:
-    """The document of three runs or more, compared with the first. Runs of one pipeline are compared by their mean.
-
-    UsageError if they share no evaluation.
-    """
-    from verdict_cli.report.several_comparison import PipelineContext, several_document
-    from verdict_cli.stats.compare_several import compare_several
-
     shared, contexts, keys = _shared_evaluations(runs), _contexts(runs, names), [_repeat_key(run) for run in runs]
-    groups = [[at for at, key in enumerate(keys) if key == one] for one in dict.fromkeys(keys)]
+    two = len(runs) == 2
+    groups = [[0], [1]] if two else [[at for at, key in enumerate(keys) if key == one] for one in dict.fromkeys(keys)]
     if len(groups) > MOST_PIPELINES:
-        raise UsageError(f"{len(groups)} pipelines are more than {MOST_PIPELINES}", hint="compare fewer at a time")
+        raise UsageError(
+            f"{plural(len(groups), 'pipeline is|pipelines are')} more than {MOST_PIPELINES}",
+            hint="compare fewer at a time",
+        )
     order = [at for group in groups for at in group]
-    several = compare_several(
+    comparison = compare_runs(
         {name: [each[at] for at in order] for name, each in shared.items()},
-        [[runs[at].directory.results for at in group] for group in groups],
+        [runs[at].directory.results for at in order],
+        sizes=[len(group) for group in groups],
         by=by,
-        seed=runs[0].facts.seed,
+        seed=runs[-1].facts.seed,
         level=level or runs[0].plan.interval_level,
     )
     pipelines = [
         PipelineContext(letter, [contexts[at] for at in group])
         for letter, group in zip(ascii_lowercase, groups, strict=False)
     ]
-    return several_document(pipelines, several)
+    changes = pipeline_changes(runs[0].plan.resolved, runs[1].plan.resolved) if two else ()
+    same = two and keys[0] == keys[1]
+    return comparison_document(pipelines, comparison, changes, same_pipeline=same), comparison
 
 
 def _repeat_key(run: RunResult) -> tuple[str, ...]:
@@ -78,8 +63,8 @@ def _repeat_key(run: RunResult) -> tuple[str, ...]:
 
 
 def _contexts(runs: Sequence[RunResult], names: Sequence[str]) -> list[ComparisonContext]:
+    from verdict_cli.report.call_stats import latency
     from verdict_cli.report.comparison import ComparisonContext
-    from verdict_cli.stats.call_stats import latency
 
     shown = names or [str(run.directory.path) for run in runs]
     return [

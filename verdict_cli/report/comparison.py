@@ -1,4 +1,7 @@
-"""The comparison of two runs as a document: the paired differences, and the rows that changed."""
+"""The comparison of runs as a document: each pipeline against the first, the reference, and the rows that changed.
+
+Of two runs the first is `a` and the second `b`. Of more, each pipeline has a letter, and repeated runs of one are told.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from verdict_cli.language.metric_registry import find_metric
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.answering_models import changed_versions, version_notices
+from verdict_cli.report.call_stats import Latency
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.compress import packed
 from verdict_cli.report.conclusions import comparison_conclusion, contradictions, short_names, significance_text
@@ -26,39 +32,65 @@ from verdict_cli.report.document import (
 )
 from verdict_cli.report.pipeline_changes import PipelineChange, changes_section
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.stats.call_stats import Latency
-from verdict_cli.stats.compare import ComparedMetric, RunComparison, Significance, Slice
+from verdict_cli.stats.compare import ComparedEvaluation, RunComparison, Significance, Slice
 from verdict_cli.stats.paired import Difference, OpenRows
 from verdict_cli.stats.paired_outcomes import Flip
+from verdict_cli.stats.reference import AgainstReference
 
 MOST_FLIPS_PRINTED = 10
 MOST_SLICES_PRINTED = 12
 MOST_FLIPS_ON_PAGE = 10_000
-UNBOUNDED = frozenset({"mean", "median", "variance", "mae", "rmse", "log_loss"})
-"""Metrics that share no axis with those from 0 to 1."""
 SAME_PIPELINE = "both are runs of one pipeline: their differences are those of a repeated run"
-Sides = tuple["ComparisonContext", "ComparisonContext"]
+CACHED = (
+    "{run}: {cached:,} of {calls:,} replies came from the cache. Runs that share replies hide how much runs differ; "
+    "use another --seed, or --no-cache"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonContext:
-    """One of the two runs: its directory as given, its facts, and how long its calls took."""
+    """One of the runs: its directory as given, its facts, and how long its calls took."""
 
     run: str
     facts: RunFacts
     latency: Latency | None
 
 
-def comparison_json(sides: Sides, comparison: RunComparison) -> dict[str, Any]:
-    """The document of `verdict compare --json`; differences are `b` minus `a`."""
+@dataclass(frozen=True, slots=True)
+class PipelineContext:
+    """One of the pipelines that are compared: its letter, and its runs."""
+
+    letter: str
+    runs: Sequence[ComparisonContext]
+
+
+def pipeline_names(pipelines: Sequence[PipelineContext]) -> list[str]:
+    """What a reader calls each pipeline: its first run's directory, and how many runs it has."""
+    names = short_names([each.runs[0].run for each in pipelines])
+    repeats = [f" ({plural(len(each.runs), 'run')})" if len(each.runs) > 1 else "" for each in pipelines]
+    return [name + more for name, more in zip(names, repeats, strict=True)]
+
+
+def comparison_json(pipelines: Sequence[PipelineContext], comparison: RunComparison) -> dict[str, Any]:
+    """The document of `verdict compare --json`; differences are `b` minus `a`, or from the reference."""
+    letters = [each.letter for each in pipelines]
+    two = _are_two_runs(pipelines)
+    runs: dict[str, Any] = {each.letter: [run_json(run) for run in each.runs] for each in pipelines}
+    runs = {letter: one for letter, (one,) in runs.items()} if two else {"reference": letters[0], "pipelines": runs}
     return {
-        "a": run_json(sides[0]),
-        "b": run_json(sides[1]),
+        **runs,
         "paired_by": comparison.paired.by,
         "paired_columns": list(comparison.paired.columns),
         "level": comparison.level,
-        "evaluations": {name: _evaluation_json(one, comparison.level) for name, one in comparison.evaluations.items()},
+        "evaluations": {
+            name: _evaluation_json(one, letters, comparison.level, two=two)
+            for name, one in comparison.evaluations.items()
+        },
     }
+
+
+def _are_two_runs(pipelines: Sequence[PipelineContext]) -> bool:
+    return [len(each.runs) for each in pipelines] == [1, 1]
 
 
 def run_json(side: ComparisonContext) -> dict[str, Any]:
@@ -80,27 +112,47 @@ def run_json(side: ComparisonContext) -> dict[str, Any]:
     }
 
 
-def _evaluation_json(one: ComparedMetric, level: float) -> dict[str, Any]:
-    return {
-        "kind": one.kind,
-        "reason": one.reason,
-        "only_a": one.alone[0],
-        "only_b": one.alone[1],
-        **_slice_json(one.whole),
-        "notes": contradictions(one.whole, level),
-        "by": {
-            expression: {value: _slice_json(each) for value, each in slices.items()}
-            for expression, slices in one.slices.items()
-        },
-        "flipped": [_flip_json(flip) for flip in one.flips],
+def _evaluation_json(one: ComparedEvaluation, letters: Sequence[str], level: float, *, two: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {"kind": one.kind, "reason": one.reason}
+    if two:
+        alone = one.alone or (0, 0)
+        found |= {"only_a": alone[0], "only_b": alone[1], "notes": contradictions(one.whole, letters, level)}
+        found |= {"flipped": [_flip_json(flip) for flip in one.flips]}
+    else:
+        found |= {"not_in_all": list(one.alone)}
+    by = {
+        expression: {value: _slice_json(each, letters, level, two=two) for value, each in slices.items()}
+        for expression, slices in one.slices.items()
     }
+    return {**found, **_slice_json(one.whole, letters, level, two=two), "by": by}
 
 
-def _slice_json(one: Slice) -> dict[str, Any]:
+def _slice_json(part: Slice, letters: Sequence[str], level: float, *, two: bool) -> dict[str, Any]:
+    if not two:
+        figures = {metric: _values_json(each, letters, level) for metric, each in part.metrics.items()}
+        return {"n": part.n, "figures": figures}
+    figures = {metric: difference_json(each) for metric, each in part.differences.items()}
+    return {"n": part.n, "figures": figures, "test": None if part.test is None else _test_json(part.test)}
+
+
+def _values_json(found: AgainstReference, letters: Sequence[str], level: float) -> dict[str, Any]:
+    spread = found.spread
     return {
-        "n": one.n,
-        "figures": {metric: difference_json(each) for metric, each in one.differences.items()},
-        "test": None if one.test is None else _test_json(one.test),
+        "values": dict(zip(letters, found.values, strict=False)),
+        "runs": {letter: list(each) for letter, each in zip(letters, found.runs, strict=False)},
+        "differences": {
+            letter: difference_json(each, "reference", "pipeline")
+            for letter, each in zip(letters[1:], found.differences, strict=True)
+        },
+        "between_runs": None
+        if spread is None
+        else {
+            "variance": spread.seen,
+            "variance_of_rows": spread.within,
+            "variance_between": spread.between,
+            "df": spread.freedom,
+            "noise_floor": spread.noise_floor(level),
+        },
     }
 
 
@@ -115,7 +167,7 @@ def difference_json(each: Difference, first: str = "a", second: str = "b") -> di
         "high": change.high,
         "n": change.n,
         "p": each.p,
-        "p_holm": each.p_holm,
+        "p_adjusted": each.p_adjusted,
         "se": change.se,
         "method": change.method,
         "df": change.df,
@@ -150,42 +202,50 @@ def _flip_json(flip: Flip) -> dict[str, Any]:
 
 
 def comparison_document(
-    sides: Sides, comparison: RunComparison, changes: Sequence[PipelineChange] = (), *, same_pipeline: bool = False
+    pipelines: Sequence[PipelineContext],
+    comparison: RunComparison,
+    changes: Sequence[PipelineChange] = (),
+    *,
+    same_pipeline: bool = False,
 ) -> ReportDocument:
-    """The document; differences are `b` minus `a`, `changes` those of the pipelines; `same_pipeline`: there is but one."""
-    names = short_names([side.run for side in sides])
-    sections = [Section("", [*_runs(sides, names), *([Note(SAME_PIPELINE)] if same_pipeline else [])], listed=False)]
+    """The document; differences are from the first pipeline. `changes` are those of two runs' pipelines, `same_pipeline` says
+    that there is but one."""
+    two, runs = _are_two_runs(pipelines), [run for each in pipelines for run in each.runs]
+    letters, names = [each.letter for each in pipelines], pipeline_names(pipelines)
+    if two:
+        title = f"{runs[0].facts.name} → {runs[1].facts.name}"
+        lead = f"{names[1]} against {names[0]}, the reference"
+        opening = [*_two_runs(runs, names), *([Note(SAME_PIPELINE)] if same_pipeline else [])]
+    else:
+        title = f"{runs[0].facts.name}: {plural(len(runs), 'run')}"
+        lead = f"{', '.join(letters[1:])} against a, the reference" if letters[1:] else "runs of one pipeline"
+        opening = [*_several_runs(pipelines)]
+    sections = [Section("", opening, listed=False, essential=not two)]
     sections += [
-        Section(
-            name,
-            [*_evaluation(metric, comparison.paired.text, comparison.level, names)],
-            formatting.kind_text(metric.kind),
-        )
-        for name, metric in comparison.evaluations.items()
+        Section(name, [*_evaluation(each, pipelines, comparison)], formatting.kind_text(each.kind))
+        for name, each in comparison.evaluations.items()
     ]
+    more: dict[str, Any] = {"changes": [asdict(each) for each in changes]} if two else {}
     return ReportDocument(
-        f"{sides[0].facts.name} → {sides[1].facts.name}",
+        title,
         [*sections, *changes_section(changes)],
         kicker="Verdict comparison",
-        lead=f"{names[1]} against {names[0]}, the reference",
+        lead=lead,
         elsewhere="with --json",
-        data=lambda: {**comparison_json(sides, comparison), "changes": [asdict(each) for each in changes]},
+        data=lambda: {**comparison_json(pipelines, comparison), **more},
         conclusion=comparison_conclusion(comparison, names),
     )
 
 
-def _runs(sides: Sides, names: Sequence[str]) -> Iterator[Part]:
-    facts = [
-        {"run": side.run, **dict(formatting.run_facts(side.facts)), **_latency_facts(side.latency)} for side in sides
-    ]
-    rows = dict.fromkeys((*facts[0], *facts[1]))
-    yield Table(("", *names), [(row, *(each.get(row, "–") for each in facts)) for row in rows])
-    for model in dict.fromkeys((*sides[0].facts.floors, *sides[1].facts.floors)):
-        yield Note(formatting.baseline_notice(model), warning=True)
-    for name, side in zip(names, sides, strict=True):
-        for notice in (*formatting.replay_notice(side.facts), *version_notices(side.facts)):
+def _two_runs(runs: Sequence[ComparisonContext], names: Sequence[str]) -> Iterator[Part]:
+    facts = [{"run": run.run, **dict(formatting.run_facts(run.facts)), **_latency_facts(run.latency)} for run in runs]
+    lines = dict.fromkeys((*facts[0], *facts[1]))
+    yield Table(("", *names), [(line, *(each.get(line, "–") for each in facts)) for line in lines])
+    yield from _baselines(runs)
+    for name, run in zip(names, runs, strict=True):
+        for notice in (*formatting.replay_notice(run.facts), *version_notices(run.facts)):
             yield Note(f"{name}: {notice}", warning=True)
-    for notice in changed_versions(sides[0].facts, sides[1].facts):
+    for notice in changed_versions(runs[0].facts, runs[1].facts):
         yield Note(notice, warning=True)
 
 
@@ -193,101 +253,194 @@ def _latency_facts(latency: Latency | None) -> dict[str, str]:
     return {} if latency is None else {"latency": f"{latency.median_s:.3g} s median, {latency.p95_s:.3g} s p95"}
 
 
-def _evaluation(metric: ComparedMetric, by: str, level: float, names: Sequence[str]) -> Iterator[Part]:
-    if metric.reason:
-        yield Note(f"not compared: {metric.reason}", warning=True)
-        return
-    whole = metric.whole
-    paired = f"{whole.n:,} rows paired by {by}"
-    if any(metric.alone):
-        paired += f"; {metric.alone[0]:,} only in {names[0]}, {metric.alone[1]:,} only in {names[1]}"
-    yield Note(paired)
-    if whole.test is not None:
-        yield Note(significance_text(whole.test, names[1]))
-    yield _metrics_table(whole, level, names)
-    for line in contradictions(whole, level):
-        yield Note(line)
-    by_slice = [_slice_chart(expression, slices, names) for expression, slices in metric.slices.items() if slices]
-    charts = [*_difference_charts(whole, names), *by_slice]
-    if charts:
-        yield Only(PAGE_FORMATS, [Group(charts)])
-    for expression, slices in metric.slices.items():
-        yield Only(PAGE_FORMATS, [_slices_table(expression, slices, level, names, folded=True)])
-        yield Only(
-            TEXT_FORMATS, [Note(f"by {expression}"), _slices_table(expression, slices, level, names, folded=False)]
-        )
-    if metric.flips:
-        yield from _flips(metric.flips, names)
+def _baselines(runs: Sequence[ComparisonContext]) -> Iterator[Part]:
+    for model in dict.fromkeys(model for run in runs for model in run.facts.floors):
+        yield Note(formatting.baseline_notice(model), warning=True)
 
 
-def _metrics_table(whole: Slice, level: float, names: Sequence[str]) -> Table:
+def _several_runs(pipelines: Sequence[PipelineContext]) -> Iterator[Part]:
+    runs = [run for each in pipelines for run in each.runs]
     rows = [
         (
-            name,
-            *map(formatting.format_number, (difference.first, difference.second)),
-            *_change_cells(difference),
-            *p_cells(difference),
+            f"{each.letter} (reference)" if each is pipelines[0] else each.letter,
+            run.run,
+            str(run.facts.seed),
+            f"{run.facts.rows:,}",
+            f"{run.facts.failed:,}",
+            f"{run.facts.calls:,}",
+            formatting.money(run.facts.cost_usd),
         )
-        for name, difference in whole.differences.items()
+        for each in pipelines
+        for run in each.runs
     ]
-    return Table(
-        ("metric", *names, _minus(names), formatting.interval_header(level), "p", "p (adj.)"), rows, (1, 2, 3, 5, 6)
-    )
+    yield Table(("pipeline", "run", "seed", "rows", "failed", "calls", "cost"), rows, (2, 3, 4, 5, 6))
+    for each in pipelines:
+        if len(each.runs) > 1:
+            yield Note(f"{each.letter}: {plural(len(each.runs), 'run')} of one pipeline, compared by their mean")
+            for run in each.runs:
+                if cached := run.facts.cached - run.facts.shared:
+                    text = CACHED.format(run=run.run, cached=cached, calls=run.facts.calls)
+                    yield Note(text, warning=True)
+    yield from _baselines(runs)
+    for run in runs:
+        for notice in formatting.replay_notice(run.facts):
+            yield Note(f"{run.run}: {notice}", warning=True)
 
 
-def _minus(names: Sequence[str]) -> str:
-    return f"{names[1]} − {names[0]}"
+def _evaluation(
+    each: ComparedEvaluation, pipelines: Sequence[PipelineContext], comparison: RunComparison
+) -> Iterator[Part]:
+    if each.reason:
+        yield Note(f"not compared: {each.reason}", warning=True)
+        return
+    whole, level, two = each.whole, comparison.level, _are_two_runs(pipelines)
+    # The tables of several pipelines have letters, since their names would be too wide beside each other.
+    letters = pipeline_names(pipelines) if two else [one.letter for one in pipelines]
+    paired = f"{plural(whole.n, 'row')} paired by {comparison.paired.text}"
+    if any(each.alone) and two:
+        paired += f"; {each.alone[0]:,} only in {letters[0]}, {each.alone[1]:,} only in {letters[1]}"
+    elif any(each.alone):
+        runs = [run.run for one in pipelines for run in one.runs]
+        left = [f"{count:,} of {run}" for run, count in zip(runs, each.alone, strict=True) if count]
+        paired += f"; not in all runs: {', '.join(left)}"
+    yield Note(paired)
+    if whole.test is not None:
+        yield Note(significance_text(whole.test, letters[1]))
+    yield _metrics_table(whole, letters, level, two=two)
+    if any(found.spread is not None and found.runs for found in whole.metrics.values()):
+        yield from _spread_parts(whole, letters, level)
+    for line in contradictions(whole, letters, level):
+        yield Note(line)
+    slices = {expression: parts for expression, parts in each.slices.items() if letters[1:]}
+    by_slice = [_slice_chart(expression, parts, letters) for expression, parts in slices.items() if parts]
+    if charts := [*_difference_charts(whole, letters), *by_slice]:
+        yield Only(PAGE_FORMATS, [Group(charts)])
+    for expression, parts in slices.items():
+        folded, short = (_slices_table(expression, parts, letters, level, folded=each) for each in (True, False))
+        yield Only(PAGE_FORMATS, [folded])
+        yield Only(TEXT_FORMATS, [Note(f"by {expression}"), short])
+    if each.flips:
+        yield from _flips(each.flips, letters)
 
 
-def p_cells(difference: Difference) -> tuple[str, str]:
-    """The p-value of this metric's difference, by itself and among all metrics."""
-    p, adjusted = ("–" if each is None else f"{each:.3g}" for each in (difference.p, difference.p_holm))
-    return p, adjusted
+def _metrics_table(whole: Slice, letters: Sequence[str], level: float, *, two: bool) -> Table:
+    """Of two runs a line for each metric, else one for each pipeline of each metric."""
+    number = formatting.format_number
+    tests = ("p", "p (adj.)")
+    if two:
+        rows = [
+            (metric, number(each.first), number(each.second), *_change_cells(each))
+            for metric, each in whole.differences.items()
+        ]
+        return Table(
+            ("metric", *letters, _axis(letters), formatting.interval_header(level), *tests), rows, (1, 2, 3, 5, 6)
+        )
+    rows = []
+    for metric, found in whole.metrics.items():
+        reference = found.values[0] if found.values else next((each.first for each in found.differences), None)
+        rows.append((metric, letters[0], number(reference), "", "", "", ""))
+        for letter, each in zip(letters[1:], found.differences, strict=True):
+            rows.append(("", letter, number(each.second), *_change_cells(each)))
+    if not letters[1:]:
+        return Table(("metric", "mean of the runs"), [(row[0], row[2]) for row in rows], (1,))
+    together = formatting.interval_header(level, "together" if len(letters) > 2 else "")
+    return Table(("metric", "pipeline", "value", f"− {letters[0]}", together, *tests), rows, (2, 3, 5, 6))
 
 
-def _change_cells(difference: Difference) -> tuple[str, str]:
-    """The difference, and its interval with the reason why one of both is missing."""
+def _change_cells(difference: Difference) -> tuple[str, str, str, str]:
+    """The difference, its interval with the reason why one of both is missing, and its p-values."""
     change = difference.change
     interval = " ".join(filter(None, (formatting.interval(change.low, change.high), change.reason)))
-    return formatting.format_number(change.value), interval
+    p, adjusted = ("–" if each is None else f"{each:.3g}" for each in (difference.p, difference.p_adjusted))
+    return formatting.format_number(change.value), interval, p, adjusted
 
 
-def _difference_charts(whole: Slice, names: Sequence[str]) -> Iterator[Dots]:
+def _spread_parts(whole: Slice, letters: Sequence[str], level: float) -> Iterator[Part]:
+    """How much runs of one pipeline differ, in words for the first metric and as a table for all."""
+    rows: list[tuple[str, ...]] = []
+    repeated = [index for index, runs in enumerate(next(iter(whole.metrics.values())).runs) if len(runs) > 1]
+    for metric, values in whole.metrics.items():
+        if values.spread is None or not values.runs:
+            continue
+        floor = formatting.format_number(values.spread.noise_floor(level))
+        if not rows:
+            share = f"{100 * level:g} of 100 pairs"
+            yield Note(f"noise floor: two runs of one pipeline differ by up to {floor} in {metric} ({share})")
+        ranges = [
+            f"{formatting.format_number(min(values.runs[index]))} to {formatting.format_number(max(values.runs[index]))}"
+            for index in repeated
+        ]
+        sds = (values.spread.seen**0.5, values.spread.within**0.5)
+        rows.append((metric, *ranges, *map(formatting.format_number, sds), floor))
+    headers = ("metric", *(f"runs of {letters[index]}" for index in repeated))
+    right = tuple(range(len(headers), len(headers) + 3))
+    yield Table((*headers, "sd of runs", "sd by rows alone", "noise floor"), rows, right)
+
+
+def _differences_of(part: Slice, letters: Sequence[str]) -> Iterator[tuple[str, str, Difference]]:
+    """Each metric with the letter and the difference of each pipeline."""
+    for metric, found in part.metrics.items():
+        for letter, each in zip(letters[1:], found.differences, strict=True):
+            yield metric, letter, each
+
+
+def _difference_charts(whole: Slice, letters: Sequence[str]) -> Iterator[Dots]:
     """The differences of all metrics; those in units of their own in a second chart."""
-    for bounded, title in ((True, "Differences"), (False, "Differences in the metrics' own units")):
+    higher = f"the pipeline is higher than {letters[0]}" if letters[2:] else f"{letters[-1]} is higher"
+    for unbounded, title in ((False, "Differences"), (True, "Differences in the metrics' own units")):
         points = [
-            ChartPoint(name, difference.change.value, difference.change.low, difference.change.high)
-            for name, difference in whole.differences.items()
-            if difference.change.value is not None and (name not in UNBOUNDED) == bounded
+            ChartPoint(_point_name(metric, letter, letters), each.change.value, each.change.low, each.change.high)
+            for metric, letter, each in _differences_of(whole, letters)
+            if each.change.value is not None and has_own_unit(metric) == unbounded
         ]
         if points:
-            yield Dots(
-                title, points, _minus(names), reference=0, caption=f"Right of the dashed line, {names[1]} is higher."
-            )
+            yield Dots(title, points, _axis(letters), reference=0, caption=f"Right of the dashed line, {higher}.")
 
 
-def _slice_chart(expression: str, slices: Mapping[str, Slice], names: Sequence[str]) -> Dots:
-    metric = next((name for each in slices.values() for name in each.differences), "")
+def has_own_unit(metric: str) -> bool:
+    """Whether the metric shares no axis with those from -1 to 1."""
+    known = find_metric(metric)
+    return known is not None and known.has_own_unit
+
+
+def _point_name(name: str, letter: str, letters: Sequence[str]) -> str:
+    return f"{name}, {letter}" if letters[2:] else name
+
+
+def _axis(letters: Sequence[str]) -> str:
+    """What a difference is, of two `b − a`."""
+    return f"− {letters[0]}" if letters[2:] else " − ".join(reversed(letters))
+
+
+def _slice_chart(expression: str, slices: Mapping[str, Slice], letters: Sequence[str]) -> Dots:
+    main = next((name for part in slices.values() for name in part.metrics), "")
     points = [
-        ChartPoint(value, found.change.value, found.change.low, found.change.high, f"n={each.n:,}")
-        for value, each in slices.items()
-        if (found := each.differences.get(metric)) is not None
+        ChartPoint(
+            _point_name(value, letter, letters), each.change.value, each.change.low, each.change.high, f"n={part.n:,}"
+        )
+        for value, part in slices.items()
+        for metric, letter, each in _differences_of(part, letters)
+        if metric == main
     ]
-    return Dots(f"{metric} by {expression}", points, _minus(names), reference=0, caption="Paired differences by slice.")
+    return Dots(f"{main} by {expression}", points, _axis(letters), reference=0, caption="Paired differences by slice.")
 
 
 def _slices_table(
-    expression: str, slices: Mapping[str, Slice], level: float, names: Sequence[str], *, folded: bool
+    expression: str, slices: Mapping[str, Slice], letters: Sequence[str], level: float, *, folded: bool
 ) -> Table:
     """All metrics of each slice under a folded title, else the first metric of each."""
-    rows = [
-        (value, f"{each.n:,}", name, *_change_cells(difference), p_cells(difference)[1])
-        for value, each in slices.items()
-        for name, difference in list(each.differences.items())[: None if folded else 1]
-    ]
-    headers = (expression, "n", "metric", _minus(names), formatting.interval_header(level), "p (adj.)")
+    rows = []
+    for value, part in slices.items():
+        for metric, letter, each in _differences_of(part, letters):
+            if folded or metric == next(iter(part.metrics)):
+                change, interval, _, adjusted = _change_cells(each)
+                pipeline = [letter] if letters[2:] else []
+                rows.append((value, f"{part.n:,}", metric, *pipeline, change, interval, adjusted))
+    named = ["pipeline"] if letters[2:] else []
+    headers = (expression, "n", "metric", *named, _axis(letters), formatting.interval_header(level), "p (adj.)")
     title = f"All differences by {expression}" if folded else ""
-    return Table(headers, rows, (1, 3, 5), folded=title, most_rows=MOST_SLICES_PRINTED)
+    right = (1, 3 + len(named), 5 + len(named))
+    return Table(headers, rows, right, folded=title, most_rows=MOST_SLICES_PRINTED)
 
 
 def _flips(flips: tuple[Flip, ...], names: Sequence[str]) -> Iterator[Part]:
@@ -295,7 +448,7 @@ def _flips(flips: tuple[Flip, ...], names: Sequence[str]) -> Iterator[Part]:
         (str(flip.id), *map(_outcome_text, (flip.first, flip.second, flip.target)), f"{names[flip.gain > 0]} better")
         for flip in flips[:MOST_FLIPS_ON_PAGE]
     ]
-    changed = f"{len(flips):,} rows are scored differently"
+    changed = plural(len(flips), "row is|rows are") + " scored differently"
     table = Table(("row", *names, "target", ""), cells, most_rows=MOST_FLIPS_PRINTED, total_rows=len(flips))
     yield Only(TEXT_FORMATS, [Note(changed), table])
     columns = (

@@ -5,18 +5,18 @@ The sentence of a study (an audit, a sweep, a ranking) is in the package of the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from verdict_cli.language.metric_registry import find_metric
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
-from verdict_cli.stats.compare import MCNEMAR
+from verdict_cli.stats.compare import MCNEMAR, Slice
 
 if TYPE_CHECKING:
     from verdict_cli.report.report import PublishedComparison, Report
-    from verdict_cli.stats.compare import RunComparison, Significance, Slice
-    from verdict_cli.stats.compare_several import SeveralComparison, SeveralValues
+    from verdict_cli.stats.compare import RunComparison, Significance
     from verdict_cli.stats.gates import GateOutcome
     from verdict_cli.stats.intervals.interval_methods import MetricValue
     from verdict_cli.stats.measure import Measures
@@ -97,9 +97,9 @@ def gates_conclusion(gates: Sequence[GateOutcome]) -> str:
         if found:
             named = [f"{gate.metric} {formatting.format_number(gate.value)} ({gate.rule})" for gate in found]
             tolerated = " (tolerated)" if verdict == "inconclusive" and all(gate.passed for gate in found) else ""
-            count = f"{len(found)} {verdict}" if parts else f"{len(found)} of {len(gates)} gates {verdict}"
+            count = f"{len(found)} {verdict}" if parts else f"{len(found)} of {plural(len(gates), 'gate')} {verdict}"
             parts.append(f"{count}{tolerated}: {listed_names(named)}")
-    return "; ".join(parts) or (f"all {len(gates)} gates passed" if len(gates) > 1 else "the gate passed")
+    return "; ".join(parts) or (f"all {plural(len(gates), 'gate')} passed" if len(gates) > 1 else "the gate passed")
 
 
 def metric_direction(metric: str) -> int:
@@ -112,7 +112,7 @@ def metric_direction(metric: str) -> int:
 
 def is_significant(difference: Difference, level: float) -> bool:
     """Whether the metric's own test, adjusted for all tests made together, separates the two."""
-    return difference.p_holm is not None and difference.p_holm <= 1 - level + 1e-12
+    return difference.p_adjusted is not None and difference.p_adjusted <= 1 - level + 1e-12
 
 
 def change_text(difference: Difference) -> str:
@@ -121,8 +121,8 @@ def change_text(difference: Difference) -> str:
     text = f"{formatting.signed(change.value)} {formatting.interval(change.low, change.high)}".strip()
     return (
         text
-        if difference.p_holm is None
-        else f"{text}, {p_text(difference.p_holm)} (paired permutation test, adjusted)"
+        if difference.p_adjusted is None
+        else f"{text}, {p_text(difference.p_adjusted)} (paired permutation test, adjusted)"
     )
 
 
@@ -144,63 +144,47 @@ def short_names(runs: Sequence[str]) -> list[str]:
 
 
 def comparison_conclusion(comparison: RunComparison, names: Sequence[str]) -> str:
-    """Whether the second run is better than the first in the first metric of each evaluation."""
-    found = {
-        name: (each.reason, {metric: (one,) for metric, one in each.whole.differences.items()})
-        for name, each in comparison.evaluations.items()
-    }
-    return _conclusion(found, names, comparison.level)
-
-
-def several_conclusion(comparison: SeveralComparison, names: Sequence[str]) -> str:
-    """Which pipelines are better than the first, the reference; of runs of one pipeline, how much they differ."""
+    """Which pipelines (`names`) are better than the first, the reference, in the first metric of each evaluation; of runs of
+    one pipeline, how much they differ."""
     if len(comparison.sizes) == 1:
         return _spread_conclusion(comparison)
-    found = {
-        name: (each.reason, {metric: values.differences for metric, values in each.whole.metrics.items()})
-        for name, each in comparison.evaluations.items()
-    }
-    return _conclusion(found, names, comparison.level)
-
-
-def _conclusion(
-    evaluations: Mapping[str, tuple[str, Mapping[str, Sequence[Difference]]]], names: Sequence[str], level: float
-) -> str:
-    """The sentence of each evaluation; several are named."""
     sentences = []
-    for name, (reason, metrics) in evaluations.items():
-        head = f"{formatting.visible_text(name, 60)}: " if len(evaluations) > 1 else ""
-        sentences.append(head + (f"not compared: {reason}" if reason else _sentence(metrics, names, level)))
-    more = f"; {len(sentences) - MOST_NAMED} more evaluations" if len(sentences) > MOST_NAMED else ""
+    for name, each in comparison.evaluations.items():
+        head = f"{formatting.visible_text(name, 60)}: " if len(comparison.evaluations) > 1 else ""
+        said = f"not compared: {each.reason}" if each.reason else _sentence(each.whole, names, comparison.level)
+        sentences.append(head + said)
+    more = f"; {plural(len(sentences) - MOST_NAMED, 'more evaluation')}" if len(sentences) > MOST_NAMED else ""
     return "; ".join(sentences[:MOST_NAMED]) + more
 
 
-def _sentence(metrics: Mapping[str, Sequence[Difference]], names: Sequence[str], level: float) -> str:
-    """The differences from the first of these in the first metric that has any, else of other metrics."""
+def _sentence(whole: Slice, names: Sequence[str], level: float) -> str:
+    """The differences from the first pipeline in the first metric that has any, else of other metrics."""
+    metrics = {metric: found.differences for metric, found in whole.metrics.items()}
     main = next((name for name, found in metrics.items() if any(one.change.value is not None for one in found)), None)
     if main is None:
         return "no metric could be compared"
     pairs = [(name, one) for name, one in zip(names[1:], metrics[main], strict=True) if one.change.value is not None]
+    scored = "are scored in only one run" if len(names) == 2 else "are not scored in all runs"
     significant = [pair for pair in pairs if is_significant(pair[1], level)]
     if significant:
         return "; ".join(
-            _open_text(one, one.change.value) + f"{name} is {_better(main, one, names)}: {change_text(one)}"
+            _open_text(one, one.change.value, scored) + f"{name} is {_better(main, one, names)}: {change_text(one)}"
             for name, one in significant
         )
     name, largest = max(pairs, key=lambda pair: abs(pair[1].change.value or 0.0))
-    doubtful = next((text for _, one in pairs if (text := _open_text(one, None))), "")
+    doubtful = next((text for _, one in pairs if (text := _open_text(one, None, scored))), "")
     largest_of = "the largest, " if len(pairs) > 1 else ""
     text = f"{doubtful}no significant difference in {main}: {largest_of}{name} − {names[0]} is {change_text(largest)}"
-    also = [metric for metric, found in metrics.items() if any(is_significant(one, level) for one in found)]
+    also = [name for name, found in metrics.items() if any(is_significant(one, level) for one in found)]
     return f"{text}; significant differences in {listed_names(also)}" if also else text
 
 
-def _open_text(difference: Difference, gain: float | None) -> str:
+def _open_text(difference: Difference, gain: float | None, scored: str) -> str:
     """Why a significant gain, or with None that there is none, is inconclusive; "" if it is not."""
     left_out = difference.open_rows
     if left_out is None:
         return ""
-    share = f"{formatting.percent(left_out.share)} of the rows are scored in only one run"
+    share = f"{formatting.percent(left_out.share)} of the rows {scored}"
     if left_out.share > MOST_OPEN_ROWS:
         return f"inconclusive: {share}; on the others "
     if not left_out.turns(gain):
@@ -220,32 +204,32 @@ def _better(metric: str, difference: Difference, names: Sequence[str]) -> str:
     return f"{'better' if gain * direction > 0 else 'worse'}{than} on {metric}"
 
 
-def _spread_conclusion(comparison: SeveralComparison) -> str:
-    values: Mapping[str, SeveralValues] = next(
-        (each.whole.metrics for each in comparison.evaluations.values() if not each.reason), {}
-    )
-    for metric, found in values.items():
+def _spread_conclusion(comparison: RunComparison) -> str:
+    whole = next((each.whole for each in comparison.evaluations.values() if not each.reason), Slice(0, {}))
+    for metric, found in whole.metrics.items():
         if found.spread is not None and found.runs:
             floor = formatting.format_number(found.spread.noise_floor(comparison.level))
             return f"two runs of this pipeline differ by up to {floor} in {metric} ({100 * comparison.level:g} of 100 pairs)"
     return ""
 
 
-def contradictions(whole: Slice, level: float) -> list[str]:
+def contradictions(whole: Slice, letters: Sequence[str], level: float) -> list[str]:
     """A line for each metric whose interval excludes 0 where a test beside it does not find a difference, or the reverse."""
     found = []
-    for name, each in whole.differences.items():
-        low, high = each.change.low, each.change.high
-        tests = [("p", each.p)]
-        if whole.test is not None and whole.test.name == MCNEMAR and name == TESTED_METRICS.get(whole.test.of):
-            tests.append(("McNemar's p", whole.test.p))
-        if low is None or high is None:
-            continue
-        excluded = not low <= 0 <= high
-        other = [f"{test} is {p:.3g}" for test, p in tests if p is not None and (p < 1 - level) != excluded]
-        if other:
-            does = "excludes" if excluded else "includes"
-            found.append(f"{name}: {CONTRADICTION.format(does=does, level=100 * level, p=' and '.join(other))}")
+    for name, against in whole.metrics.items():
+        for letter, each in zip(letters[1:], against.differences, strict=True):
+            low, high = each.change.low, each.change.high
+            tests = [("p", each.p)]
+            if whole.test is not None and whole.test.name == MCNEMAR and name == TESTED_METRICS.get(whole.test.of):
+                tests.append(("McNemar's p", whole.test.p))
+            if low is None or high is None:
+                continue
+            excluded = not low <= 0 <= high
+            other = [f"{test} is {p:.3g}" for test, p in tests if p is not None and (p < 1 - level) != excluded]
+            if other:
+                does = "excludes" if excluded else "includes"
+                of = f"{name} of {letter}" if letters[2:] else name
+                found.append(f"{of}: {CONTRADICTION.format(does=does, level=100 * level, p=' and '.join(other))}")
     return found
 
 
@@ -253,4 +237,5 @@ def significance_text(test: Significance, name: str) -> str:
     """`mcnemar, of right and wrong rows: v2 better on 12 rows, worse on 3; p 0.035, by Holm 0.07; cohen_g 0.3`."""
     effect = "" if test.effect is None else f"; {test.effect_name} {formatting.format_number(test.effect)}"
     p = f"p {test.p:.3g}, by Holm {test.p_holm:.3g}"
-    return f"{test.name}, of {test.of}: {name} better on {test.better:,} rows, worse on {test.worse:,}; {p}{effect}"
+    better = plural(test.better, "row")
+    return f"{test.name}, of {test.of}: {name} better on {better}, worse on {test.worse:,}; {p}{effect}"

@@ -7,16 +7,17 @@ from functools import partial
 
 import numpy as np
 
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.annotator_parts import annotator_parts
 from verdict_cli.report.charts import Bars, ChartPoint, Dots, PlanePoint, Scatter, Series
 from verdict_cli.report.conclusions import primary_metric
 from verdict_cli.report.document import PAGE_FORMATS, TEXT_FORMATS, Group, MetricList, Note, Only, Part, Section, Table
+from verdict_cli.report.evaluation_results import Bin, Distributions, Histogram, histogram
 from verdict_cli.report.isolation import isolated_parts
 from verdict_cli.report.report import PublishedComparison, Report
 from verdict_cli.report.report_context import ReportContext, number_vectors
 from verdict_cli.stats.columns.column import MISSING
-from verdict_cli.stats.evaluation_results import Bin, Distributions, Histogram, histogram
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.measure import Measures
 
@@ -165,7 +166,7 @@ def _confusion(matrix: MetricValue) -> Part:
     """Rows by target and prediction; shades are shares of the row, negative off the diagonal."""
     labels, counts = matrix.value["labels"], matrix.value["counts"]
     if len(labels) > MOST_LABELS_IN_MATRIX:
-        return Note(f"the confusion matrix of {len(labels)} labels is in report.json")
+        return Note(f"the confusion matrix of {plural(len(labels), 'label')} is in report.json")
     names = [formatting.label(label) for label in labels]
     heat = [
         [(count / sum(row) if sum(row) else 0.0) * (1 if column == index else -1) for column, count in enumerate(row)]
@@ -229,4 +230,4 @@ def _histogram_chart(title: str, bins: Histogram, x: str) -> Bars:
 
 
 def _bin_points(bins: Sequence[Bin]) -> list[PlanePoint]:
-    return [PlanePoint(each.x, each.y, each.low, each.high, label=f"{each.n:,} rows") for each in bins]
+    return [PlanePoint(each.x, each.y, each.low, each.high, label=plural(each.n, "row")) for each in bins]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from verdict_cli.language.units.escalate import ABSTAIN
+from verdict_cli.plural import plural
 from verdict_cli.report.report import ComparisonRow, Report
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.gates import GateOutcome
@@ -80,14 +81,14 @@ def interval_header(level: float, note: str = "") -> str:
 
 def metric_text(metric: MetricValue) -> str:
     """`0.771 [0.730, 0.808] n=450`."""
-    clusters = "" if metric.clusters is None else f"in {metric.clusters} clusters"
+    clusters = "" if metric.clusters is None else f"in {plural(metric.clusters, 'cluster')}"
     parts = [format_number(metric.value), interval(metric.low, metric.high), f"n={metric.n}", clusters]
     return " ".join(part for part in parts if part)
 
 
 def metric_cells(metric: MetricValue) -> tuple[str, str, str]:
     """Value, interval and sample size, as cells of a table."""
-    clusters = "" if metric.clusters is None else f" in {metric.clusters:,} clusters"
+    clusters = "" if metric.clusters is None else f" in {plural(metric.clusters, 'cluster')}"
     return format_number(metric.value), interval(metric.low, metric.high), f"{metric.n:,}{clusters}"
 
 
@@ -174,7 +175,7 @@ def _stages(run: RunFacts, level: float) -> list[tuple[str, str]]:
             continue
         models = []
         for stage in stages:
-            cost = f" ({stage.calls:,} calls, {money(stage.cost_usd)})" if stage.calls else ""
+            cost = f" ({plural(stage.calls, 'call')}, {money(stage.cost_usd)})" if stage.calls else ""
             models.append(f"{visible_text(stage.model, 60)} {stage.answered / rows:.1%}{cost}")
         facts.append((f"{visible_text(node)} answered by", ", ".join(models)))
         audited, kept = (sum(getattr(stage, name) for stage in stages) for name in ("audited", "kept"))
@@ -198,7 +199,7 @@ def _early_stopping(report: Report) -> list[tuple[str, str]]:
         kept = report.kept.get(pool)
         if kept is not None:
             verdict += f"; on rows called in full, the early verdict was the full one in {metric_text(kept)}"
-        facts.append((f"{visible_text(pool)} stopped early:", f"{saved:,} calls saved, {verdict}"))
+        facts.append((f"{visible_text(pool)} stopped early:", f"{plural(saved, 'call')} saved, {verdict}"))
     return facts
 
 
@@ -228,7 +229,7 @@ def _no_verdict_notice(run: RunFacts) -> list[str]:
         return []
     kind = failure_kinds(run)[0][0] if run.failures else "unknown"
     reason = f": {'; '.join(message_lines(run.reasons[kind]))}" if kind in run.reasons else ""
-    return [f"all {run.rows:,} rows failed, so there are no metrics. Most often: {kind}{reason}"]
+    return [f"all {plural(run.rows, 'row')} failed, so there are no metrics. Most often: {kind}{reason}"]
 
 
 def replay_notice(run: RunFacts) -> list[str]:
@@ -262,7 +263,7 @@ def coverage_notes(measures: Measures) -> list[str]:
 def _gold_notes(gold: GoldFacts) -> list[str]:
     """The gold labels behind prediction-powered metrics, and how many a narrower interval needs."""
     weight = "" if gold.weight is None else f"; `ppi` gives the judge's answers the weight {format_number(gold.weight)}"
-    lines = [f"{gold.labels:,} of {gold.rows:,} rows have a gold label{weight}"]
+    lines = [f"{gold.labels:,} of {plural(gold.rows, 'row has|rows have')} a gold label{weight}"]
     if 2 <= gold.labels < FEW_LABELS:
         lines.append(f"fewer than {FEW_LABELS} labels: the interval of `ppi` is rough")
     if gold.half_width is not None and gold.alone is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from verdict_cli.plan.levels import when_text
 from verdict_cli.plan.node import LLMNode, Node, Plan
+from verdict_cli.plural import plural
 from verdict_cli.report.formatting import visible_text
 
 
@@ -33,7 +34,7 @@ def as_mapping(plan: Plan) -> dict[str, Any]:
 def as_tree(plan: Plan) -> str:
     """One line a node, in order of definition: its unit, output fields, parents and casts."""
     width = max(len(node.id) for node in plan.nodes)
-    lines = [f"{plan.name}: {len(plan.nodes)} units, {count_calls(plan)}"]
+    lines = [f"{plan.name}: {plural(len(plan.nodes), 'unit')}, {count_calls(plan)}"]
     for node in plan.nodes:
         parents = ", ".join(plan.nodes[parent].id for parent in node.parents)
         follows = f" <- {parents}" if parents else ""

@@ -11,12 +11,12 @@ from typing import Any, Literal, Protocol
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.package_files import datasets
+from verdict_cli.report.token_mass import TokenMass
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.gates import GateOutcome
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import Measures
-from verdict_cli.stats.token_mass import TokenMass
 
 OWN_SAMPLE = (
     "not comparable: the published values are of the paper's data, this run's of a small sample that comes with verdict"

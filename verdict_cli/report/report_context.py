@@ -11,8 +11,8 @@ import numpy as np
 
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.plan.resolve import as_yaml
+from verdict_cli.report.evaluation_results import EvaluationResults
 from verdict_cli.stats.columns.column import Floats
-from verdict_cli.stats.evaluation_results import EvaluationResults
 from verdict_cli.storage.tables.arrow_vectors import floats
 from verdict_cli.storage.tables.reader import read_arrow, table_columns
 

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from verdict_cli.messages import Call
+from verdict_cli.plural import plural
 from verdict_cli.report.formatting import money
 
 _BRIEF = 72
@@ -51,7 +52,7 @@ def explained(calls: Sequence[Call]) -> list[str]:
 def last_line(status: str, calls: Iterable[Call], cost_usd: float | None, seconds: float) -> str:
     """`ok · 3 calls · $0.0004 · 0.8 s`."""
     count = sum(1 for _ in calls)
-    return f"{status} · {count} call{'' if count == 1 else 's'} · {money(cost_usd)} · {seconds:.2f} s"
+    return f"{status} · {plural(count, 'call')} · {money(cost_usd)} · {seconds:.2f} s"
 
 
 def _usage(call: Call) -> str:

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from verdict_cli.plural import plural
 from verdict_cli.report.chat import CHAT_TEXT, chat_preview
 from verdict_cli.report.compress import NESTED, encoded, packed, packed_bytes
 from verdict_cli.report.document import RowBrowser, TableColumn
 from verdict_cli.report.report_context import ReportContext
 from verdict_cli.report.row_details import row_details
 from verdict_cli.stats.columns.column import Ints
-from verdict_cli.stats.evaluation_results import RowScores
+from verdict_cli.stats.row_scores import RowScores
 from verdict_cli.storage.tables.arrow_vectors import scalar, truths
 from verdict_cli.storage.tables.reader import read_arrow, read_rows, table_columns
 
@@ -63,7 +64,7 @@ def _note(selection: RowSelection, shown: int, detailed: int) -> str:
     total = selection.total
     if shown == detailed == total:
         return ""
-    rows = f"all {total:,} rows" if shown == total else f"{shown:,} of {total:,} rows"
+    rows = f"all {plural(total, 'row')}" if shown == total else f"{shown:,} of {plural(total, 'row')}"
     order = "" if shown == total else " (failed and wrong ones first, then a sample of the rest)"
     details = f"the details of {detailed:,} of them"
     bad = len(selection.failed) + len(selection.wrong)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from verdict_cli.language.metric_registry import find_metric
+from verdict_cli.plural import plural
 from verdict_cli.registry import Registry
 from verdict_cli.report import formatting
 from verdict_cli.report.answering_models import cached_share, prompt_cache_facts, version_notices
 from verdict_cli.report.bias_effects import bias_effects
+from verdict_cli.report.call_stats import UnitCalls, by_unit
 from verdict_cli.report.charts import Bars
 from verdict_cli.report.conclusions import primary_metric, run_conclusion
 from verdict_cli.report.document import (
@@ -35,13 +38,10 @@ from verdict_cli.report.plan_graph import as_svg
 from verdict_cli.report.report import PublishedComparison, Report, full_json
 from verdict_cli.report.report_context import ReportContext
 from verdict_cli.report.row_table import row_table
-from verdict_cli.stats.call_stats import UnitCalls, by_unit
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.measure import Measures
 
 MOST_TILES = 8
-SECOND_METRICS = ("cohen_kappa", "weighted_kappa", "krippendorff_alpha", "gwet_ac1", "mcc", "auroc", "spearman")
-"""What a tile shows next to the primary metric, the first that there is: agreement beyond chance, else order."""
 SectionMaker = Callable[[Report, ReportContext | None], Iterator[Section]]
 
 
@@ -56,7 +56,7 @@ def run_document(report: Report, context: ReportContext | None = None) -> Report
         for section in isolated_sections(title, partial(_make, title, report, context))
     ]
     facts = report.facts
-    rows = f"{facts.rows:,} rows of {facts.dataset}" if facts.dataset else f"{facts.rows:,} rows"
+    rows = f"{plural(facts.rows, 'row')} of {facts.dataset}" if facts.dataset else plural(facts.rows, "row")
     lead = f"{rows}, {facts.status} in {formatting.format_duration(facts.wall_s)}"
     return ReportDocument(
         facts.name, sections, lead=lead, data=lambda: full_json(report), conclusion=run_conclusion(report)
@@ -87,7 +87,7 @@ def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]
     if tiles:
         tiles = [
             *tiles[: MOST_TILES - 1],
-            Tile("cost", formatting.money(facts.cost_usd), note=f"{facts.calls:,} calls"),
+            Tile("cost", formatting.money(facts.cost_usd), note=plural(facts.calls, "call")),
         ]
         parts.append(Tiles(tiles))
     details = [
@@ -118,8 +118,14 @@ def _headline(
         for name, metric in formatting.scalar_metrics(measures.values.items())
         if name != first[0] and metric.value is not None
     }
-    named = [name for name in (*SECOND_METRICS, *rest) if name in rest]
+    named = [*filter(is_beyond_chance, rest), *rest]
     return [first, *((name, rest[name]) for name in named[: 1 if evaluations <= 2 else 0])]
+
+
+def is_beyond_chance(metric: str) -> bool:
+    """Whether the metric says more than a share of rows: agreement beyond chance, or order."""
+    known = find_metric(metric)
+    return known is not None and known.beyond_chance
 
 
 def _coverage_tile(report: Report) -> Iterator[Tile]:

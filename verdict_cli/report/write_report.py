@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from verdict_cli.language.evaluations import evaluator_of
 from verdict_cli.plan.node import Plan
+from verdict_cli.plural import plural
 from verdict_cli.run.digests import write_digests
 from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.run_directory import RunDirectory
@@ -38,7 +39,7 @@ _PRELOADED = (
     "verdict_cli.report.renderers.markdown",
     "verdict_cli.report.renderers.terminal",
     "verdict_cli.report.run_document",
-    "verdict_cli.stats.evaluation_results",
+    "verdict_cli.report.evaluation_results",
     "verdict_cli.stats.gates",
 )
 """Modules that a report imports where it first needs them. They are loaded while the first calls are in flight."""
@@ -69,6 +70,8 @@ def write_report(
     ``formats`` are further formats of the results, of `FORMATS`. ``warn`` gets a message for each file that could not
     be rendered; the others are complete. ``sequential`` gives gates bounds that hold at every look.
     """
+    from verdict_cli.report.defaulted import defaulted_answers
+    from verdict_cli.report.evaluation_results import evaluate_run
     from verdict_cli.report.renderers.html import render_html
     from verdict_cli.report.renderers.json import render_json
     from verdict_cli.report.renderers.junit import render_junit
@@ -76,12 +79,10 @@ def write_report(
     from verdict_cli.report.report import build_report
     from verdict_cli.report.report_context import ReportContext
     from verdict_cli.report.run_document import run_document
-    from verdict_cli.stats.defaulted import defaulted_answers
-    from verdict_cli.stats.evaluation_results import evaluate_run
+    from verdict_cli.report.stopping_audit import kept_promises
+    from verdict_cli.report.token_mass import token_masses
     from verdict_cli.stats.gates import decide_gates
     from verdict_cli.stats.measure import flip_rates
-    from verdict_cli.stats.stopping_audit import kept_promises
-    from verdict_cli.stats.token_mass import token_masses
     from verdict_cli.storage.tables.reader import export_table
 
     directory, facts, plan = run
@@ -105,7 +106,7 @@ def write_report(
     defaulted = defaulted_answers(plan, directory.calls)
     for node, count in defaulted.items():
         warn(
-            f"{node}: {count:,} replies state neither a verdict nor a score and count as FAIL and 0 (`defaulted`); "
+            f"{node}: {plural(count, 'reply states|replies state')} neither a verdict nor a score, counted as FAIL and 0 (`defaulted`); "
             "`extract: {type: verdict, default: none}` fails their rows"
         )
     report = build_report(

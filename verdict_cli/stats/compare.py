@@ -1,9 +1,11 @@
-"""Two runs over the same rows: what changed in every metric, whether it is more than chance, and on which rows.
+"""Runs over the same rows: what changed in every metric, whether it is more than chance, and on which rows.
 
-- Each metric's difference has a p-value of its own, adjusted for the metrics of its evaluation by max-T over the same swaps
-  (`permutation.py`), and for several evaluations, or the slices of one expression, by Bonferroni's inequality.
-- Right or wrong, independent rows: McNemar's exact test, the binomial test of the rows that only one run gets right
-  (McNemar, 1947; oracle: scipy). Effect: Cohen's g, the share of these rows that the second run gets right minus a half.
+- Each pipeline is compared with the first, the reference; a pipeline is one run, or the mean of repeated runs
+  (`reference.py`). Each metric's difference has a p-value of its own, adjusted for the metrics of its evaluation by max-T
+  over the same swaps (`permutation.py`), and for several evaluations and pipelines, or the slices of one expression, by
+  Bonferroni's inequality. Rows that not all runs score are put at their worst (`worst_case.py`).
+- Of two runs, right or wrong, independent rows: McNemar's exact test, the binomial test of the rows that only one run gets
+  right (McNemar, 1947; oracle: scipy). Effect: Cohen's g, the share of these rows that the second run gets right minus a half.
 - Numbers, and rows in clusters: the sign-flip permutation test of the differences (Fisher, 1935; scipy), whole clusters
   flipped together, 9,999 seeded flips, or all of them where there are fewer; beyond 5,000 rows or clusters its normal
   limit. Effect of numbers: Cohen's d of the differences, their mean over their standard deviation.
@@ -13,8 +15,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +29,13 @@ from verdict_cli.stats.columns.evaluation_kind import requested_metrics
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.row_identities import RowIdentities, row_identities
 from verdict_cli.stats.corrected_difference import CORRECTED
-from verdict_cli.stats.evaluation_results import score_meaning, scores_of
+from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
-from verdict_cli.stats.paired import Difference, PairedRows, kind_mismatch, pair, paired_differences, run_rows
+from verdict_cli.stats.paired import Difference, PairedRows, Repeats, kind_mismatch, pair, paired_differences, run_rows
 from verdict_cli.stats.paired_outcomes import Flip, PairedOutcomes
-from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS, sign_flip_test
+from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS, holm_adjusted, sign_flip_test
+from verdict_cli.stats.reference import AgainstReference, compare_with_reference
+from verdict_cli.stats.row_scores import score_meaning, scores_of
 from verdict_cli.stats.worst_case import open_pairs
 
 MOST_COMPARED_SLICES = 50
@@ -58,25 +63,30 @@ class Significance:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The metrics of both runs over `n` shared rows, and the test of the difference."""
+    """The metrics of all pipelines over `n` shared rows; of two runs also the test of the rows' scores."""
 
     n: int
-    differences: Mapping[str, Difference]
-    test: Significance | None
+    metrics: Mapping[str, AgainstReference]
+    test: Significance | None = None
+
+    @property
+    def differences(self) -> dict[str, Difference]:
+        """The second pipeline's difference from the first in each metric."""
+        return {metric: each.differences[0] for metric, each in self.metrics.items() if each.differences}
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedMetric:
-    """One evaluation in two runs.
+class ComparedEvaluation:
+    """One evaluation in all runs.
 
-    `alone` counts the rows that only the first and only the second run has. `slices` is expression -> value as
-    text -> slice. `flips` are sorted by the size of the second run's gain or loss, then by their order. `outcomes` are
-    those of all pairs. `reason` says why nothing could be compared.
+    `alone` counts the rows of each run that not all runs have. `slices` is expression -> value as text -> slice. `reason`
+    says why nothing could be compared. Of two runs, `flips` are sorted by the size of the second run's gain or loss, then by
+    their order, and `outcomes` are those of all pairs.
     """
 
     kind: str
-    alone: tuple[int, int] = (0, 0)
-    whole: Slice = field(default_factory=lambda: Slice(0, {}, None))
+    alone: tuple[int, ...] = ()
+    whole: Slice = field(default_factory=lambda: Slice(0, {}))
     slices: Mapping[str, Mapping[str, Slice]] = field(default_factory=dict)
     flips: tuple[Flip, ...] = ()
     reason: str = ""
@@ -85,105 +95,166 @@ class ComparedMetric:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """Every evaluation that two runs share, with intervals at `level`; `paired` says how their rows are paired."""
+    """Every evaluation that all runs share, with intervals at `level`; `paired` says how their rows are paired.
+
+    `sizes` has the number of runs of each pipeline, the reference first.
+    """
 
     paired: RowIdentities
-    evaluations: Mapping[str, ComparedMetric]
+    evaluations: Mapping[str, ComparedEvaluation]
     level: float = CONFIDENCE_LEVEL
+    sizes: tuple[int, ...] = (1, 1)
 
 
 def compare_runs(
-    evaluations: Mapping[str, tuple[Evaluation, Evaluation]],
-    runs: tuple[Path, Path],
+    evaluations: Mapping[str, Sequence[Evaluation]],
+    runs: Sequence[Path],
     *,
+    sizes: Sequence[int] = (),
     by: Sequence[str] = (),
     seed: int = 0,
     level: float = CONFIDENCE_LEVEL,
 ) -> RunComparison:
-    """The second run's `results.parquet` against the first's; each evaluation as the first and the second define it.
+    """The `results.parquet` of each pipeline's runs against those of the first; each evaluation as each run defines it.
 
-    `by` are expressions over the second run's rows that slice every evaluation, after its own. Raises DataError
-    where rows cannot be paired or measured.
+    `sizes` has the number of runs of each pipeline, in their order; by default each run is one of its own. `by` are
+    expressions over the last run's rows that slice every evaluation, after its own. Raises DataError where rows cannot be
+    paired or measured.
     """
-    known = row_identities(runs)
+    known, sizes = row_identities(runs), sizes or [1] * len(runs)
     sliced = {
-        name: (
-            first.model_copy(update={"by": ()}),
-            second.model_copy(update={"by": tuple(dict.fromkeys((*second.by, *by)))}),
-        )
-        for name, (first, second) in evaluations.items()
+        name: [
+            *(each.model_copy(update={"by": ()}) for each in every[:-1]),
+            every[-1].model_copy(update={"by": tuple(dict.fromkeys((*every[-1].by, *by)))}),
+        ]
+        for name, every in evaluations.items()
     }
     sides = [
-        run_rows({name: each[side] for name, each in sliced.items()}, run, known.keys[side])
-        for side, run in enumerate(runs)
+        run_rows({name: every[index] for name, every in sliced.items()}, run, known.keys[index])
+        for index, run in enumerate(runs)
     ]
     compared = {}
-    for name, (_, evaluation) in sliced.items():
-        pairs = pair(sides[0].pop(name), sides[1].pop(name))
+    for name, every in sliced.items():
+        pairs = pair(*(side.pop(name) for side in sides))
         if isinstance(pairs, str):
-            compared[name] = ComparedMetric("", reason=pairs)
+            compared[name] = ComparedEvaluation("", reason=pairs)
             continue
-        shown = dict(zip(known.keys[1], known.shown, strict=True)) if evaluation.group is None else {}
-        compared[name] = _compare(name, evaluation, pairs, shown, seed, level)
+        shown = dict(zip(known.keys[-1], known.shown, strict=True)) if every[-1].group is None else {}
+        compared[name] = _Comparer(name, every[-1], pairs, sizes, seed, level).compared(shown)
     wholes = _adjusted([each.whole for each in compared.values()])
     adjusted = zip(compared.items(), wholes, strict=True)
-    return RunComparison(known, {name: replace(each, whole=whole) for (name, each), whole in adjusted}, level)
+    return RunComparison(
+        known, {name: replace(each, whole=whole) for (name, each), whole in adjusted}, level, tuple(sizes)
+    )
 
 
 def _adjusted(parts: Sequence[Slice]) -> list[Slice]:
     """The slices with p-values as of one family, those of the metrics and those of the tests of rows."""
     tests = holm([part.test for part in parts])
-    families = sum(any(each.p_holm is not None for each in part.differences.values()) for part in parts)
+    families = 0
+    for part in parts:
+        of_pipeline = zip(*(each.differences for each in part.metrics.values()), strict=True)
+        families += sum(any(one.p_adjusted is not None for one in found) for found in of_pipeline)
     return [
-        replace(part, test=test, differences={name: each.adjusted(families) for name, each in part.differences.items()})
+        replace(_changed(part, lambda _metric, _at, one: one.adjusted(families)), test=test)
         for part, test in zip(parts, tests, strict=True)
     ]
 
 
-def _compare(
-    name: str, evaluation: Evaluation, pairs: PairedRows, shown: Mapping[str, Any], seed: int, level: float
-) -> ComparedMetric:
-    new = pairs.data[1]
-    if why := kind_mismatch(*pairs.data):
-        return ComparedMetric(new.kind, pairs.alone, reason=why)
-    metrics = compared_metrics(evaluation, new)
-    meaning = score_meaning(new, metrics)
-    scored = [scores_of(data, metrics) for data in pairs.data]
-    scores = (scored[0][pairs.rows[0]], scored[1][pairs.rows[1]])
-    metrics = metrics if evaluation.gold is None else (*metrics, CORRECTED)
-    slices: dict[str, dict[str, Slice]] = {}
-    for text, keys in zip(evaluation.by, pairs.by, strict=True):
-        if not keys.labels and pairs.keys:
-            continue  # the dataset has no such column
-        codes = keys.codes[pairs.rows[1]]
-        sizes = np.bincount(codes[codes != MISSING], minlength=len(keys.labels))
-        order = np.argsort(-sizes, kind="stable")[:MOST_COMPARED_SLICES]
-        order = order[sizes[order] > 0]
-        labels = disambiguate_labels([keys.labels[code] for code in order])
-        parts = [
-            _slice(
-                metrics,
-                pairs,
-                scores,
-                meaning,
-                np.flatnonzero(codes == code),
-                (seed, name, text, str(code)),
-                FEWER_SWAPS,
-                level,
+def _changed(part: Slice, change: Callable[[str, int, Difference], Difference]) -> Slice:
+    """The slice with every difference changed, given its metric and the index of its pipeline."""
+    return replace(
+        part,
+        metrics={
+            metric: replace(
+                found, differences=tuple(change(metric, at, one) for at, one in enumerate(found.differences, 1))
             )
-            for code in order
-        ]
-        slices[text] = dict(zip(labels, _adjusted(parts), strict=True))
-    outcomes = PairedOutcomes(pairs, scores, shown, bool(new.targets.types))
-    everything = np.arange(len(pairs.keys))
-    return ComparedMetric(
-        kind=new.kind if new.targets.types or new.predictions.types else "value",
-        alone=pairs.alone,
-        whole=_slice(metrics, pairs, scores, meaning, everything, (seed, name), SWAPS, level),
-        slices=slices,
-        flips=outcomes.flips(),
-        outcomes=outcomes,
+            for metric, found in part.metrics.items()
+        },
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparer:
+    """How the runs of one evaluation are compared, over all shared rows and in slices."""
+
+    name: str
+    evaluation: Evaluation
+    pairs: PairedRows
+    sizes: Sequence[int]
+    seed: int
+    level: float
+
+    def compared(self, shown: Mapping[str, Any]) -> ComparedEvaluation:
+        """The evaluation in all runs; `shown` has the id or number of each key."""
+        pairs, data = self.pairs, self.pairs.data
+        new = data[-1]
+        if why := next(filter(None, (kind_mismatch(data[0], each) for each in data)), ""):
+            return ComparedEvaluation(new.kind, pairs.alone, reason=why)
+        metrics = compared_metrics(self.evaluation, new)
+        scores, outcomes = None, None
+        if len(data) == 2:
+            scores = [scores_of(each, metrics)[at] for each, at in zip(data, pairs.rows, strict=True)]
+            outcomes = PairedOutcomes(pairs, (scores[0], scores[1]), shown, bool(new.targets.types))
+        meaning = score_meaning(new, metrics)
+        metrics = (*metrics, CORRECTED) if any(each.gold is not None for each in data) else metrics
+        sliced = partial(self._slice, metrics, scores, meaning)
+        slices: dict[str, dict[str, Slice]] = {}
+        for text, keys in zip(self.evaluation.by, pairs.by, strict=True):
+            if not keys.labels:
+                continue  # the dataset has no such column
+            codes = keys.codes[pairs.rows[-1]]
+            sizes = np.bincount(codes[codes != MISSING], minlength=len(keys.labels))
+            order = np.argsort(-sizes, kind="stable")[:MOST_COMPARED_SLICES]
+            order = order[sizes[order] > 0]
+            labels = disambiguate_labels([keys.labels[code] for code in order])
+            parts = [sliced(np.flatnonzero(codes == code), FEWER_SWAPS, text, str(code)) for code in order]
+            slices[text] = dict(zip(labels, _adjusted(parts), strict=True))
+        whole = sliced(np.arange(len(pairs)), SWAPS)
+        return ComparedEvaluation(
+            kind=new.kind if new.targets.types or new.predictions.types else "value",
+            alone=pairs.alone,
+            whole=_changed(whole, partial(self._with_open_rows, whole)),
+            slices=slices,
+            flips=() if outcomes is None else outcomes.flips(),
+            outcomes=outcomes,
+        )
+
+    def _slice(
+        self,
+        metrics: Sequence[str],
+        scores: Sequence[Floats] | None,
+        meaning: str,
+        indices: Ints,
+        swaps: int,
+        *names: str,
+    ) -> Slice:
+        """The slice of these shared rows; `scores` are those of two runs, of which `meaning` says what they are."""
+        seeds = [abs(self.seed), zlib.crc32("\0".join((self.name, *names)).encode())]
+        part = self.pairs.take(indices)
+        found = compare_with_reference(metrics, part, self.sizes, self.level, seeds, swaps, jointly=len(part.data) > 2)
+        test = None
+        if scores is not None:
+            first, second = (each[indices] for each in scores)
+            both = np.isfinite(first) & np.isfinite(second)
+            cluster = part.data[-1].cluster
+            of = None if cluster is None else cluster[part.rows[-1]][both]
+            rng = np.random.default_rng([*seeds, len(self.sizes)])
+            test = significance_of(first[both], second[both], of, rng, meaning)
+        return Slice(len(indices), found, test)
+
+    def _with_open_rows(self, whole: Slice, metric: str, at: int, difference: Difference) -> Difference:
+        """The difference of a pipeline with the rows that it leaves out."""
+        if difference.change.value is None or metric == CORRECTED:
+            return difference
+        found, first, start = whole.metrics[metric], self.sizes[0], sum(self.sizes[:at])
+        runs = [*range(first), *range(start, start + self.sizes[at])]
+
+        def change_of(pairs: PairedRows) -> MetricValue:
+            draw = Draw(np.random.default_rng(0), found.level)
+            return paired_differences((metric,), pairs, draw, 0, Repeats(first, {metric: found.spread}))[metric].change
+
+        return replace(difference, open_rows=open_pairs(metric, self.pairs.of(runs), change_of, first))
 
 
 def compared_metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str, ...]:
@@ -192,41 +263,6 @@ def compared_metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str,
     kind = data.kind if evaluation.prediction is not None else None
     metrics = requested_metrics(evaluation, kind, value, words=data.words)
     return tuple(metric for metric in metrics if metric != "confusion")
-
-
-def _slice(
-    metrics: Sequence[str],
-    pairs: PairedRows,
-    scores: tuple[Floats, Floats],
-    meaning: str,
-    indices: Ints,
-    seeds: tuple[int | str, ...],
-    swaps: int,
-    level: float,
-) -> Slice:
-    rng = np.random.default_rng([abs(int(seeds[0])), zlib.crc32("\0".join(map(str, seeds[1:])).encode())])
-    part = pairs.take(indices)
-    first, second = scores[0][indices], scores[1][indices]
-    both = np.isfinite(first) & np.isfinite(second)
-    cluster = pairs.data[1].cluster
-    of = None if cluster is None else cluster[part.rows[1]][both]
-    return Slice(
-        len(indices),
-        _differences(metrics, part, Draw(rng, level), swaps, everything=len(indices) == len(pairs.keys)),
-        significance_of(first[both], second[both], of, rng, meaning),
-    )
-
-
-def _differences(
-    metrics: Sequence[str], pairs: PairedRows, draw: Draw, swaps: int, *, everything: bool
-) -> dict[str, Difference]:
-    """The differences; of all pairs also with the rows that they leave out."""
-    found = paired_differences(metrics, pairs, draw, swaps)
-    for metric, each in found.items() if everything else ():
-        if each.change.value is not None and metric != CORRECTED:
-            left_out = open_pairs(metric, pairs, Draw(np.random.default_rng(0), draw.level))
-            found[metric] = replace(each, open_rows=left_out)
-    return found
 
 
 def significance_of(
@@ -250,16 +286,6 @@ def holm(tests: Sequence[Significance | None]) -> list[Significance | None]:
     """The tests with `p_holm` as of one family; None stays None."""
     found = holm_adjusted([None if test is None else test.p for test in tests])
     return [test and replace(test, p_holm=p or 0.0) for test, p in zip(tests, found, strict=True)]
-
-
-def holm_adjusted(values: Sequence[float | None]) -> list[float | None]:
-    """The p-values adjusted as of one family; None stays None."""
-    known = sorted((p, index) for index, p in enumerate(values) if p is not None)
-    adjusted, highest = list(values), 0.0
-    for rank, (p, index) in enumerate(known):
-        highest = min(1.0, max(highest, p * (len(known) - rank)))
-        adjusted[index] = highest
-    return adjusted
 
 
 def _mcnemar(better: int, worse: int) -> float:

@@ -45,28 +45,18 @@ CorrectedPair = tuple[float | None, float | None, MetricValue, float | None]
 
 
 def corrected_difference(
-    golds: tuple[GoldOrReason, GoldOrReason], rows: tuple[Ints, Ints], level: float
+    golds: Sequence[GoldOrReason], rows: Sequence[Ints], level: float, first: int = 1
 ) -> CorrectedPair:
-    """The difference over these pairs of rows; `rows` are their indices in each run. Clusters are the second run's."""
-    first, second = golds
-    return mean_corrected_difference(([first], [second]), ([rows[0]], [rows[1]]), level)
-
-
-def mean_corrected_difference(
-    golds: tuple[Sequence[GoldOrReason], Sequence[GoldOrReason]],
-    rows: tuple[Sequence[Ints], Sequence[Ints]],
-    level: float,
-) -> CorrectedPair:
-    """The same of the means of repeated runs of either side."""
-    every = [found for side in golds for found in side]
-    if not all(isinstance(found, GoldPairs) for found in every):
-        side = SIDES[all(isinstance(found, GoldPairs) for found in golds[0])]
-        return _undefined(next((why for why in every if isinstance(why, str)), NO_GOLD.format(side=side)), 0)
-    shared = shared_pairs(every, [at for side in rows for at in side])
+    """The difference over these rows, whose indices in each run are `rows`: the mean of the runs after the `first` ones minus
+    that of these. Clusters are the last run's."""
+    if not all(isinstance(found, GoldPairs) for found in golds):
+        side = SIDES[all(isinstance(found, GoldPairs) for found in golds[:first])]
+        return _undefined(next((why for why in golds if isinstance(why, str)), NO_GOLD.format(side=side)), 0)
+    shared = shared_pairs(golds, rows)
     for index, found in enumerate(shared):
         if int(found.labelled.sum()) < 2:
-            return _undefined(FEW_LABELS_OF_RUN.format(side=SIDES[index >= len(golds[0])]), len(found.judge))
-    return _difference(shared[: len(golds[0])], shared[len(golds[0]) :], level)
+            return _undefined(FEW_LABELS_OF_RUN.format(side=SIDES[index >= first]), len(found.judge))
+    return _difference(shared[:first], shared[first:], level)
 
 
 def shared_pairs(golds: Sequence[GoldOrReason], rows: Sequence[Ints]) -> list[GoldPairs]:

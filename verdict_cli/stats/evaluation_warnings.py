@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.plural import plural
 from verdict_cli.stats.columns.collect import Collected
 from verdict_cli.stats.columns.column import MISSING, key_text
 from verdict_cli.stats.columns.row_data import EvaluationData, in_no_cluster, near_misses
@@ -17,15 +18,18 @@ def evaluation_warnings(evaluation: Evaluation, collected: Collected, data: Eval
     """The warnings of an evaluation, in sentences."""
     found = []
     for key, (count, first) in collected.unreadable.items():
-        rows = "1 row counts" if count == 1 else f"{count} rows count"
+        rows = plural(count, "row counts|rows count")
         found.append(f"{rows} as without {key}: {first}")
     if collected.undecided:
-        found.append(f"{collected.undecided} rows without an output are left out: `where` needs it")
+        found.append(
+            plural(collected.undecided, "row without an output is|rows without an output are")
+            + " left out: `where` needs it"
+        )
     if collected.unreached:
-        many = "1 failed row counts" if collected.unreached == 1 else f"{collected.unreached} failed rows count"
+        many = plural(collected.unreached, "failed row counts|failed rows count")
         found.append(f"{many} as one missing entry each: how many of `{evaluation.items}` there are is not known")
     if collected.skipped:
-        rows = "1 row is" if collected.skipped == 1 else f"{collected.skipped:,} rows are"
+        rows = plural(collected.skipped, "row is|rows are")
         found.append(f"{rows} left out: `when` skipped what is measured")
     positive = data.positive
     if evaluation.target is not None and positive is not None and not (data.target == positive).any():
@@ -36,8 +40,8 @@ def evaluation_warnings(evaluation: Evaluation, collected: Collected, data: Eval
     if evaluation.target is not None and (spelled := near_misses(data)):
         found.append(spelled)
     if collected.cluster is not None and (alone := int(in_no_cluster(collected.cluster).sum())):
-        rows = "1 row has" if alone == 1 else f"{alone:,} rows have"
+        rows = plural(alone, "row has|rows have")
         found.append(f"{rows} no cluster, because `{evaluation.cluster}` is null: each counts as a cluster of its own")
     if data.cluster is not None and 0 < (clusters := len(np.unique(data.cluster))) < FEW_CLUSTERS:
-        found.append(f"there are only {clusters} clusters: intervals from so few are rough")
+        found.append(f"there are only {plural(clusters, 'cluster')}: intervals from so few are rough")
     return found

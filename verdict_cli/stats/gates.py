@@ -20,6 +20,7 @@ from verdict_cli.errors import DataError, VerdictError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import ROW_METRICS, Gate
 from verdict_cli.language.metric_registry import GOLD_ESTIMATES, find_metric
+from verdict_cli.plural import plural
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.row_identities import row_identities
@@ -389,7 +390,7 @@ def _within_limit(
         return outcome("inconclusive", f"the interval's {name} end {end:.6g} is {relation} {limit:g}")
     ends = [None if value is None or value.warnings else end_of(value) for value in filled_values]
     if None in ends or (missing and not ends):
-        rows = "1 row" if missing == 1 else f"{missing:,} rows"
+        rows = plural(missing, "row")
         return outcome("inconclusive", f"nothing bounds what the {rows} without a prediction would change")
     known = [each for each in ends if each is not None]
     most = min((end, *known)) if side == "min" else max((end, *known))
@@ -412,11 +413,14 @@ def _against_baseline(gate: Gate, rows: GateRows) -> GateOutcome:
     if isinstance(pairs, str):
         change = undefined_difference(pairs).change
     else:
-        # The rows that only one of the runs has are left to the gate on `shared`.
-        pairs = replace(pairs, rows_alone=(np.empty(0, int), np.empty(0, int)))
-        change = paired_difference(metric, pairs, rows.draw(gate, CONFIDENCE_LEVEL)).change
+
+        def change_of(pairs: PairedRows) -> MetricValue:
+            return paired_difference(metric, pairs, rows.draw(gate, CONFIDENCE_LEVEL)).change
+
+        change = change_of(pairs)
         if change.value is not None and metric not in GOLD_ESTIMATES:
-            open_case = open_pairs(metric, pairs, rows.draw(gate, CONFIDENCE_LEVEL))
+            # The rows that only one of the runs has are left to the gate on `shared`.
+            open_case = open_pairs(metric, pairs, change_of, alone=False)
     upper = counts_errors(metric)
 
     def outcome(verdict: GateVerdict, reason: str = "") -> GateOutcome:
@@ -473,7 +477,7 @@ def _rows_needed(change: MetricValue, drop: float, limit: float) -> str:
     detectable = (change.high - change.low) / 2 / quantile * (quantile + normal(2 * POWER - 1))
     rows = max(change.n * (detectable / room) ** 2, change.n)
     step = 10 ** max(0, len(str(int(rows))) - 2)  # two digits, rounded up
-    return f"; about {math.ceil(rows / step) * step:,} rows would decide"
+    return f"; about {plural(math.ceil(rows / step) * step, 'row')} would decide"
 
 
 def _failed_by(gate: Gate, error: Exception) -> GateOutcome:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.language.metric_registry import GOLD_ESTIMATES, METRICS, MetricInput
+from verdict_cli.language.metric_registry import AVERAGED, GOLD_ESTIMATES, METRICS, MetricInput
+from verdict_cli.plural import plural
 from verdict_cli.stats.annotators import AnnotatorStudy, annotator_study
 from verdict_cli.stats.columns.collect import OUTPUT_KEYS, Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Ints, RowMask, disambiguate_labels
@@ -24,7 +25,6 @@ from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
 from verdict_cli.stats.metrics.by_cluster import mean_of_clusters, no_value, values_by_cluster
 from verdict_cli.stats.metrics.confusion import MOST_DISTINCT_LABELS
-from verdict_cli.stats.metrics.label_averages import AVERAGED
 from verdict_cli.stats.metrics.metric_families import (
     BY_CLUSTER,
     by_input,
@@ -208,7 +208,9 @@ def _measures(
         order = np.argsort(-sizes, kind="stable")
         order = order[sizes[order] > 0]
         if len(order) > MOST_MEASURED_GROUPS:
-            warnings.append(f"`by: {text}` has {len(order)} values; the {MOST_MEASURED_GROUPS} most frequent are shown")
+            warnings.append(
+                f"`by: {text}` has {plural(len(order), 'value')}; the {MOST_MEASURED_GROUPS} most frequent are shown"
+            )
         shown = [keys.labels[code] for code in order[:MOST_MEASURED_GROUPS]]
         labels = dict(zip(order.tolist(), disambiguate_labels(shown), strict=False))
         groups[text] = {

@@ -1,9 +1,9 @@
-"""The rows that two runs share, and the difference of a metric over them."""
+"""The rows that runs share, and the difference of a metric over them between two runs, or the means of repeated ones."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ import numpy as np
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.collect import Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, key_text
-from verdict_cli.stats.columns.gold_pairs import check_inclusion
+from verdict_cli.stats.columns.gold_pairs import GoldPairs, check_inclusion
 from verdict_cli.stats.columns.row_data import EvaluationData, check_labels, reduce_groups
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.corrected_difference import CORRECTED, corrected_difference
+from verdict_cli.stats.corrected_difference import CORRECTED, corrected_difference, widest_difference
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value, value_of
 from verdict_cli.stats.metrics.by_cluster import mean_of_clusters, no_value, values_by_cluster
@@ -28,39 +28,53 @@ from verdict_cli.stats.metrics.metric_families import (
     wrong_types,
 )
 from verdict_cli.stats.metrics.statistic import Statistic
-from verdict_cli.stats.permutation import sign_flip_test, swap_tests
+from verdict_cli.stats.permutation import holm_adjusted, regrouping_test, sign_flip_test, swap_tests
+from verdict_cli.stats.run_spread import NO_STANDARD_ERROR, RunSpread, mean_statistic
 
 
 @dataclass(frozen=True, slots=True)
 class PairedRows:
-    """One evaluation's rows of two runs: `rows` are the indices of each pair in the two `data`.
+    """One evaluation's rows of two runs or more: `rows` are the indices in each of the `data` of the rows that all have.
 
-    `keys` are the pairs' keys (group keys under `group:`), `by` the second run's slices, `rows_alone` the indices of the
-    rows that only the first and only the second run has.
+    `every_key` has the keys of all rows of each run (group keys under `group:`), `by` the slices of the last run, in whose
+    order the shared rows are.
     """
 
-    data: tuple[EvaluationData, EvaluationData]
-    rows: tuple[Ints, Ints]
-    keys: Sequence[str]
-    by: tuple[Factorized, ...]
-    rows_alone: tuple[Ints, Ints]
+    data: tuple[EvaluationData, ...]
+    rows: tuple[Ints, ...]
+    every_key: tuple[Sequence[str], ...]
+    by: tuple[Factorized, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows[0])
+
+    def key(self, index: int) -> str:
+        """The key of a shared row."""
+        return self.every_key[-1][int(self.rows[-1][index])]
 
     @property
-    def alone(self) -> tuple[int, int]:
-        """How many rows only the first and only the second run has."""
-        return len(self.rows_alone[0]), len(self.rows_alone[1])
+    def alone(self) -> tuple[int, ...]:
+        """How many rows of each run not all runs have."""
+        return tuple(len(data.target) - len(rows) for data, rows in zip(self.data, self.rows, strict=True))
 
     def take(self, indices: Ints) -> PairedRows:
-        """These pairs only."""
-        rows = (self.rows[0][indices], self.rows[1][indices])
-        return PairedRows(self.data, rows, [self.keys[index] for index in indices], self.by, self.rows_alone)
+        """These shared rows only."""
+        return replace(self, rows=tuple(rows[indices] for rows in self.rows))
+
+    def of(self, runs: Sequence[int]) -> PairedRows:
+        """The same rows of these runs only."""
+        return PairedRows(
+            tuple(self.data[run] for run in runs),
+            tuple(self.rows[run] for run in runs),
+            tuple(self.every_key[run] for run in runs),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A metric of both runs over the rows that both can score, and the second minus the first with its interval.
 
-    `p` is that of this metric's difference, by swapping the runs' outcomes within rows or clusters; `p_holm` the same
+    `p` is that of this metric's difference, by swapping the runs' outcomes within rows or clusters; `p_adjusted` the same
     among the tests made together. None where they were not computed. `open_rows` are those that do not count in it.
     """
 
@@ -68,18 +82,18 @@ class Difference:
     second: float | None
     change: MetricValue
     p: float | None = None
-    p_holm: float | None = None
+    p_adjusted: float | None = None
     open_rows: OpenRows | None = None
 
     def adjusted(self, families: int) -> Difference:
         """The difference with its p-value adjusted for so many families of tests."""
-        return self if self.p_holm is None else replace(self, p_holm=min(self.p_holm * families, 1.0))
+        return self if self.p_adjusted is None else replace(self, p_adjusted=min(self.p_adjusted * families, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
 class OpenRows:
-    """The rows that only one of two runs scores: their largest `share` of a run's rows, and the difference if each of them,
-    and each row that neither scores, were worst and best for the second run. None where no outcome is the worst."""
+    """The rows that not all runs score: their largest `share` of a run's rows, and the difference if each of them, and each
+    row that no run scores, were worst and best for the second run. None where no outcome is the worst."""
 
     share: float
     worst: MetricValue | None = None
@@ -128,31 +142,17 @@ def _keys(collected: Collected) -> list[str]:
     return [texts[code] for code in collected.ids.codes]
 
 
-def pair(first: RunRows, second: RunRows) -> PairedRows | str:
-    """The rows that both runs have, in the order of the second; or why there are none to compare."""
-    found = aligned_rows((second, first))
-    if isinstance(found, str):
-        return found
-    new, old = found
-    first_alone, second_alone = (
-        np.delete(np.arange(len(run[2])), paired) for run, paired in ((first, old), (second, new))
-    )
-    keys = [second[2][index] for index in new]
-    return PairedRows((first[0], second[0]), (old, new), keys, second[1], (first_alone, second_alone))
-
-
-def aligned_rows(runs: Sequence[RunRows]) -> list[Ints] | str:
-    """The indices of the rows that all runs have, in the order of the first; or why there are none to compare."""
-    places = [{key: index for index, key in enumerate(run[2])} for run in runs[1:]]
-    shared = [key for key in runs[0][2] if all(key in each for each in places)]
+def pair(*runs: RunRows) -> PairedRows | str:
+    """The rows that all runs have, in the order of the last; or why there are none to compare."""
+    places = [{key: index for index, key in enumerate(run[2])} for run in runs]
+    shared = [key for key in runs[-1][2] if all(key in each for each in places)]
     if not shared:
         return "the runs have no row in common"
-    in_first = {key: index for index, key in enumerate(runs[0][2])}
-    rows = [np.array([each[key] for key in shared], dtype=np.int64) for each in (in_first, *places)]
+    rows = tuple(np.array([each[key] for key in shared], dtype=np.int64) for each in places)
     targets = _targets(runs[0][0], rows[0])
     if any(_targets(run[0], at) != targets for run, at in zip(runs[1:], rows[1:], strict=True)):
         return "the runs' targets differ on the rows that they share"
-    return rows
+    return PairedRows(tuple(run[0] for run in runs), rows, tuple(run[2] for run in runs), runs[-1][1])
 
 
 def _targets(data: EvaluationData, rows: Ints) -> list[Any]:
@@ -167,22 +167,44 @@ def kind_mismatch(old: EvaluationData, new: EvaluationData) -> str:
     return f"the runs' rows are of different kinds: {old.kind} and {new.kind}"
 
 
-def paired_differences(metrics: Sequence[str], pairs: PairedRows, draw: Draw, swaps: int = 0) -> dict[str, Difference]:
-    """The metrics of both runs over the pairs, which are kept together: what is hard for both runs cancels.
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """How the runs of PairedRows are those of two pipelines: the `first` ones are of the first pipeline. `spreads` has the
+    variance between repeated runs of each metric, which more than two runs need."""
 
-    With `swaps`, also their p-values from as many swaps at most, adjusted for all of them.
+    first: int = 1
+    spreads: Mapping[str, RunSpread | None] = field(default_factory=dict)
+
+
+SINGLE_RUNS = Repeats()
+
+
+def paired_differences(
+    metrics: Sequence[str],
+    pairs: PairedRows,
+    draw: Draw,
+    swaps: int = 0,
+    repeats: Repeats = SINGLE_RUNS,
+    levels: Mapping[str, float] | None = None,
+) -> dict[str, Difference]:
+    """The metrics of both pipelines over the shared rows, which are kept together: what is hard for all runs cancels.
+
+    With `swaps`, also their p-values from as many swaps at most, adjusted for all of them. `levels` has the levels of
+    intervals that are to hold with others.
     """
-    found = {metric: _difference(metric, pairs, draw, swaps) for metric in metrics}
+    levels = levels or {}
+    found = {
+        metric: _difference(metric, pairs, replace(draw, level=levels.get(metric, draw.level)), swaps, repeats)
+        for metric in metrics
+    }
     swapped = [metric for metric, each in found.items() if each.change.value is not None and each.p is None]
     tests = swap_tests(swapped, pairs.data, pairs.rows, draw.rng, swaps) if swaps and swapped else {}
-    # The metrics with a test of their own are adjusted by Bonferroni's inequality, with the others as one.
-    others = [metric for metric, each in found.items() if each.p is not None]
-    families = len(others) + bool(tests)
-    for metric in others:
-        p = found[metric].p
-        found[metric] = replace(found[metric], p_holm=None if p is None else min(p * families, 1.0))
-    for metric, (p, adjusted) in tests.items():
-        found[metric] = replace(found[metric], p=p, p_holm=min(adjusted * families, 1.0))
+    # The metrics with a test of their own are adjusted with the others as one more.
+    others = {metric: each.p for metric, each in found.items() if each.p is not None}
+    for (metric, p), adjusted in zip(others.items(), holm_adjusted([*others.values()], bool(tests)), strict=True):
+        found[metric] = replace(found[metric], p=p, p_adjusted=adjusted)
+    for metric, (p, largest) in tests.items():
+        found[metric] = replace(found[metric], p=p, p_adjusted=min(largest * (len(others) + 1), 1.0))
     return found
 
 
@@ -191,40 +213,57 @@ def paired_difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int = 0
     return paired_differences((metric,), pairs, draw, swaps)[metric]
 
 
-def _difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int) -> Difference:
-    """The difference; with `swaps` also its p-value where it is not that of swapping rows. The corrected metric has
-    Student's."""
-    old, new = pairs.data
-    if why := kind_mismatch(old, new):
-        return undefined_difference(why)
+def _difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int, repeats: Repeats) -> Difference:
+    """The difference; with `swaps` also its p-value where it is not that of swapping the rows of two runs."""
+    data, first, spread = pairs.data, repeats.first, repeats.spreads.get(metric)
     if metric == CORRECTED:
-        return Difference(*corrected_difference((old.gold, new.gold), pairs.rows, draw.level))
-    of = metric_input(metric, new)
-    for data in pairs.data:
-        if why := wrong_types(of, data):
-            return undefined_difference(why)
-    kept = usable(of, old)[pairs.rows[0]] & usable(of, new)[pairs.rows[1]]
+        return _corrected(pairs, first, spread, draw.level)
+    of = metric_input(metric, data[-1])
+    if why := next(filter(None, (kind_mismatch(data[0], each) or wrong_types(of, each) for each in data)), ""):
+        return undefined_difference(why)
+    kept = np.logical_and.reduce([usable(of, each)[at] for each, at in zip(data, pairs.rows, strict=True)])
     if not kept.any():
-        return undefined_difference("no row is scored in both runs")
-    rows = (pairs.rows[0][kept], pairs.rows[1][kept])
-    if of in BY_CLUSTER:
-        return _within_clusters(metric, pairs.data, rows, draw, swaps)
-    columns = [column[at] for data, at in zip(pairs.data, rows, strict=True) for column in key_columns(of, data)]
-    sample = Sample.of(tuple(columns), new.cluster[rows[1]] if new.cluster is not None else None)
-    both: list[Statistic] = []
-    for data, at in zip(pairs.data, rows, strict=True):
-        given = input_statistics(of, (metric,), data, at[sample.first])
+        return undefined_difference(f"no row is scored in {'both' if len(data) == 2 else 'all'} runs")
+    rows = [at[kept] for at in pairs.rows]
+    if of in BY_CLUSTER and len(data) == 2:
+        return _within_clusters(metric, data, rows, draw, swaps)
+    if len(data) > 2 and (spread is None or of in BY_CLUSTER):
+        return undefined_difference(NO_STANDARD_ERROR)
+    columns = [column[at] for each, at in zip(data, rows, strict=True) for column in key_columns(of, each)]
+    cluster = data[-1].cluster
+    sample = Sample.of(tuple(columns), None if cluster is None else cluster[rows[-1]])
+    every: list[Statistic] = []
+    for each, at in zip(data, rows, strict=True):
+        given = input_statistics(of, (metric,), each, at[sample.first])
         if isinstance(given, str) or metric not in given:
-            return undefined_difference(given if isinstance(given, str) else f"it does not fit {data.kind} data")
-        both.append(given[metric])
-    old_value, new_value = (value_of(statistic, sample) for statistic in both)
-    width = max(len(data.labels) + 1 for data in pairs.data) ** 2 if of == "labels" else 1
-    change = paired_metric_value(both[0], both[1], sample, replace(draw, width=width))
-    return Difference(old_value, new_value, change)
+            return undefined_difference(given if isinstance(given, str) else f"it does not fit {each.kind} data")
+        every.append(given[metric])
+    old, new = mean_statistic(every[:first]), mean_statistic(every[first:])
+    width = max(len(each.labels) + 1 for each in data) ** 2 if of == "labels" else 1
+    change = paired_metric_value(old, new, sample, replace(draw, width=width))
+    p: float | None = None
+    if spread is not None:
+        times, reach = 1 / first + 1 / (len(data) - first), new.bounds[1] - old.bounds[0]
+        change, p = spread.widened(change, times, reach)
+        exchanged = regrouping_test(metric, of, data, rows, first, draw.rng, swaps) if swaps else None
+        p = exchanged if p is None or exchanged is None else max(p, exchanged)
+    return Difference(value_of(old, sample), value_of(new, sample), change, p)
+
+
+def _corrected(pairs: PairedRows, first: int, spread: RunSpread | None, level: float) -> Difference:
+    """The difference of the estimates that are corrected by human labels, whose p-value is Student's."""
+    golds = [each.gold for each in pairs.data]
+    old, new, change, p = corrected_difference(golds, pairs.rows, level, first)
+    ends = [found for found in (golds[0], golds[-1]) if isinstance(found, GoldPairs)]
+    if spread is None or len(ends) < 2 or change.value is None:
+        return Difference(old, new, change, p)
+    times = 1 / first + 1 / (len(golds) - first)
+    widened, between = spread.widened(change, times, widest_difference(*ends))
+    return Difference(old, new, widened, p if between is None else max(p or 0.0, between))
 
 
 def _within_clusters(
-    metric: str, data: tuple[EvaluationData, EvaluationData], rows: tuple[Ints, Ints], draw: Draw, swaps: int
+    metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints], draw: Draw, swaps: int
 ) -> Difference:
     """The change of the mean of the clusters' values over the second run's clusters that have one in both runs."""
     old = replace(data[0], cluster=_second_clusters(data, rows))
@@ -240,7 +279,7 @@ def _within_clusters(
     return Difference(float(first[both].mean()), float(second[both].mean()), change, p)
 
 
-def _second_clusters(data: tuple[EvaluationData, EvaluationData], rows: tuple[Ints, Ints]) -> Ints:
+def _second_clusters(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> Ints:
     """The second run's clusters at the rows of the first."""
     assert data[1].cluster is not None
     cluster = np.full(len(data[0].target), MISSING, dtype=np.int64)

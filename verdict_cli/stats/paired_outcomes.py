@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from verdict_cli.stats.columns.column import Column, Floats, Ints
-from verdict_cli.stats.evaluation_results import outcome_cell, predictions
 from verdict_cli.stats.paired import PairedRows
+from verdict_cli.stats.row_scores import outcome_cell, predictions
 
 Cell = Literal["a", "b", "both", "neither"]
 """The run that is right, or better, in a row; of equal scores, `both` are right or `neither` is."""
@@ -40,7 +40,7 @@ class PairedOutcomes:
     labelled: bool = True
 
     def __len__(self) -> int:
-        return len(self.pairs.keys)
+        return len(self.pairs)
 
     @property
     def gain(self) -> Floats:
@@ -72,7 +72,7 @@ class PairedOutcomes:
         gain = self.gain
         return tuple(
             Flip(
-                self._name(self.pairs.keys[index]),
+                self._name(self.pairs.key(index)),
                 outcome_cell(columns[0], self.pairs.rows[0][index]),
                 outcome_cell(columns[1], self.pairs.rows[1][index]),
                 outcome_cell(new.targets, self.pairs.rows[1][index]),

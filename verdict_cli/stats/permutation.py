@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from verdict_cli.language.metric_registry import MetricInput
+from verdict_cli.language.metric_registry import MetricInput, find_metric
 from verdict_cli.stats.columns.column import MISSING, Column, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import CELLS, Sample
@@ -25,11 +25,6 @@ from verdict_cli.stats.metrics.statistic import Statistic
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-OF_PROBABILITY = ("auroc", "average_precision")
-_RANKED = ("spearman", "kendall", *OF_PROBABILITY)
-_LINEAR = ("pearson",)
-"""Metrics that do not change if all answers of a run are moved to another scale."""
 
 SWAPS = 9999
 """With the observed one 10,000 differences, so that the smallest p-value is 0.0001."""
@@ -48,8 +43,8 @@ _TOLERANCE = 1e-9
 def swap_test(
     metric: str,
     of: MetricInput,
-    data: tuple[EvaluationData, EvaluationData],
-    rows: tuple[Ints, Ints],
+    data: Sequence[EvaluationData],
+    rows: Sequence[Ints],
     rng: np.random.Generator,
     most: int = SWAPS,
 ) -> float | None:
@@ -60,8 +55,8 @@ def swap_test(
 
 def swap_tests(
     metrics: Sequence[str],
-    data: tuple[EvaluationData, EvaluationData],
-    rows: tuple[Ints, Ints],
+    data: Sequence[EvaluationData],
+    rows: Sequence[Ints],
     rng: np.random.Generator,
     most: int = SWAPS,
 ) -> dict[str, tuple[float, float]]:
@@ -82,7 +77,7 @@ def swap_tests(
     if not len(times):
         return dict.fromkeys(defined, (1.0, 1.0))
     atoms = max(len(side.weights[0]) for side in sides.values())
-    count = min(_count(metric, len(sides[metric].weights[0]), most) for metric in sides)
+    count = min(_count(side.statistic, len(side.weights[0]), most) for side in sides.values())
     drawn: dict[str, list[Floats]] = {metric: [] for metric in defined}
     for swapped in _swaps(times, count, max(1, CELLS // max(atoms, len(times))), rng):
         for metric in defined:
@@ -142,7 +137,7 @@ class _Swappable:
         return found
 
 
-def _swappable(metric: str, data: tuple[EvaluationData, EvaluationData], rows: tuple[Ints, Ints]) -> _Swappable | None:
+def _swappable(metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints]) -> _Swappable | None:
     """The metric over the pairs that both runs score; None where there is none."""
     of = metric_input(metric, data[1])
     kept = np.flatnonzero(usable(of, data[0])[rows[0]] & usable(of, data[1])[rows[1]])
@@ -210,7 +205,7 @@ def regrouping_test(
     seen = abs(float(difference(np.broadcast_to(np.arange(runs), (1, units, runs)))[0]))
     if not np.isfinite(seen):
         return None
-    count = min(_count(metric, atoms, most), FEWER_SWAPS)
+    count = min(_count(statistic, atoms, most), FEWER_SWAPS)
     step, extreme = max(1, CELLS // max(atoms, len(unit) * runs)), 0
     for start in range(0, count, step):
         order = rng.random((min(step, count - start), units, runs)).argsort(axis=2)
@@ -220,12 +215,14 @@ def regrouping_test(
 
 def _scaled(metric: str, data: EvaluationData, rows: Ints) -> EvaluationData:
     """The run with its answers on a scale of their own, where the metric is the same on it."""
-    if data.kind == "ranking" or metric not in _RANKED + _LINEAR:
+    known = find_metric(metric)
+    if data.kind == "ranking" or known is None or not known.unchanged_by:
         return data
-    column = data.probability if metric in OF_PROBABILITY else data.predictions
+    of_probability = metric_input(metric, data) == "probability"
+    column = data.probability if of_probability else data.predictions
     numbers = column.numbers.copy()
     values = numbers[rows]
-    if metric in _LINEAR:
+    if known.unchanged_by == "linear":
         spread = float(values.std()) if np.isfinite(values).all() else 0.0
         numbers = (numbers - values.mean()) / spread if spread > 0 else numbers
     else:
@@ -233,10 +230,10 @@ def _scaled(metric: str, data: EvaluationData, rows: Ints) -> EvaluationData:
         middle = (np.cumsum(counts) - counts / 2) / len(values)
         numbers[rows] = middle[inverse]
     scaled = Column(numbers, column.codes, column.words, column.types, column.declared)
-    return replace(data, probability=scaled) if metric in OF_PROBABILITY else replace(data, predictions=scaled)
+    return replace(data, probability=scaled) if of_probability else replace(data, predictions=scaled)
 
 
-def stack_runs(data: Sequence[EvaluationData], rows: tuple[Ints, Ints]) -> EvaluationData:
+def stack_runs(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> EvaluationData:
     """The first run's rows, then the second's, with the labels of both; without clusters."""
     old, new = data
     labels = list(new.labels)
@@ -315,8 +312,8 @@ def _swaps(times: Ints, count: int, step: int, rng: np.random.Generator) -> Iter
         yield rng.binomial(times, 0.5, size=(min(step, count - start), len(times))).astype(np.float64)
 
 
-def _count(metric: str, atoms: int, most: int) -> int:
-    work = atoms * atoms / 10 if metric == "kendall" else atoms
+def _count(statistic: Statistic, atoms: int, most: int) -> int:
+    work = atoms * atoms / 10 if statistic.pairwise else atoms
     return min(most, next((count for count in (SWAPS, FEWER_SWAPS) if count * work <= WORK), FEWEST_SWAPS))
 
 
@@ -334,3 +331,13 @@ def sign_flip_test(gain: Floats, cluster: Ints | None, rng: np.random.Generator,
     every = [gains.sum() - 2 * (flipped @ gains) for flipped in _swaps(times, most, max(1, CELLS // len(gains)), rng)]
     seen = np.array([gains.sum()])
     return _shares(np.concatenate(every)[None, :], seen, all_swapped=len(gains) <= ALL_SWAPPED)[0][0]
+
+
+def holm_adjusted(values: Sequence[float | None], more: int = 0) -> list[float | None]:
+    """The p-values adjusted as of one family (Holm, 1979), which has so many `more` tests; None stays None."""
+    known = sorted((p, index) for index, p in enumerate(values) if p is not None)
+    adjusted, highest = list(values), 0.0
+    for rank, (p, index) in enumerate(known):
+        highest = min(1.0, max(highest, p * (len(known) + more - rank)))
+        adjusted[index] = highest
+    return adjusted

@@ -17,8 +17,8 @@ from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.intervals.intervals import Draw, value_of
-from verdict_cli.stats.metrics.label_averages import AVERAGED
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.intervals.intervals import value_of
 from verdict_cli.stats.metrics.metric_families import (
     CHOICES,
     has_prediction,
@@ -30,7 +30,7 @@ from verdict_cli.stats.metrics.metric_families import (
     usable,
     wrong_types,
 )
-from verdict_cli.stats.paired import OpenRows, PairedRows, paired_difference
+from verdict_cli.stats.paired import OpenRows, PairedRows, RunRows, pair
 from verdict_cli.stats.permutation import stack_runs
 
 WORDED = ("labels", "value", "consistent", "probability")
@@ -84,47 +84,58 @@ def _has_exact_extremes(metric: str, data: EvaluationData) -> bool:
     known, of = find_metric(metric), metric_input(metric, data)
     if known is None or of not in WORDED or known.interval == "agreement":
         return False
-    if of == "value":
-        return metric == "mean"
-    return of != "labels" or data.positive is not None or metric not in AVERAGED
+    return of != "labels" or data.positive is not None or not known.averaged
 
 
-def open_pairs(metric: str, pairs: PairedRows, draw: Draw) -> OpenRows | None:
-    """The rows of two runs that the difference of this metric leaves out; None where there are none."""
-    of = metric_input(metric, pairs.data[1])
+def open_pairs(
+    metric: str,
+    pairs: PairedRows,
+    change_of: Callable[[PairedRows], MetricValue],
+    first: int = 1,
+    *,
+    alone: bool = True,
+) -> OpenRows | None:
+    """The rows that the difference of this metric leaves out; None where there are none.
+
+    `change_of` computes the difference, in which the `first` runs are those of the first pipeline. `alone` says whether rows
+    that not all runs have are among them.
+    """
+    of = metric_input(metric, pairs.data[-1])
     scored = [usable(of, data) for data in pairs.data]
-    both = int((scored[0][pairs.rows[0]] & scored[1][pairs.rows[1]]).sum())
-    share = max(1 - both / max(int(each.sum()), 1) for each in scored)
+    every = np.logical_and.reduce([each[at] for each, at in zip(scored, pairs.rows, strict=True)])
+    share = max(1 - int(every.sum()) / max(int(each.sum()), 1) for each in scored)
     if not share and not any(open_rows(metric, data).any() for data in pairs.data):
         return None
-    union = _union(pairs)
-    open_in = [open_rows(metric, data) for data in union.data]
-    fills = [
-        [filled(metric, *side, best=best) for best in (False, True)] for side in zip(union.data, open_in, strict=True)
-    ]
+    union = _union(pairs) if alone else pairs
+    if isinstance(union, str):
+        return OpenRows(share)
     changes = []
     for second_is_best in (False, True):
-        old, new = fills[0][not second_is_best], fills[1][second_is_best]
-        if old is None or new is None:
+        fills = [
+            filled(metric, data, open_rows(metric, data), best=second_is_best == (at >= first))
+            for at, data in enumerate(union.data)
+        ]
+        known = tuple(fill for fill in fills if fill is not None)
+        if len(known) < len(fills):
             return OpenRows(share)
-        changes.append(paired_difference(metric, replace(union, data=(old, new)), draw).change)
+        changes.append(change_of(replace(union, data=known)))
     return OpenRows(share, *changes)
 
 
-def _union(pairs: PairedRows) -> PairedRows:
-    """The rows of both runs, those of only one of them without an outcome in the other."""
-    sides = []
-    for mine, other in ((0, 1), (1, 0)):
-        extra, own = pairs.rows_alone[other], pairs.data[mine]
-        stacked = stack_runs((pairs.data[other], own), (extra, np.arange(len(own.target))))
-        absent = np.arange(len(stacked.target)) < len(extra)
-        sides.append(_without_outcome(stacked, absent, own.cluster))
-    more = len(pairs.rows_alone[1]), len(pairs.rows_alone[0])
-    paired = [at + count for at, count in zip(pairs.rows, more, strict=True)]
-    first = np.concatenate([paired[0], pairs.rows_alone[0] + more[0], np.arange(more[0])])
-    second = np.concatenate([paired[1], np.arange(more[1]), pairs.rows_alone[1] + more[1]])
-    keys = [*pairs.keys, *map(str, range(sum(more)))]
-    return PairedRows((sides[0], sides[1]), (first, second), keys, (), (np.empty(0, int), np.empty(0, int)))
+def _union(pairs: PairedRows) -> PairedRows | str:
+    """The rows of all runs, without an outcome in a run that does not have them."""
+    runs: list[RunRows] = []
+    for own, keys in zip(pairs.data, pairs.every_key, strict=True):
+        data, known = own, [*keys]
+        for other, others in zip(pairs.data, pairs.every_key, strict=True):
+            have = set(known)
+            extra = np.array([index for index, key in enumerate(others) if key not in have], dtype=np.int64)
+            if len(extra):
+                data = stack_runs((other, data), (extra, np.arange(len(known))))
+                known = [*(others[index] for index in extra), *known]
+        absent = np.arange(len(known)) < len(known) - len(keys)
+        runs.append((_without_outcome(data, absent, own.cluster), (), known))
+    return pair(*runs)
 
 
 def _without_outcome(data: EvaluationData, absent: RowMask, cluster: Ints | None) -> EvaluationData:

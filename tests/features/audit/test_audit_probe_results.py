@@ -77,7 +77,7 @@ def test_each_probe_is_compared_with_the_baseline(planned: Any, write_run: Write
     assert repeated.changed.value == 0.25 and repeated.note.startswith("2 repeats; pairs of them that differ")
     assert (length.n, length.changed.value, length.shift.value) == (3, pytest.approx(2 / 3), pytest.approx(2 / 3))
     assert length.beyond_noise.value == pytest.approx((1 - 1 + 1) / 3)
-    assert length.note == "1 rows failed" and length.success is None
+    assert length.note == "1 row failed" and length.success is None
     assert length.metric_change.value == pytest.approx(-1 / 3)
     assert (attack.success.value, attack.success.n) == (pytest.approx(2 / 3), 3)
     assert "repeated" not in left_out

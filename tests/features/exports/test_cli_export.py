@@ -68,7 +68,7 @@ def test_a_langfuse_score_has_the_fields_of_its_api(
 def test_rows_without_a_trace_are_counted_and_left_out_for_langfuse(shell: Any, judged: Any) -> None:
     judged("good")
     done = shell("export", "out", "--to", "langfuse")
-    assert done.code == 0 and "1 scores: out-langfuse.jsonl; 1 rows have no trace" in done.err
+    assert done.code == 0 and "1 scores: out-langfuse.jsonl; 1 row has no trace" in done.err
     judged("good", head=TRACED.partition(", trace")[0] + "}")
     done = shell("export", "out", "--to", "langfuse")
     assert done.code == 2 and "dataset: {trace: source.trace_id}" in done.err

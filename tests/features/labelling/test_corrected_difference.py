@@ -11,12 +11,11 @@ import pytest
 from verdict_cli.features.labelling.command import inclusion_probabilities, scaled_sizes, systematic_draw
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate, gate_problems
+from verdict_cli.report.evaluation_results import evaluate_run
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.gold_pairs import GoldPairs
 from verdict_cli.stats.compare import compare_runs
-from verdict_cli.stats.compare_several import compare_several
 from verdict_cli.stats.corrected_difference import corrected_difference
-from verdict_cli.stats.evaluation_results import evaluate_run
 from verdict_cli.stats.gates import GateOutcome, decide_gates
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.measure import measure
@@ -122,7 +121,7 @@ def test_compare_shows_the_corrected_difference_of_all_rows_and_of_each_slice(tm
     found = compare_runs({"e": (GOLD, GOLD)}, runs, by=["source.kind"]).evaluations["e"]
     one, judged = found.whole.differences["ppi"], found.whole.differences["mean"]
     assert abs(judged.change.value) < 0.05 and -0.3 < one.change.value < -0.12
-    assert one.change.high < 0 and one.p < 0.001 and one.p_holm >= one.p
+    assert one.change.high < 0 and one.p < 0.001 and one.p_adjusted >= one.p
     assert one.first == pytest.approx(measure({"e": GOLD}, runs[0])["e"].values["ppi"].value)
     for kind in "ab":
         part = found.slices["source.kind"][kind].differences["ppi"]
@@ -138,20 +137,20 @@ def test_compare_shows_the_corrected_difference_of_all_rows_and_of_each_slice(tm
 def test_several_runs_have_corrected_differences_that_hold_together(tmp_path: Path) -> None:
     runs = [run(tmp_path / name, *shares) for name, shares in (("a", (0.7, 0.0)), ("b", (0.5, 0.4)), ("c", (0.6, 0.2)))]
     alone = compare_runs({"e": (GOLD, GOLD)}, (runs[0], runs[1])).evaluations["e"].whole.differences["ppi"]
-    found = compare_several({"e": [GOLD] * 3}, [[each] for each in runs], by=["source.kind"]).evaluations["e"]
+    found = compare_runs({"e": [GOLD] * 3}, runs, by=["source.kind"]).evaluations["e"]
     ppi = found.whole.metrics["ppi"]
     first = ppi.differences[0]
     assert (first.first, first.second, first.change.value) == (alone.first, alone.second, alone.change.value)
     assert ppi.values == pytest.approx([first.first, *(each.second for each in ppi.differences)])
     assert first.change.low < alone.change.low < alone.change.high < first.change.high < 0
-    assert first.p == alone.p and first.p_holm > first.p
+    assert first.p == alone.p and first.p_adjusted > first.p
     assert found.slices["source.kind"]["a"].metrics["ppi"].differences[0].change.n == 300
-    twice = compare_several({"e": [GOLD] * 3}, [[runs[0]], [runs[1], runs[2]]]).evaluations["e"].whole.metrics["ppi"]
+    twice = compare_runs({"e": [GOLD] * 3}, runs, sizes=[1, 2]).evaluations["e"].whole.metrics["ppi"]
     mean = twice.differences[0]
     assert mean.change.value == pytest.approx(np.mean([each.change.value for each in ppi.differences]))
     assert twice.spread.between > 0 and mean.change.se > first.change.se  # the runs differ by more than their rows
     none = run(tmp_path / "d", 0.5, 0.4, labels=0)
-    bare = compare_several({"e": [GOLD] * 3}, [[runs[0]], [runs[1]], [none]]).evaluations["e"].whole.metrics["ppi"]
+    bare = compare_runs({"e": [GOLD] * 3}, [*runs[:2], none]).evaluations["e"].whole.metrics["ppi"]
     assert bare.values == () and "second run have a label" in bare.differences[1].change.reason
 
 

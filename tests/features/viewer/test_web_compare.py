@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pytest
 from test_web_pages import ROWS, told, until, wait_told
 
-from verdict_cli.report.compare_runs import compare_two
+from verdict_cli.report.compare_runs import compare_finished
 from verdict_cli.run.load_run import load_run
 
 pytestmark = pytest.mark.slow  # `make test-all`
@@ -26,7 +26,7 @@ PAIR = "compare?a=sample%2Flexical&b=sample%2Frandom"
 def document(runs: Path) -> dict[str, Any]:
     """The document of `verdict compare` of the two runs over the sample."""
     loaded = [load_run(runs / "sample" / name) for name in ("lexical", "random")]
-    return compare_two(loaded, names=["sample/lexical", "sample/random"])[0].as_json()
+    return compare_finished(loaded, names=["sample/lexical", "sample/random"])[0].as_json()
 
 
 def test_two_runs_have_the_conclusion_and_the_numbers_of_the_command(

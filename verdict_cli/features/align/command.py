@@ -22,6 +22,7 @@ from verdict_cli.language.package_files import configs, file_or_named
 from verdict_cli.plan.compile_llm_unit import named_columns
 from verdict_cli.plan.node import LLMNode
 from verdict_cli.plan.unit_locations import locate_units
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.document import Note, Part, ReportDocument, Section, Table
 from verdict_cli.report.report import metric_json
@@ -31,7 +32,7 @@ from verdict_cli.run.job import Stop
 def align_conclusion(alignment: Alignment) -> str:
     """The result in one sentence."""
     if alignment.winner == 0:
-        return f"nothing that was tried is better than the pipeline as it was, on {alignment.parts['select']:,} rows"
+        return f"nothing that was tried is better than the pipeline as it was, on {plural(alignment.parts['select'], 'row')}"
     name = alignment.candidates[alignment.winner].name
     if alignment.sealed is None or alignment.sealed.change.value is None:
         return f"{name} was best on the rows of `select`, but could not be compared on the sealed rows"

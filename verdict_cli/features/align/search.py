@@ -34,14 +34,15 @@ from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.compile_llm_unit import named_columns
 from verdict_cli.plan.node import LLMNode
 from verdict_cli.plan.resolve import as_yaml
+from verdict_cli.plural import plural
 from verdict_cli.run.estimate import DryRun
 from verdict_cli.run.preflight import SAMPLE
 from verdict_cli.run.session import open_run
 from verdict_cli.stats.columns.column import Floats, Ints, key_text
 from verdict_cli.stats.columns.saved_rows import saved_rows
 from verdict_cli.stats.compare import compare_runs
-from verdict_cli.stats.evaluation_results import scored_rows
 from verdict_cli.stats.paired import Difference
+from verdict_cli.stats.row_scores import scored_rows
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.tables.reader import read_table
@@ -75,7 +76,7 @@ def labelled_parts(
         raw = {row.index: dict(row.source) for row in stream_rows(Dataset(dataset.files)) if row.index in keys}
     if len(keys) < LEAST_LABELS:
         raise UsageError(
-            f"{len(keys)} rows have a label; an alignment needs {LEAST_LABELS} or more",
+            f"{plural(len(keys), 'row has|rows have')} a label; an alignment needs {LEAST_LABELS} or more",
             hint="label more rows: verdict queue RUN",
         )
     used = list(keys)
@@ -419,7 +420,7 @@ class AlignSearch:
         plan = self._plan(winner)
         lines = [
             f"Made by `verdict align` from {self.config} (fingerprint {self.plan.fingerprint}) and {self.facts['dataset']}",
-            f"(sha256 {self.facts['data_digest']}), seed {self.how.seed}: {winner.origin}, {len(alignment.candidates)} candidates.",
+            f"(sha256 {self.facts['data_digest']}), seed {self.how.seed}: {winner.origin}, {plural(len(alignment.candidates), 'candidate')}.",
             f"{said}.",
         ]
         head = "".join(f"# {line}\n" for line in lines)

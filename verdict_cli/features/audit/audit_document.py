@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from verdict_cli.features.audit.effects import DEGRADE, Effect, conclusion
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.conclusions import listed_names
@@ -184,7 +185,7 @@ def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out
     """The document of an audit; `facts` are its directory, pipeline, dataset and counts, as its JSON has them."""
     best = "" if facts["best"] is None else f", its best value {facts['best']}"
     judged = ", ".join(f"source.{column}" for column in facts.get("judged", ()))
-    counts = f"{facts['runs']} runs of {facts['rows']:,} rows, {facts['calls']:,} calls"
+    counts = f"{plural(facts['runs'], 'run')} of {plural(facts['rows'], 'row')}, {plural(facts['calls'], 'call')}"
     opening: list[Part] = [Note(formatting.baseline_notice(model), warning=True) for model in facts["floors"]]
     opening += [Note(text) for text in [not_tested(left_out)] if text]
     opening += [

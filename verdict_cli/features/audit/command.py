@@ -29,6 +29,7 @@ from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.package_files import configs, file_or_named
 from verdict_cli.plan.resolve import as_yaml
+from verdict_cli.plural import plural
 from verdict_cli.report.write_report import write_report
 from verdict_cli.run.job import Stop
 from verdict_cli.run.model_warnings import sampled_dry_run
@@ -178,7 +179,7 @@ def audit(
             print_message(costs.summary)
         if probing.dry_run and planting is not None:
             print_message(
-                f"{planting.calls:,} calls of {probing.degrade_model} plant the errors, and are not in this cost"
+                f"{plural(planting.calls, 'call')} of {probing.degrade_model} plant the errors, and are not in this cost"
             )
         if probing.dry_run:
             print_json(

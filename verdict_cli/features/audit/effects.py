@@ -18,16 +18,15 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.units.pairwise import label_letters
 from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.run.re_extract import recorded_replies
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import Floats, Ints
-from verdict_cli.stats.compare import holm_adjusted
-from verdict_cli.stats.evaluation_results import outcome_cell
 from verdict_cli.stats.intervals.interval_methods import MetricValue, wilson
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
 from verdict_cli.stats.metrics.by_cluster import mean_of_clusters
 from verdict_cli.stats.paired import pair, paired_difference, run_rows
-from verdict_cli.stats.permutation import sign_flip_test
-from verdict_cli.stats.re_extract import recorded_replies
+from verdict_cli.stats.permutation import holm_adjusted, sign_flip_test
+from verdict_cli.stats.row_scores import outcome_cell
 
 _DRAWS = 1999
 """With the observed one 2,000 effects, so that twelve probes together can be significant at 0.006."""

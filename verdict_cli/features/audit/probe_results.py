@@ -32,10 +32,11 @@ from verdict_cli.features.audit.effects import (
 from verdict_cli.features.audit.probes import AuditOptions, Probe, ProbeVerdict
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.plan.node import Plan
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
+from verdict_cli.run.re_extract import OWN_EXTRACTOR, re_extract
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.intervals.interval_methods import MetricValue
-from verdict_cli.stats.re_extract import OWN_EXTRACTOR, re_extract
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +80,12 @@ def measure_probes(
             effect = replace(effect, success=success, success_beyond_noise=beyond, p=p)
         else:
             effect = replace(effect, p=probe_p(before, verdicts, controls, probe.goal, cluster, seed))
-        notes = [effect.note, f"{result.failed:,} rows failed" if result.failed else ""]
+        notes = [effect.note, f"{plural(result.failed, 'row')} failed" if result.failed else ""]
         if all(unchanged) and unchanged:
             notes[0] = "the change leaves every text as it is"
         elif any(unchanged):
             why = "where this cannot be planted" if rank is not None else "whose text the change leaves as it is"
-            notes.append(f"{sum(unchanged):,} rows left out, {why}")
+            notes.append(f"{plural(sum(unchanged), 'row')} left out, {why}")
         note = ", ".join(part for part in notes if part)
         effects.append(replace(effect, note=note, metric_change=_metric_change(baseline, result, len(before), seed)))
     whole = all_noticed(parts, [effect for effect in effects if effect.cause == DEGRADE], cluster, seed)
@@ -162,7 +163,7 @@ def _extraction_effects(baseline: VariantRun, left_out: dict[str, str], seed: in
         if reading.refused:
             refused[reading.extractor] = reading.refused
             continue
-        note = f"{reading.readable:,} of {reading.replies:,} replies read"
+        note = f"{reading.readable:,} of {plural(reading.replies, 'reply|replies')} read"
         if reading.both:
             changed = wilson_rate(reading.both - reading.agreed, reading.both)
             name = f"{reading.unit} by {reading.extractor}"

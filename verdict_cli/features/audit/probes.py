@@ -26,6 +26,7 @@ from verdict_cli.plan.unit_locations import (
     reversed_scale_settings,
     setting,
 )
+from verdict_cli.plural import plural
 from verdict_cli.report.formatting import money
 from verdict_cli.report.report_context import dataset_columns
 from verdict_cli.run.estimate import Line, estimate_run, total
@@ -355,7 +356,7 @@ class AuditEstimate:
     def summary(self) -> str:
         """`15 runs of 40 rows: 600 calls, about $0.12`."""
         cost = "from the recording" if self.recorded else f"about {money(self.cost_usd)}"
-        return f"{self.runs} runs of {self.rows:,} rows: {self.calls:,} calls, {cost}"
+        return f"{plural(self.runs, 'run')} of {plural(self.rows, 'row')}: {plural(self.calls, 'call')}, {cost}"
 
     def as_json(self) -> dict[str, Any]:
         """The counts as `--dry-run --json` prints them."""

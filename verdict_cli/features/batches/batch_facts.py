@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from verdict_cli.plural import plural
 from verdict_cli.run_facts import RunFacts
 
 if TYPE_CHECKING:
@@ -69,5 +70,5 @@ class PendingBatches:
         """As `PendingCalls.text`, such as `wave 2: 1,200 of 6,000 requests answered in 2 batches`."""
         if not self.batches:
             return ""
-        number = f"{self.batches} batch{'es' if self.batches > 1 else ''}"
+        number = plural(self.batches, "batch|batches")
         return f"wave {self.wave}: {self.answered:,} of {self.requests:,} requests answered in {number}"

@@ -25,6 +25,7 @@ from verdict_cli.features.batches.collect import CollectedBatch, Collector
 from verdict_cli.features.batches.flights import Submitter
 from verdict_cli.features.batches.ledger import LEDGER, LOST, REQUESTS, BatchLedger, SentBatch
 from verdict_cli.features.batches.providers import FileBatches
+from verdict_cli.plural import plural
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.part_files import PARTS
 from verdict_cli.run.run_directory import RunDirectory
@@ -268,7 +269,7 @@ def batch_status(run: RunFolder, as_json: AsJson = False) -> None:
         print_json({"batches": [_document(live) for live in live_batches]})
         return
     flying = sum(not live.batch.ended for live in live_batches)
-    print_report(f"{run}: {len(live_batches)} batch{'' if len(live_batches) == 1 else 'es'}, {flying} in flight\n")
+    print_report(f"{run}: {plural(len(live_batches), 'batch|batches')}, {flying} in flight\n")
     for live in live_batches:
         batch, state = live.batch, live.state
         status = batch.status if state is None else state.status
@@ -299,7 +300,7 @@ def batch_cancel(run: RunFolder) -> None:
         count, errors = batches.cancel()
     for error in errors:
         print_error(error)
-    print_report(f"{count} batch{'' if count == 1 else 'es'} cancelled\n")
+    print_report(f"{plural(count, 'batch|batches')} cancelled\n")
     if errors:
         raise typer.Exit(4)
 
@@ -371,7 +372,7 @@ def _tell(collected: list[Any], batches: Any) -> None:
     answered, unanswered = (sum(getattr(batch, name) for batch in collected) for name in ("answered", "unanswered"))
     left = batches.in_flight
     print_report(
-        f"{len(collected)} batch{'' if len(collected) == 1 else 'es'} collected: {answered:,} requests answered, "
+        f"{plural(len(collected), 'batch|batches')} collected: {answered:,} requests answered, "
         f"{unanswered:,} not; {left} in flight\n"
     )
     refusal = first_refusal(collected)

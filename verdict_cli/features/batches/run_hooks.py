@@ -16,6 +16,7 @@ from verdict_cli.features.batches.batch_keys import batch_key
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.model import Model
 from verdict_cli.plan.node import Plan
+from verdict_cli.plural import plural
 from verdict_cli.run.hooks import DeferredCalls, OtherEstimate, RunHooks
 from verdict_cli.run.preflight import models_in_use, models_of
 from verdict_cli.run_facts import RunFacts
@@ -98,7 +99,7 @@ class BatchOptions(RunHooks):
         flying = [batch for ledger in ledgers for batch in ledger.in_flight]
         if flying:
             raise UsageError(
-                f"{job.directory.display_name} has {len(flying):,} batch{'' if len(flying) == 1 else 'es'} in flight",
+                f"{job.directory.display_name} has {plural(len(flying), 'batch|batches')} in flight",
                 hint="collect them by the command that sent them; or `verdict batch cancel RUN`, then `verdict batch fetch RUN`",
             )
 
@@ -133,7 +134,7 @@ class BatchOptions(RunHooks):
         if all(batch.provider == TO_FILE for batch in flying):
             yield f"{requests:,} requests are in {', '.join(batch.id for batch in flying)}"
             return
-        number = f"{len(flying)} batch{'es' if len(flying) > 1 else ''}"
+        number = plural(len(flying), "batch|batches")
         yield f"{number} with {requests:,} requests in flight; `verdict batch cancel {shlex.quote(name)}` cancels them"
         if facts.status == "waiting":
             yield f"waiting for batches: {resume}"
@@ -145,8 +146,8 @@ class BatchOptions(RunHooks):
         estimate = estimate_waves(plan, lines)
         if estimate is None:
             return None
-        cost, number = money(estimate.cost_usd), f"{estimate.waves} wave{'' if estimate.waves == 1 else 's'}"
-        files = f"{estimate.files} file{'' if estimate.files == 1 else 's'}"
+        cost, number = money(estimate.cost_usd), plural(estimate.waves, "wave")
+        files = plural(estimate.files, "file")
         return OtherEstimate(
             asdict(estimate),
             f"as batches (--batch): {cost}, {number} of {files} if every request is answered, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from verdict_cli.features.batches.batch_facts import BatchFacts, batches_of
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.document import PAGE_FORMATS, Note, Only, Section, Table
 from verdict_cli.report.report import Report
@@ -31,7 +32,7 @@ def _sentence(batches: tuple[BatchFacts, ...]) -> str:
     saved = [batch.saved_usd for batch in batches if batch.ended]
     known = [amount for amount in saved if amount is not None]
     text = (
-        f"{len(batches):,} batch{'' if len(batches) == 1 else 'es'} in {waves:,} wave{'' if waves == 1 else 's'}: "
+        f"{plural(len(batches), 'batch|batches')} in {plural(waves, 'wave')}: "
         f"{requests:,} requests, {answered:,} answered"
     )
     if known and len(known) == len(saved):

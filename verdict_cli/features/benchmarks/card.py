@@ -20,6 +20,7 @@ from verdict_cli.language.document.error_messages import explain_error, nearest_
 from verdict_cli.language.document.source_positions import Document
 from verdict_cli.language.package_files import configs, folder, named_config
 from verdict_cli.llm.middleware.cache_store import cache_directory
+from verdict_cli.plural import plural
 from verdict_cli.report.study_files import write_rows
 
 
@@ -73,7 +74,7 @@ def benchmark_run(name: str) -> NamedRun | None:
     located = find_benchmark(known, None)
     rows = known.files[0].rows if located.sample else None
     if located.sample:
-        scaled = "the number of its rows is not known" if rows is None else f"scaled to its {rows:,} rows"
+        scaled = "the number of its rows is not known" if rows is None else f"scaled to its {plural(rows, 'row')}"
         print_message(f"{known.title} is not fetched: estimated from this project's sample, {scaled}")
     return NamedRun(named_config(known.config), str(located.path), known.settings, rows)
 

@@ -21,6 +21,7 @@ from verdict_cli.features.benchmarks.fetch import Fetched, card_file_of, fetch_f
 from verdict_cli.features.benchmarks.importers import IMPORTERS, import_benchmark
 from verdict_cli.features.benchmarks.recorded import SETS
 from verdict_cli.language.document.error_messages import nearest_spelling
+from verdict_cli.plural import plural
 from verdict_cli.report.study_files import write_rows
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.files import find_files
@@ -99,7 +100,7 @@ def import_(
         raise UsageError(f"no such file: {path}", hint="give the path of the benchmark's own file")
     converted = import_benchmark(name, path)
     target = out or Path(f"{name.replace('/', '-')}.jsonl")
-    print_message(f"{write_rows(target, converted.rows()):,} rows: {target}")
+    print_message(f"{plural(write_rows(target, converted.rows()), 'row')}: {target}")
     if converted.replies is not None:
         replay = target.with_name(f"{target.name.removesuffix('.jsonl')}.replay.jsonl")
         print_message(f"{write_rows(replay, converted.replies()):,} recorded replies: {replay}")
@@ -159,7 +160,7 @@ def sample(
     dataset = Dataset(files)
     facts = scan(dataset, sample=count, seed=seed)
     written = write_rows(target, (row.source for row in stream_rows(dataset, facts.selection)))
-    print_message(f"{written:,} of {facts.total:,} rows: {target}")
+    print_message(f"{written:,} of {plural(facts.total, 'row')}: {target}")
 
 
 @app.command("rebuild", cls=HelpCommand)
@@ -193,7 +194,7 @@ def rebuild(
         print_json({"files": [asdict(result) for result in results], **counts})
     else:
         said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-        print_message(f"{len(results)} files: {said}; verdict bench all --replay {target}")
+        print_message(f"{plural(len(results), 'file')}: {said}; verdict bench all --replay {target}")
     if counts["failed"]:
         raise typer.Exit(FetchError.exit_code)
 

@@ -19,6 +19,7 @@ import orjson
 from verdict_cli.errors import DataError, FetchError, UsageError
 from verdict_cli.features.benchmarks.card import UNKNOWN, Card, CardFile, data_directory, local_path
 from verdict_cli.features.benchmarks.download import DownloadTarget, HubSplit, Pause, download, split_of
+from verdict_cli.plural import plural
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import stream_rows
 
@@ -185,7 +186,7 @@ def fetch_split(reference: str, out: Path | None, limit: int, *, pause: Pause = 
 
 def _count(split: HubSplit) -> str:
     count = len(split.shards)
-    return f"{count} Parquet file{'s' if count > 1 else ''}"
+    return f"{plural(count, 'Parquet file')}"
 
 
 def _check_against_card(file: CardFile, path: Path) -> None:

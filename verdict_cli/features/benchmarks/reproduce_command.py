@@ -26,6 +26,7 @@ from verdict_cli.features.benchmarks.download import fetch_rows
 from verdict_cli.features.benchmarks.fetch import fetch_file, fetchable, findings
 from verdict_cli.features.benchmarks.importers import import_benchmark
 from verdict_cli.language.package_files import named_config
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.document import Links, Note, Only, Part, ReportDocument, Section, Table
 from verdict_cli.report.formatting import money
@@ -101,7 +102,7 @@ def prepare_rows(table: PaperTable, folder: Path, mirror: Path | None) -> PaperR
             f"{source or target} has no row of table {table.number}", hint=f"its source is {benchmark.source}"
         )
     if count != table.rows:
-        notes.append(f"{count:,} rows, the paper's table has {table.rows:,}")
+        notes.append(f"{plural(count, 'row')}, the paper's table has {table.rows:,}")
     return PaperRows(target, count, tuple(notes))
 
 
@@ -163,7 +164,11 @@ class TableResult:
         """Why the values are not of the same thing."""
         facts = self.report.facts
         judged = facts.rows - facts.failed
-        fewer = [] if judged == self.rows.count else [f"{judged:,} of {self.rows.count:,} rows have a verdict"]
+        fewer = (
+            []
+            if judged == self.rows.count
+            else [f"{judged:,} of {plural(self.rows.count, 'row has|rows have')} a verdict"]
+        )
         baselines = [formatting.baseline_notice(model) for model in facts.floors]
         other = [f"judged by {self.model}, not by the table's model"] if self.model else []
         caveats = [self.comparison.caveat] if self.comparison.caveat else []
@@ -345,13 +350,13 @@ def _announce(ready: list[tuple[PaperTable, Plan, Dataset, DatasetFacts]]) -> No
     for table, plan, dataset, facts in ready:
         units = estimate_run(plan, stream_rows(dataset, facts.selection), facts.rows)
         models = ", ".join(dict.fromkeys(line.model for line in units))
-        sums.append(total(units, f"table {table.number}: {facts.rows:,} rows,", f" of {models}"))
+        sums.append(total(units, f"table {table.number}: {plural(facts.rows, 'row')},", f" of {models}"))
     for line in (*sums, total(sums, "in all:", "")):
         tokens = [
             "unknown" if count is None else f"{count:,}" for count in (line.prompt_tokens, line.completion_tokens)
         ]
         print_message(
-            f"{line.unit} {line.calls:,} calls{line.model}, {tokens[0]} prompt tokens, {tokens[1]} reply tokens, "
+            f"{line.unit} {plural(line.calls, 'call')}{line.model}, {tokens[0]} prompt tokens, {tokens[1]} reply tokens, "
             f"{money(line.cost_usd)}"
         )
     for assumption in ASSUMPTIONS:

@@ -40,6 +40,7 @@ from verdict_cli.language.extractors.token_probability import WeightedSummedScor
 from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.plan.resolve import as_yaml
+from verdict_cli.plural import plural
 from verdict_cli.report.formatting import format_number, interval
 from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.columns.column import Floats, Ints
@@ -305,7 +306,9 @@ def _nodes(plan: Plan, options: FitOptions) -> list[Node]:
     if not names:
         raise UsageError(f"no unit of this run {what}", hint=f"{NEEDED[options.kind]}, and run the pipeline again")
     if named is None:
-        raise UsageError(f"--unit is missing: {len(names)} units of this run {what}", hint=f"give {' or '.join(names)}")
+        raise UsageError(
+            f"--unit is missing: {plural(len(names), 'unit')} of this run {what}", hint=f"give {' or '.join(names)}"
+        )
     raise UsageError(f"no unit {named!r} of this run {what}", hint=f"these do: {', '.join(names)}")
 
 
@@ -439,7 +442,7 @@ def _write(path: Path, result: Calibrated) -> None:
 
 def _table(result: Calibrated) -> str:
     content = result.content
-    lines = [f"{content.unit}: {content.model_dump()['kind']}, fitted to {content.rows:,} rows"]
+    lines = [f"{content.unit}: {content.model_dump()['kind']}, fitted to {plural(content.rows, 'row')}"]
     cells = [("method", "metric", "before", "after (held out)", "difference", "95% interval")]
     for method, metrics in result.metrics.items():
         for metric, change in metrics.items():

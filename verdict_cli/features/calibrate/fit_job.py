@@ -20,6 +20,8 @@ from verdict_cli.language.extractors.token_probability import TokenProbabilityEx
 from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.plan.node import LLMNode, Node, Plan
+from verdict_cli.plural import plural
+from verdict_cli.run.re_extract import recorded_replies
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.columns.saved_rows import saved_rows
@@ -27,7 +29,6 @@ from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals, paired_metric_value
 from verdict_cli.stats.metrics import probability
 from verdict_cli.stats.metrics.statistic import Statistic
-from verdict_cli.stats.re_extract import recorded_replies
 
 ProbabilityFit = Callable[[Floats, Ints, int], dict[str, Any]]
 """Probabilities (rows, values), the place of each row's true value and that of the positive one -> a map's keys."""
@@ -239,7 +240,7 @@ def fit_threshold(job: FitJob) -> Calibrated:
     if bound.threshold is None:
         raise UsageError(
             f"no bound on `{options.confidence}` shows {options.agreement:g} agreement with {options.level:g} confidence on "
-            f"{len(pairs)} rows; they agree on {agrees.mean():.3f} of all",
+            f"{plural(len(pairs), 'row')}; they agree on {agrees.mean():.3f} of all",
             hint="label more rows, ask for less agreement, or take a better confidence",
         )
     content = Threshold.model_validate(
@@ -251,7 +252,7 @@ def fit_threshold(job: FitJob) -> Calibrated:
     return Calibrated(
         content,
         notes=(
-            f"{bound.answered:,} of {bound.rows:,} rows are at or above {bound.threshold:.6g}, "
+            f"{bound.answered:,} of {plural(bound.rows, 'row is|rows are')} at or above {bound.threshold:.6g}, "
             f"{bound.agreeing / bound.answered:.4f} of them agree, at least {bound.least:.4f} with {options.level:g} confidence; "
             f"of all rows, {agrees.mean():.4f} agree",
         ),
@@ -490,7 +491,7 @@ def check_enough_rows(rows: int) -> None:
     """Raises UsageError for fewer rows than `FEWEST`."""
     if rows < FEWEST:
         raise UsageError(
-            f"{rows} rows have a label and an answer, {FEWEST} are needed",
+            f"{plural(rows, 'row has|rows have')} a label and an answer, {FEWEST} are needed",
             hint="label more rows, or run the judge on more of the labelled ones",
         )
 

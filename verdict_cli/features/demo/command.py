@@ -16,8 +16,9 @@ from verdict_cli.cli.run import judged_dataset
 from verdict_cli.cli.show_report import to_terminal
 from verdict_cli.language.package_files import configs, datasets, recordings
 from verdict_cli.llm.providers.detect_models import KEYS, AtHand, at_hand
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
-from verdict_cli.report.compare_runs import compare_two
+from verdict_cli.report.compare_runs import compare_finished
 from verdict_cli.run.load_run import load_run
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from verdict_cli.report.report import Report
-    from verdict_cli.stats.compare import ComparedMetric
+    from verdict_cli.stats.compare import ComparedEvaluation
 
 CONFIG, DATA, RECORDING = "demo", "xstest_sample", "demo_replies"
 WRITTEN = "none: replies written for the demo"
@@ -53,12 +54,12 @@ def demo(
     lexical = RowOptions(model=DEMO_BASELINE, no_cache=True, fresh=True, quiet=True)
     judge = judged_dataset(config, data, recorded, out=out / "judge")
     judged_dataset(config, data, lexical, out=out / "baseline")
-    document, comparison = compare_two([load_run(out / name) for name in ("baseline", "judge")])
+    document, comparison = compare_finished([load_run(out / name) for name in ("baseline", "judge")])
     write_page(out / "comparison.html", document)
     to_terminal(_summary(judge, comparison.evaluations["safety"], out))
 
 
-def _summary(judge: Report, safety: ComparedMetric, out: Path) -> Group:
+def _summary(judge: Report, safety: ComparedEvaluation, out: Path) -> Group:
     from rich.console import Group
     from rich.text import Text
 
@@ -86,7 +87,7 @@ def _summary(judge: Report, safety: ComparedMetric, out: Path) -> Group:
     )
 
 
-def _metrics(judge: Report, safety: ComparedMetric) -> Table:
+def _metrics(judge: Report, safety: ComparedEvaluation) -> Table:
     """The judge's metrics, the baseline's, and the paired difference."""
     from rich.table import Table
     from rich.text import Text
@@ -107,11 +108,11 @@ def _metrics(judge: Report, safety: ComparedMetric) -> Table:
     return table
 
 
-def _test(safety: ComparedMetric) -> str:
+def _test(safety: ComparedEvaluation) -> str:
     test = safety.whole.test
     assert test is not None
     p = "p < 0.001" if test.p < 0.001 else f"p = {test.p:.3f}"
-    only = f"only the judge is right on {test.better} prompts, only the baseline on {test.worse}"
+    only = f"only the judge is right on {plural(test.better, 'prompt')}, only the baseline on {test.worse}"
     return f"McNemar's paired test: {only}; {p}"
 
 

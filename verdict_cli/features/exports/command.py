@@ -10,6 +10,7 @@ import typer
 
 from verdict_cli.cli.console import print_message
 from verdict_cli.errors import UsageError
+from verdict_cli.plural import plural
 from verdict_cli.storage.paths import output_errors
 
 
@@ -62,5 +63,9 @@ def export(
         if out.suffix != f".{SUFFIXES[to]}":
             raise UsageError(f"--out {out}: {to} reads .{SUFFIXES[to]}", hint="change the ending")
         counts, where = write_export(result, to, out), str(out)
-    left_out = f"; {counts.without_trace:,} rows have no trace and were left out" if counts.without_trace else ""
+    left_out = (
+        f"; {plural(counts.without_trace, 'row has|rows have')} no trace and were left out"
+        if counts.without_trace
+        else ""
+    )
     print_message(f"{counts.scores:,} scores: {where}{left_out}")

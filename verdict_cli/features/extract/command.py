@@ -14,8 +14,9 @@ from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.extractors import EXTRACTORS
+from verdict_cli.plural import plural
 from verdict_cli.run.load_run import load_run
-from verdict_cli.stats.re_extract import Disagreement, ReExtraction, re_extract
+from verdict_cli.run.re_extract import Disagreement, ReExtraction, re_extract
 
 
 def extract(
@@ -69,11 +70,11 @@ def _table(rereadings: tuple[ReExtraction, ...]) -> str:
         if reading.refused:
             lines.append(f"{reading.unit}  {reading.extractor}: does not fit: {reading.refused}")
         elif reading.extractor == "own":
-            lines.append(f"{reading.unit}  own: {reading.readable} of {reading.replies} replies read")
+            lines.append(f"{reading.unit}  own: {reading.readable} of {plural(reading.replies, 'reply|replies')} read")
         else:
             share = f", {reading.agreed} of {reading.both} as the unit's own" if reading.both else ""
             lines.append(
-                f"{reading.unit}  {reading.extractor}: {reading.readable} of {reading.replies} replies read{share}"
+                f"{reading.unit}  {reading.extractor}: {reading.readable} of {plural(reading.replies, 'reply|replies')} read{share}"
             )
     return printable("\n".join(lines)) + "\n"
 

@@ -14,6 +14,7 @@ from verdict_cli.cli.progress import show_steps
 from verdict_cli.errors import UsageError
 from verdict_cli.features.imports.logs import LOG_FORMATS, not_in_format, read_logs
 from verdict_cli.language.document.error_messages import nearest_spelling
+from verdict_cli.plural import plural
 
 ROWS_PER_GROUP = 1_000
 """Rows of a Parquet row group: what is in memory at once."""
@@ -54,7 +55,7 @@ def import_(
     with show_steps(f"importing {log_format}", "rows") as show:
         count = _write(out, _noting_scores(rows, scores, show))
     named = f"; scores: {', '.join(scores)}" if scores else ""
-    print_message(f"{count:,} rows: {out}{named}")
+    print_message(f"{plural(count, 'row')}: {out}{named}")
 
 
 def _rows_at(files: list[Path], path: str) -> Iterator[dict[str, Any]]:

@@ -17,6 +17,7 @@ from verdict_cli.errors import DataError, OutputError, Problem, UsageError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.plan.scope import panel_expressions
+from verdict_cli.plural import plural
 from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.columns.collect import Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, LabelSet
@@ -95,7 +96,7 @@ def draw_queue(
     ids, positions = _judged_rows(results)
     if n > len(ids):
         raise UsageError(
-            f"--n {n:,} is more than the {len(ids):,} rows that were judged", hint=f"at most --n {len(ids)}"
+            f"--n {n:,} is more than the {plural(len(ids), 'row')} that were judged", hint=f"at most --n {len(ids)}"
         )
     if choose == "random":
         inclusion, drawn_by = np.full(len(ids), n / len(ids)), ""
@@ -151,7 +152,7 @@ def _collected(evaluation: Evaluation, results: Path) -> Collected:
     columns = collect({"queue": evaluation}, results)["queue"]
     if columns.unreadable:
         count, first = next(iter(columns.unreadable.values()))
-        raise UsageError(f"--by cannot be computed on {count:,} rows; {first}", hint="check the expression")
+        raise UsageError(f"--by cannot be computed on {plural(count, 'row')}; {first}", hint="check the expression")
     return columns
 
 
@@ -303,7 +304,7 @@ def queue(
     low, high = (f"{ends[key]:.3g}" for key in ("least_inclusion", "most_inclusion"))
     inclusion = f"probability {low}" if low == high else f"probabilities {low} to {high}"
     print_message(
-        f"written: {path}: {n:,} rows, {choose}{f' by {drawn_by}' if drawn_by else ''}, drawn with {inclusion}"
+        f"written: {path}: {plural(n, 'row')}, {choose}{f' by {drawn_by}' if drawn_by else ''}, drawn with {inclusion}"
     )
     print_message("\nNext:")
     print_message(f"  verdict view {run} --as NAME    each annotator under their own name")

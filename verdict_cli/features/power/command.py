@@ -18,11 +18,11 @@ from verdict_cli.cli.options import AllowHost, AsJson, Config, Data, MetricOptio
 from verdict_cli.cli.variant_runs import choose_metric
 from verdict_cli.errors import UsageError
 from verdict_cli.features.power.sample_size import (
-    SHARES,
     WORST,
     Parts,
     discordant,
     gold_labels,
+    is_share,
     pilot,
     repeated,
     rows_for_change,
@@ -33,6 +33,7 @@ from verdict_cli.features.power.sample_size import (
 )
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.plan.node import Plan
+from verdict_cli.plural import plural
 from verdict_cli.report.formatting import money
 from verdict_cli.run.estimate import Line, estimate_run, total
 from verdict_cli.run.load_run import load_run
@@ -144,7 +145,7 @@ def needed(
             few = f"{gold.needed:,}" if gold.needed is not None else "more than the pilot's rows"
             notes.append(
                 f"what people would say of all rows (`gold`), to ±{want.half_width:g} with 95%: {few} labels with the judge on "
-                f"{gold.rows:,} rows (`ppi`), {gold.alone:,} without it"
+                f"{plural(gold.rows, 'row')} (`ppi`), {gold.alone:,} without it"
             )
         repeats = repeated(its, its.evaluations[want.name], want.name, want.metric, directory.results)
         if isinstance(repeats, str):
@@ -162,7 +163,7 @@ def _interval(want: RequirementOptions, evaluation: Evaluation, runs: list[Any])
     assert want.half_width is not None
     what = f"±{want.half_width:g} with {want.confidence:.0%} confidence"
     if not runs:
-        if want.metric not in SHARES:
+        if not is_share(want.metric):
             raise UsageError(
                 f"how much {want.metric} varies is not known beforehand", hint="give a small run with --pilot RUN"
             )
@@ -180,7 +181,7 @@ def _interval(want: RequirementOptions, evaluation: Evaluation, runs: list[Any])
             hint="a larger pilot has one",
         )
     rows, safe = pilot_run.rows(want.half_width, want.confidence)
-    why = f"{want.metric} {estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}] of {estimate.n:,} rows in the pilot"
+    why = f"{want.metric} {estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}] of {plural(estimate.n, 'row')} in the pilot"
     return {"for": what, "from": why, "rows": rows, "rows_at_worst": safe}
 
 
@@ -197,10 +198,10 @@ def _difference(want: RequirementOptions, runs: list[Any]) -> dict[str, Any]:
         rows = rows_for_change(spread, want.mde, want.test_level, want.power)
         return {
             "for": what,
-            "from": f"a row's difference spreads {spread:.3g} over {count:,} rows of the pilots",
+            "from": f"a row's difference spreads {spread:.3g} over {plural(count, 'row')} of the pilots",
             "rows": rows,
         }
-    if want.metric not in SHARES:
+    if not is_share(want.metric):
         raise UsageError(
             f"how much a difference of {want.metric} varies is not known beforehand",
             hint="give two small runs with --pilot RUN --pilot RUN",
@@ -307,7 +308,7 @@ def plan(
 
 def _conclusion(needs: list[dict[str, Any]], available: int) -> str:
     """`868 rows for ±0.02 with 95% confidence; the dataset has 8`: what the largest of the needs asks of the dataset."""
-    wanted = "; ".join(f"{need['rows']:,} rows for {need['for']}" for need in needs)
+    wanted = "; ".join(f"{plural(need['rows'], 'row')} for {need['for']}" for need in needs)
     most = max(need["rows"] for need in needs)
     if available >= most:
         return f"{wanted}: the dataset has enough, {available:,}"
@@ -315,7 +316,7 @@ def _conclusion(needs: list[dict[str, Any]], available: int) -> str:
 
 
 def _text(content: dict[str, Any]) -> str:
-    lines = [content["conclusion"], f"{content['metric']}; the dataset has {content['rows_there']:,} rows"]
+    lines = [content["conclusion"], f"{content['metric']}; the dataset has {plural(content['rows_there'], 'row')}"]
     for need in content["needs"]:
         worst = need.get("rows_at_worst", need["rows"])
         more = "" if worst == need["rows"] else f" ({worst:,} at the worst end of the pilot's interval)"

@@ -21,15 +21,16 @@ from pathlib import Path
 import numpy as np
 
 from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.compare import compare_runs
-from verdict_cli.stats.evaluation_results import scores_of
 from verdict_cli.stats.intervals.interval_methods import MetricValue, normal, student
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import measure
 from verdict_cli.stats.paired import run_rows
 from verdict_cli.stats.prediction_powered import GoldFacts
+from verdict_cli.stats.row_scores import scores_of
 from verdict_cli.storage.tables.reader import read_table
 
 MOST_ROWS_NEEDED = 10**9
@@ -141,7 +142,10 @@ def _least(enough: Callable[[int], bool]) -> int:
     return high
 
 
-SHARES = frozenset({"accuracy"})
+def is_share(metric: str) -> bool:
+    """Whether the metric is a share of rows."""
+    known = find_metric(metric)
+    return known is not None and known.interval == "proportion"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +173,7 @@ def pilot(evaluation: Evaluation, name: str, metric: str, results: Path, seed: i
     """The metric in a run's results."""
     only = evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None})
     estimate = measure({name: only}, results, seed=seed)[name].values[metric]
-    return Pilot(estimate, metric in SHARES and evaluation.cluster is None)
+    return Pilot(estimate, is_share(metric) and evaluation.cluster is None)
 
 
 def gold_labels(evaluation: Evaluation, name: str, results: Path, half_width: float, seed: int) -> GoldFacts | None:

@@ -17,6 +17,7 @@ from verdict_cli.language.units.pairwise import PairwiseJudgeUnit, label_letters
 from verdict_cli.messages import Result
 from verdict_cli.plan.levels import in_lists
 from verdict_cli.plan.node import LLMNode, Node, Plan
+from verdict_cli.plural import plural
 from verdict_cli.run.outcome import compile_reward
 from verdict_cli.storage.datasets.files import open_bytes
 
@@ -157,7 +158,7 @@ def _position(name: Any, texts: Sequence[str], count: int) -> int:
             return letters.index(name.strip().upper())
         if name in texts:
             return list(texts).index(name)
-    raise RowError(f"{name!r:.80} names none of the {count} candidates", kind="no-answer")
+    raise RowError(f"{name!r:.80} names none of the {plural(count, 'candidate')}", kind="no-answer")
 
 
 _NAMES = ("id", "name", "label")
@@ -194,7 +195,7 @@ def read_candidates(paths: Sequence[str]) -> tuple[Candidate, ...]:
     everyone = [candidate for path in paths for candidate in _read_file(path)]
     if len(everyone) < 2:
         raise UsageError(
-            f"{len(everyone)} candidate{'' if len(everyone) == 1 else 's'}: a ranking needs at least 2",
+            f"{plural(len(everyone), 'candidate')}: a ranking needs at least 2",
             hint="give a JSONL or JSON file with several, or several text files",
         )
     labels = {candidate.label for candidate in everyone}

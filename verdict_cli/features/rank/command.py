@@ -31,6 +31,7 @@ from verdict_cli.features.rank.standings import CountingJudge, Ranking, rank_by_
 from verdict_cli.features.rank.system_battles import write_battles
 from verdict_cli.features.rank.tournament import GROUP_ROUNDS, ROUND_ROBIN, Tournament, swiss_rounds
 from verdict_cli.messages import Row
+from verdict_cli.plural import plural
 from verdict_cli.report.plan_graph import calls_a_row
 from verdict_cli.report.renderers.terminal import render_terminal
 from verdict_cli.run.estimate import DryRun
@@ -256,7 +257,7 @@ class _RankingTask:
             lambda judging: rank_by_score(
                 judging, reward, where, self.shared, self.candidates, self.options.samples, self.options.field
             ),
-            _Workload(f"{count} candidates scored{times}", count * self.options.samples, self._sample(where)),
+            _Workload(f"{plural(count, 'candidate')} scored{times}", count * self.options.samples, self._sample(where)),
         )
 
     def _compare(self, where: CandidateColumns) -> tuple[Work, _Workload]:
@@ -271,7 +272,8 @@ class _RankingTask:
         if size > 2:
             if count < size:
                 raise UsageError(
-                    f"the judge chooses among {size}, but there are {count} candidates", hint=f"give at least {size}"
+                    f"the judge chooses among {size}, but there are {plural(count, 'candidate')}",
+                    hint=f"give at least {size}",
                 )
             if self.options.tournament != "auto":
                 raise UsageError(
@@ -281,7 +283,9 @@ class _RankingTask:
             rows = times * -(-count // size)
             return (
                 lambda judging: tournament(judging).rank_groups(times, self.seed),
-                _Workload(f"{count} candidates in groups of {size}, {times} rounds", rows, self._sample(where)),
+                _Workload(
+                    f"{plural(count, 'candidate')} in groups of {size}, {times} rounds", rows, self._sample(where)
+                ),
             )
         swiss = self.options.tournament == "swiss" or (
             self.options.tournament == "auto" and (self.options.rounds or count > ROUND_ROBIN)
@@ -294,7 +298,7 @@ class _RankingTask:
         return (
             lambda judging: tournament(judging).rank_pairs(number, self.seed),
             _Workload(
-                f"{count} candidates, {form}, {pairs} pairs in both orders",
+                f"{plural(count, 'candidate')}, {form}, {plural(pairs, 'pair')} in both orders",
                 pairs * (2 if twice else 1),
                 self._sample(where),
             ),

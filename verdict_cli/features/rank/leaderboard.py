@@ -27,6 +27,7 @@ from verdict_cli.features.rank.strengths import (
     win_rates,
 )
 from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.plural import plural
 from verdict_cli.report.conclusions import listed_names
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import MOST_DELETIONS
@@ -103,8 +104,12 @@ class Leaderboard:
         """Which systems may be first."""
         first = [standing.system for standing in self.standings if standing.rank[0] == 1]
         if len(first) == 1:
-            return f"{listed_names(first)} is first of {len(self.standings)} systems"
-        return f"{len(first)} of {len(self.standings)} systems may be first: {listed_names(first)}" if first else ""
+            return f"{listed_names(first)} is first of {plural(len(self.standings), 'system')}"
+        return (
+            f"{len(first)} of {plural(len(self.standings), 'system')} may be first: {listed_names(first)}"
+            if first
+            else ""
+        )
 
     def systems_json(self) -> list[dict[str, Any]]:
         """The systems as `--json` and `report.json` have them."""
@@ -282,7 +287,9 @@ def _warnings(
     if len(contests.systems) < 2:
         warnings.append(f"there {'is one system' if contests.systems else 'are no systems'}: a leaderboard needs two")
     if 0 < contests.items < FEW_ITEMS:
-        warnings.append(f"{contests.items} items are too few for intervals and ranks to be relied on")
+        warnings.append(
+            f"{plural(contests.items, 'item is|items are')} too few for intervals and ranks to be relied on"
+        )
     if contests.items >= FEW_ITEMS and ranked_by:
         few = [
             name

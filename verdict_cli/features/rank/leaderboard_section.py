@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.document import PAGE_FORMATS, Note, Only, Part, Section, Table
@@ -36,7 +37,7 @@ def _parts(board: Leaderboard) -> Iterator[Part]:
     if metrics[1:]:
         yield _further(board, metrics[1:])
     yield Note(
-        f"{board.items:,} items. Intervals are 95% for all systems together; a rank is the range that the data allow, "
+        f"{plural(board.items, 'item')}. Intervals are 95% for all systems together; a rank is the range that the data allow, "
         f"95% for all pairs together, by {board.ranked_by}."
     )
     for name, slope in board.slopes.items():
@@ -45,7 +46,9 @@ def _parts(board: Leaderboard) -> Iterator[Part]:
             f"control: {what}. The values are those at equal ones of it; uncontrolled are those without the control."
         )
     if board.missing:
-        yield Note(f"{board.missing:,} of {board.rows:,} rows have no result and are left out", warning=True)
+        yield Note(
+            f"{board.missing:,} of {plural(board.rows, 'row has|rows have')} no result and are left out", warning=True
+        )
     for warning in board.warnings:
         yield Note(warning, warning=True)
     if metrics:

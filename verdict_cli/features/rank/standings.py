@@ -13,6 +13,7 @@ from typing import Any
 from verdict_cli.errors import RowError
 from verdict_cli.features.rank.candidates import Candidate, CandidateColumns
 from verdict_cli.messages import Result
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.conclusions import listed_names
 from verdict_cli.report.document import Note, ReportDocument, Section, Table
@@ -185,11 +186,11 @@ def _consistency(ranking: Ranking) -> Iterator[Note]:
     if ranking.kind == "pairs":
         yield Note(
             f"consistency: {counts['intransitive']} of {counts['triples']} triples intransitive · "
-            f"{counts['ties']} of {counts['pairs']} pairs tied · "
+            f"{counts['ties']} of {plural(counts['pairs'], 'pair')} tied · "
             f"the first position won {counts['first_place_wins']} of {counts['decided']}"
         )
         if counts["flips"] is not None:
-            yield Note(f"order: {counts['flips']} of {counts['pairs_in_both_orders']} pairs changed with it")
+            yield Note(f"order: {counts['flips']} of {plural(counts['pairs_in_both_orders'], 'pair')} changed with it")
     if ranking.kind == "groups":
         yield Note(f"wins by position: {', '.join(map(str, counts['wins_by_place']))}")
 

@@ -29,6 +29,7 @@ from verdict_cli.features.rank.strengths import battle_counts, read_contests
 from verdict_cli.features.rank.tournament import SPREAD, Choice, fit_ratings
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.plan.node import Plan
+from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import Floats, key_text
 
 
@@ -58,7 +59,9 @@ def write_battles(
             known.evaluation, earlier.studies[known.evaluation], directory.results, outputs.systems
         )
     chosen = [battle_row(outputs, *pairing) for pairing in pairings(outputs, battles, seed, judged)]
-    counts = f"{len(chosen):,} battles of {len(outputs.systems)} systems at {len(outputs.rows):,} tasks"
+    counts = (
+        f"{plural(len(chosen), 'battle')} of {plural(len(outputs.systems), 'system')} at {len(outputs.rows):,} tasks"
+    )
     if battles is not None and len(chosen) < battles:
         counts += f" ({battles:,} were wanted: no other pairs are left)"
     if out is None:
@@ -134,7 +137,7 @@ def read_outputs(rows: Iterator[Mapping[str, Any]], columns: BattleColumns, file
         systems[system] = None
         outputs[item][system] = row
     if len(systems) < 2:
-        message = f"{len(systems)} system{'' if len(systems) == 1 else 's'}: battles need at least 2"
+        message = f"{plural(len(systems), 'system')}: battles need at least 2"
         raise DataError(Problem("too-few", message, f"the column {columns.system!r} names the system", file=file))
     return SystemOutputs(tuple(systems), outputs, frozenset(_shared(outputs)))
 

@@ -22,6 +22,7 @@ from verdict_cli.language.fields.types import FieldType, ListType, RecordType, w
 from verdict_cli.messages import Call, Failure, Result, Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.row_types import cell_value
+from verdict_cli.plural import plural
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.observer import RunObserver
@@ -145,10 +146,14 @@ class Admission:
         if self.closed:
             raise Overloaded(503, "the server is stopping", 1)
         if rows > self._capacity:
-            raise Overloaded(413, f"{rows} rows exceed the {self._capacity} that the server admits")
+            raise Overloaded(
+                413, f"{plural(rows, 'row exceeds|rows exceed')} the {self._capacity} that the server admits"
+            )
         if self.admitted + rows > self._capacity:
             raise Overloaded(
-                429, f"{self.admitted} of at most {self._capacity} rows are in progress", self._retry_after_s()
+                429,
+                f"{self.admitted} of at most {plural(self._capacity, 'row is|rows are')} in progress",
+                self._retry_after_s(),
             )
         self.admitted += rows
         self._idle.clear()

@@ -27,6 +27,7 @@ from verdict_cli.features.sweep.variants import SweepPoint, SweepResult, compare
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.package_files import configs, file_or_named
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import ChartPoint, Dots, PlanePoint, Scatter, Series
 from verdict_cli.report.conclusions import change_text, is_significant, listed_names
@@ -159,7 +160,7 @@ def _point_json(point: SweepPoint) -> dict[str, Any]:
         "figure": metric_json(metric),
         "difference": None if change is None else metric_json(change),
         "p": None if point.difference is None else point.difference.p,
-        "p_holm": None if point.difference is None else point.difference.p_holm,
+        "p_holm": None if point.difference is None else point.difference.p_adjusted,
         "p_best": point.p_best,
         "like_frontier": list(point.like_frontier),
         "reason": point.reason or metric.reason,
@@ -208,7 +209,9 @@ def _differences_table(sweep: SweepResult) -> Table:
             point.reason
             if point.difference is None
             else formatting.interval(point.difference.change.low, point.difference.change.high),
-            "" if point.difference is None or point.difference.p_holm is None else f"{point.difference.p_holm:.3g}",
+            ""
+            if point.difference is None or point.difference.p_adjusted is None
+            else f"{point.difference.p_adjusted:.3g}",
         )
         for point in sweep.points[1:]
     ]
@@ -245,7 +248,7 @@ def _notes(sweep: SweepResult) -> list[Note]:
         costs = [point.run.facts.cost_usd for point in sweep.points]
         paid = None if None in costs else sum(cost for cost in costs if cost is not None)
         notes.append(
-            f"{cached:,} replies came from the cache: {formatting.money(paid)} paid for this sweep. "
+            f"{plural(cached, 'reply|replies')} came from the cache: {formatting.money(paid)} paid for this sweep. "
             "Calls and cost above are those of each variant by itself."
         )
     failed = [
@@ -442,7 +445,9 @@ def _warn_once(warned: dict[str, None], message: str) -> None:
 def _announce(runs: list[tuple[Plan, int]]) -> None:
     """Print how many calls are made, at most."""
     calls = sum(rows * calls_a_row(plan) for plan, rows in runs)
-    print_message(f"{len(runs)} variants of {runs[0][1]:,} rows: at most {calls:,} model calls, equal ones shared")
+    print_message(
+        f"{plural(len(runs), 'variant')} of {plural(runs[0][1], 'row')}: at most {calls:,} model calls, equal ones shared"
+    )
 
 
 def _slugs(names: list[str]) -> list[str]:

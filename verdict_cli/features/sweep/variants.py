@@ -23,14 +23,13 @@ from verdict_cli.language.document.overrides import find_target, parts_of
 from verdict_cli.language.document.source_positions import Document
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import find_metric
-from verdict_cli.stats.call_stats import ReplyLatencies, StandaloneCost, standalone_costs
-from verdict_cli.stats.compare import holm_adjusted
+from verdict_cli.report.call_stats import ReplyLatencies, StandaloneCost, standalone_costs
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import measure
-from verdict_cli.stats.paired import Difference, RunRows, run_rows
-from verdict_cli.stats.permutation import SWAPS
-from verdict_cli.stats.reference import AgainstReference, compare_with_reference
+from verdict_cli.stats.paired import Difference, RunRows, pair, run_rows
+from verdict_cli.stats.permutation import SWAPS, holm_adjusted
+from verdict_cli.stats.reference import compare_with_reference
 from verdict_cli.stats.simultaneous import JointEstimates
 from verdict_cli.storage.tables.reader import read_table
 
@@ -221,10 +220,14 @@ def compare_variants(
         points.append(SweepPoint(run, measured[metric], standalone))
     known = find_metric(metric)
     lower = known is not None and known.lower_is_better
-    sides = [[_rows(run, evaluation, metric)] for run in runs]
-    against = compare_with_reference(metric, sides, level, [abs(seed)], SWAPS)
-    joint = against.joint
-    points = _with_differences(points, against)
+    pairs = pair(*(_rows(run, evaluation, metric) for run in runs))
+    joint = None
+    if isinstance(pairs, str):
+        points = [points[0], *(replace(point, reason=pairs) for point in points[1:])]
+    else:
+        against = compare_with_reference((metric,), pairs, [1] * len(runs), level, [abs(seed)], SWAPS)[metric]
+        joint = against.joint
+        points = _with_differences(points, against.differences)
     axis = axis or _default_axis(points)
     gains = [None if point.metric.value is None else point.metric.value * (-1 if lower else 1) for point in points]
     on_frontier = frontier([price(point, axis) for point in points], gains)
@@ -308,14 +311,12 @@ def _with_metric(evaluation: Evaluation, metric: str) -> Evaluation:
     return evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None})
 
 
-def _with_differences(points: list[SweepPoint], against: AgainstReference) -> list[SweepPoint]:
-    differences = [None if isinstance(difference, str) else difference for difference in against.differences]
-    adjusted = holm_adjusted([None if difference is None else difference.p for difference in differences])
-    compared = points[:1]
-    for point, given, difference, p in zip(points[1:], against.differences, differences, adjusted, strict=True):
-        if difference is None:
-            compared.append(replace(point, reason=str(given)))
-        else:
-            told = replace(difference, p_holm=p)
-            compared.append(replace(point, difference=told, reason=difference.change.reason))
-    return compared
+def _with_differences(points: list[SweepPoint], differences: Sequence[Difference]) -> list[SweepPoint]:
+    adjusted = holm_adjusted([difference.p for difference in differences])
+    return [
+        points[0],
+        *(
+            replace(point, difference=replace(difference, p_adjusted=p), reason=difference.change.reason)
+            for point, difference, p in zip(points[1:], differences, adjusted, strict=True)
+        ),
+    ]

@@ -1,6 +1,5 @@
 // Runs compared: the conclusion, the difference in every metric, and of two runs the rows side by side.
 
-const UNBOUNDED = ['mean', 'median', 'variance', 'mae', 'rmse', 'log_loss'];
 const pValue = (value) => (value === null || value === undefined ? '–' : value < 0.001 ? '< 0.001' : value.toPrecision(2));
 const difference = (value) => (value === null ? '–' : `${value > 0 ? '+' : ''}${number(value)}`);
 const tableOf = (className, heads, lines) => make('div', { class: 'wide', tabindex: '0' }, make('table', { class: className },
@@ -15,10 +14,10 @@ function intervalBar({ difference: value, low, high }, reach) {
 }
 
 /** The reach of the bars of all metrics that have a common unit, and a function that gives each metric's own. */
-function reaches(figures) {
+function reaches(figures, ownUnits) {
   const ends = (each) => [each.difference, each.low, each.high].filter((value) => value !== null).map(Math.abs);
-  const common = Math.max(0, ...figures.filter(([metric]) => !UNBOUNDED.includes(metric)).flatMap(([, each]) => ends(each)));
-  return (metric, each) => (UNBOUNDED.includes(metric) ? Math.max(0, ...ends(each)) : common);
+  const common = Math.max(0, ...figures.filter(([metric]) => !ownUnits.includes(metric)).flatMap(([, each]) => ends(each)));
+  return (metric, each) => (ownUnits.includes(metric) ? Math.max(0, ...ends(each)) : common);
 }
 
 class ComparePage {
@@ -102,13 +101,13 @@ class ComparePage {
       make('td', { class: 'drawn' }, intervalBar(each, reach)),
       make('td', { class: 'number' }, each.low === null ? said(each.reason || '–') : `[${number(each.low)}, ${number(each.high)}]`),
       make('td', { class: 'number away' }, pValue(each.p)),
-      make('td', { class: 'number' }, pValue(each.p_holm)),
+      make('td', { class: 'number' }, pValue(each.p_adjusted)),
     ];
   }
 
   metricsTable(data) {
     const figures = Object.entries(data.compared.figures);
-    const reach = reaches(figures);
+    const reach = reaches(figures, data.own_units);
     const lines = figures.map(([metric, each]) => make('tr', {},
       make('th', { scope: 'row' }, said(metric)),
       ...[each.a, each.b].map((value) => make('td', { class: 'number away' }, value === null ? '–' : number(value))),
@@ -120,7 +119,7 @@ class ComparePage {
   severalTable(data) {
     const reference = data.reference;
     const figures = Object.entries(data.compared.figures);
-    const reach = reaches(figures.flatMap(([metric, each]) => Object.values(each.differences).map((one) => [metric, one])));
+    const reach = reaches(figures.flatMap(([metric, each]) => Object.values(each.differences).map((one) => [metric, one])), data.own_units);
     const lines = figures.flatMap(([metric, each]) => {
       const others = Object.entries(each.differences);
       const own = each.values[reference] ?? others.find(([, one]) => one.reference !== null)?.[1].reference ?? null;

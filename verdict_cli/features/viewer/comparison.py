@@ -11,7 +11,8 @@ from starlette.exceptions import HTTPException
 from verdict_cli.features.viewer.labelling import check_shown
 from verdict_cli.features.viewer.run_view import PER_PAGE, RunView
 from verdict_cli.features.viewer.runs import RunEntry
-from verdict_cli.report.compare_runs import compare_several_runs, compare_two
+from verdict_cli.report.compare_runs import compare_finished
+from verdict_cli.report.comparison import has_own_unit
 from verdict_cli.report.conclusions import short_names
 from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.columns.row_identities import row_identities
@@ -43,9 +44,9 @@ def compare_entries(entries: Sequence[RunEntry]) -> RunsCompared:
     """Compare two runs or more, with the same numbers as `verdict compare`. UsageError if they share no evaluation."""
     runs = [load_run(entry.directory.path) for entry in entries]
     names = [entry.name for entry in entries]
+    document, comparison = compare_finished(runs, names=names)
     if len(runs) > 2:
-        return RunsCompared(compare_several_runs(runs, names=names).as_json())
-    document, comparison = compare_two(runs, names=names)
+        return RunsCompared(document.as_json())
     keys = row_identities([run.directory.results for run in runs]).keys
     positions = tuple({key: place for place, key in enumerate(each)} for each in keys)
     return RunsCompared(document.as_json(), comparison, positions)
@@ -78,7 +79,7 @@ def comparison_page(request: Request, registry: RunRegistry) -> dict[str, Any]:
         "names": list(evaluations),
         "evaluation": name,
     }
-    content |= {"compared": evaluation}
+    content |= {"compared": evaluation, "own_units": [*filter(has_own_unit, evaluation["figures"])]}
     if compared.comparison is None:
         return content
     outcomes = compared.comparison.evaluations[name].outcomes
@@ -108,7 +109,7 @@ def _rows(
     import numpy as np
 
     flips = outcomes.flips(np.array(indices, dtype=np.int64))
-    keys = [outcomes.pairs.keys[index] for index in indices]
+    keys = [outcomes.pairs.key(index) for index in indices]
     at = [[_position(key, places) for key in keys] for places in positions]
     outputs = [_texts(view, places, _compared_outputs(view.kinds)) for view, places in zip(views, at, strict=True)]
     sources = _texts(views[1], at[1], views[1].prompt_columns()[:MOST_OUTPUTS])

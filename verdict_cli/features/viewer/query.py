@@ -20,8 +20,8 @@ from verdict_cli.report.chat import chat_preview
 from verdict_cli.report.compress import encoded
 from verdict_cli.report.evaluation_section import MOST_LABELS_IN_MATRIX
 from verdict_cli.stats.columns.column import MISSING
-from verdict_cli.stats.evaluation_results import RowScores
 from verdict_cli.stats.measure import confusion_counts
+from verdict_cli.stats.row_scores import RowScores
 from verdict_cli.storage.tables.arrow_vectors import truths
 from verdict_cli.storage.tables.column_types import array
 from verdict_cli.storage.tables.reader import read_arrow

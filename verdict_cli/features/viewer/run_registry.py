@@ -18,7 +18,7 @@ from verdict_cli.features.viewer.run_view import RunView, label_metrics
 from verdict_cli.features.viewer.runs import RunEntry, Runs
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.report import formatting
-from verdict_cli.report.run_document import SECOND_METRICS
+from verdict_cli.report.run_document import is_beyond_chance
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.storage.journal.entry import JournalEntry, decode_entry
 
@@ -98,9 +98,7 @@ def _evaluation(name: str, evaluation: Mapping[str, Any], published: Mapping[str
     first = next(
         (metric for metric in known if metric["metric"] == published.get("metric")), known[0] if known else None
     )
-    second = next(
-        (known_metric for metric in SECOND_METRICS for known_metric in known if known_metric["metric"] == metric), None
-    )
+    second = next((known_metric for known_metric in known if is_beyond_chance(known_metric["metric"])), None)
     counted = str(evaluation.get("of") or "rows")
     main = first and {"evaluation": name, **first, "of": counted, "wrong": _wrong(figures)}
     return {

@@ -32,8 +32,8 @@ from verdict_cli.report.report import metric_json
 from verdict_cli.report.report_context import prompt_columns
 from verdict_cli.report.row_details import row_details
 from verdict_cli.run.load_run import load_run
-from verdict_cli.stats.evaluation_results import MOST_SCORED, scored_rows
 from verdict_cli.stats.measure import Measures, measure
+from verdict_cli.stats.row_scores import MOST_SCORED, scored_rows
 from verdict_cli.storage.datasets.parquet import count_rows, open_parquet
 from verdict_cli.storage.tables.arrow_vectors import truths
 from verdict_cli.storage.tables.human_labels import (

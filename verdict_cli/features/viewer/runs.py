@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from verdict_cli.errors import JournalError
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
@@ -101,10 +102,10 @@ def _page_conclusion(page: Path) -> str:
 def _sweep_facts(content: Mapping[str, Any]) -> str:
     best, variants = content["best"], len(content["variants"])
     if best is None:
-        return f"{variants} variants, {content['metric']}"
+        return f"{plural(variants, 'variant')}, {content['metric']}"
     ends = formatting.interval(best["low"], best["high"])
     value = f"{content['metric']} {formatting.format_number(best['value'])} {ends}".strip()
-    return f"Best of {variants} variants: {best['name']}, {value}"
+    return f"Best of {plural(variants, 'variant')}: {best['name']}, {value}"
 
 
 def _audit_facts(content: Mapping[str, Any]) -> str:
@@ -117,7 +118,7 @@ def _audit_facts(content: Mapping[str, Any]) -> str:
 def _watch_facts(content: Mapping[str, Any]) -> str:
     looks = int(content["looks"])
     state = "the judge has drifted" if content["drifted"] else "no drift"
-    return f"{state}, {looks} {'look' if looks == 1 else 'looks'}"
+    return f"{state}, {plural(looks, 'look')}"
 
 
 _FACTS = {"sweep": _sweep_facts, "audit": _audit_facts, "watch": _watch_facts}

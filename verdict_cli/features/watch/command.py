@@ -20,6 +20,7 @@ from verdict_cli.cli.signals import stopping
 from verdict_cli.cli.spending import tell_cost
 from verdict_cli.errors import UsageError
 from verdict_cli.features.watch.history import Look, WatchHistory, anchor_score, open_history, served_models
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import PlanePoint, Scatter, Series
 from verdict_cli.report.document import PAGE_FORMATS, FactList, Note, Only, Part, ReportDocument, Section, Table
@@ -104,7 +105,9 @@ def verdict_text(result: WatchResult) -> str:
     looks, now = len(result.history.looks), result.now
     if now is None:
         left = result.reference + 1 - looks
-        return f"the reference has {looks} of {result.reference} looks: {left} more until the first comparison"
+        return (
+            f"the reference has {looks} of {plural(result.reference, 'look')}: {left} more until the first comparison"
+        )
     change = formatting.format_number(now.change * result.width)
     ends = formatting.interval(now.low * result.width, now.high * result.width)
     if now.drifted:
@@ -119,9 +122,9 @@ def watch_document(result: WatchResult) -> ReportDocument:
     anchors = head["anchors"]
     facts = [
         ("looks", f"{len(result.history.looks):,}"),
-        ("anchors", f"{anchors['rows']:,} rows of {anchors['file']}"),
+        ("anchors", f"{plural(anchors['rows'], 'row')} of {anchors['file']}"),
         ("score", f"{head['score']} from {result.history.ends[0]:g} to {result.history.ends[1]:g}"),
-        ("reference", f"first {result.reference} looks" if result.reference > 1 else "first look"),
+        ("reference", f"first {plural(result.reference, 'look')}" if result.reference > 1 else "first look"),
         ("level", f"{result.level:.0%} for all looks together"),
     ]
     parts: list[Part] = [FactList(facts)]

@@ -20,6 +20,7 @@ from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.fields.types import ScaleType, without_null
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.scope import RESULT_ROOTS, ResultScope
+from verdict_cli.plural import plural
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.saved_rows import saved_rows
@@ -175,8 +176,8 @@ def open_history(folder: Path, plan: Plan, data: DatasetFacts, source: str, scor
     before = known.head
     if before["anchors"]["fingerprint"] != data.fingerprint:
         raise UsageError(
-            f"the anchors have changed: {folder} has looks at {before['anchors']['rows']:,} rows of "
-            f"{before['anchors']['file']} ({before['anchors']['fingerprint'][:12]}…), these are {data.rows:,} rows of "
+            f"the anchors have changed: {folder} has looks at {plural(before['anchors']['rows'], 'row')} of "
+            f"{before['anchors']['file']} ({before['anchors']['fingerprint'][:12]}…), these are {plural(data.rows, 'row')} of "
             f"{source} ({data.fingerprint[:12]}…)",
             hint="restore the anchors, or start another history: --history DIR",
         )

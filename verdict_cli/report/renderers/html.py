@@ -45,7 +45,7 @@ def _checked(section: Section) -> Section:
 
 def _assemble(document: ReportDocument) -> str:
     sections = [replace(section, parts=_page_parts(section.parts)) for section in document.sections_for("html")]
-    charts = [part for part in _flat(sections) if isinstance(part, Dots | Scatter | Bars)]
+    charts = [part for section in sections for part in _flat(section.parts) if isinstance(part, Dots | Scatter | Bars)]
     own = page_script()
     library, licences = chart_library() if charts else ("", "")
     hashes = " ".join(_hash(text) for text in (own, library) if text)
@@ -118,10 +118,9 @@ def _page_part(part: Part) -> Part:
     return part
 
 
-def _flat(sections: Sequence[Section]) -> Iterator[Part]:
-    for section in sections:
-        for part in section.parts:
-            yield from part.parts if isinstance(part, Group) else [part]
+def _flat(parts: Sequence[Part]) -> Iterator[Part]:
+    for part in parts:
+        yield from _flat(part.parts) if isinstance(part, Group) else [part]
 
 
 def _hash(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
+from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.document import Failures, Gates, ReportDocument, parts_for
 from verdict_cli.stats.gates import GateOutcome
@@ -42,7 +43,7 @@ def _rows_suite(root: ElementTree.Element, failed: Failures) -> None:
     suite = _suite(root, "rows", max(1, len(kinds)), failures, skipped)
     for kind, count in kinds:
         case = ElementTree.SubElement(suite, "testcase", classname="rows", name=_valid(f"no row fails: {kind}"))
-        text = f"{count} of {failed.rows} rows failed: {kind}"
+        text = f"{count} of {plural(failed.rows, 'row')} failed: {kind}"
         _add_outcome(case, "skipped" if failed.tolerated else "failure", text, kind)
     if not kinds:
         ElementTree.SubElement(suite, "testcase", classname="rows", name="no row fails")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from verdict_cli.plural import plural
 from verdict_cli.report.document import (
     FactList,
     Failures,
@@ -98,7 +99,7 @@ def _facts(part: FactList, elsewhere: str) -> Iterator[str]:
 
 def _table(part: Table, elsewhere: str) -> Iterator[str]:
     if len(part.headers) > MOST_MARKDOWN_COLUMNS:
-        yield f"{part.caption}: {len(part.headers) - 1} columns, shown {elsewhere}."
+        yield f"{part.caption}: {plural(len(part.headers) - 1, 'column')}, shown {elsewhere}."
         return
     # The columns of a matrix are labels of the data.
     headers = [code(header) if part.heat and column else safe(header) for column, header in enumerate(part.headers)]

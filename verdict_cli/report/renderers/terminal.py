@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
+from verdict_cli.plural import plural
 from verdict_cli.report.document import (
     FactList,
     Failures,
@@ -82,7 +83,7 @@ def _table(part: Table, elsewhere: str) -> Iterator[RenderableType]:
     if part.folded:
         return
     if len(part.headers) > MOST_TERMINAL_COLUMNS:
-        yield Text(f"{part.caption}: {len(part.headers) - 1} columns, shown {elsewhere}")
+        yield Text(f"{part.caption}: {plural(len(part.headers) - 1, 'column')}, shown {elsewhere}")
         return
     rows = part.rows[: part.most_rows or None]
     if part.records:

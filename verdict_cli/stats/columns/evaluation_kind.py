@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.language.metric_registry import BUILT_IN_METRICS, EvaluationKind, MetricInput
+from verdict_cli.language.metric_registry import BUILT_IN_METRICS, METRICS, EvaluationKind, MetricInput
 from verdict_cli.stats.columns.column import MISSING, Column, LabelSet
 
 OF_ONE_LABEL = ("precision", "recall")
@@ -75,7 +75,10 @@ def requested_metrics(
     found: list[str] = []
     if kind and evaluation.target is not None:
         found = [metric.name for metric in BUILT_IN_METRICS if kind in metric.kinds and metric.inputs != ("choice",)]
-        left_out = {"mae"} if words else set()  # the distances of words mean nothing
+        # Words have no distances.
+        left_out = {
+            name for name in found if words and "numbers" in METRICS[name].inputs and METRICS[name].has_own_unit
+        }
         left_out |= set(OF_ONE_LABEL) if evaluation.positive is None else {"balanced_accuracy"}
         if evaluation.average == "micro" and evaluation.positive is None:
             left_out.add("f1")  # all decisions pooled, it is the accuracy

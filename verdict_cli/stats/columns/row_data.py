@@ -12,6 +12,7 @@ import numpy as np
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import EvaluationKind
+from verdict_cli.plural import plural
 from verdict_cli.stats.columns.collect import LONGER, Collected
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Factorized, Floats, Ints, LabelSet, key_text
 from verdict_cli.stats.columns.evaluation_kind import infer_kind, ranked_words, word_ranks
@@ -153,7 +154,7 @@ def near_misses(data: EvaluationData) -> str:
         return ""
     first = int(np.flatnonzero(rows)[0])
     pair = " and ".join(_literal(data.labels[int(side[first])]) for side in (data.prediction, data.target))
-    wrong = "1 row counts" if count == 1 else f"{count:,} rows count"
+    wrong = plural(count, "row counts|rows count")
     return f"{wrong} as wrong although prediction and target differ only in type, case or spaces, such as {pair}"
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.metrics.statistic import Statistic
@@ -43,11 +44,18 @@ are; others as at most so many."""
 FEW_VALUES, ROWS_ON_SCALE = 12, 5
 """Scales have at most so many points, each used twice on average. A row on a scale shows its tails as so many others do."""
 
+FEW_UNIFORM, UNIFORM = 150, 0.05
+"""Of fewer rows, one in fifty may lie at the other end of the scale unseen. Values that vary by less than this share of the
+variance that the scale allows are close together."""
+
 FEW_EFFECTIVE = "the clusters are worth {effective:.1f} of equal size: the interval is rough"
 FEW_OF_LABEL = "the rarest label has {rows}: the interval may be too narrow"
 FEW_OTHER_LABELS = "{rows} another label than the most frequent one: the interval may be too narrow"
 FEW_CLUSTERS_OF_LABEL = "the rarest label is in clusters worth {effective:.1f}: the interval may be too narrow"
 CERTAIN_ROWS = "{rows} next to 0 or 1: how often these are wrong decides this value, and few rows do not show it"
+CLOSE_TOGETHER = (
+    "{rows} close together on a long scale do not show whether others lie far away: the interval may be too narrow"
+)
 ONE_LABEL = "all rows have the same label: the interval may be too narrow"
 FEW_OTHERS = "{rows} from the most frequent value: the interval may be too narrow"
 FEW_CLUSTERS_OF_OTHERS = (
@@ -104,9 +112,10 @@ def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
         found += _few_of_rarest(classes, sample, statistic)
     for values in statistic.varies:
         found += _few_others(values, sample)
+    if statistic.scale_ends is not None and hidden_by_uniformity(statistic.varies[0], sample, statistic.scale_ends):
+        found.append(CLOSE_TOGETHER.format(rows=plural(sample.n, "row")))
     if statistic.certain is not None and (certain := int(sample.counts @ statistic.certain)):
-        rows = "1 probability is" if certain == 1 else f"{certain:,} probabilities are"
-        found.append(CERTAIN_ROWS.format(rows=rows))
+        found.append(CERTAIN_ROWS.format(rows=plural(certain, "probability is|probabilities are")))
     return found
 
 
@@ -131,18 +140,28 @@ def hiding_rows(statistic: Statistic, sample: Sample, design_effect: float) -> f
     if sample.cluster is not None:
         effective = effective_clusters(sample)
         rows = min(rows, effective * (1 if effective < sample.units / UNEQUAL else ROWS_OF_CLUSTER))
-    if len(np.unique(statistic.varies[0])) <= min(FEW_VALUES, sample.n / 2):
+    if max(len(np.unique(each)) for each in statistic.varies) <= min(FEW_VALUES, sample.n / 2):
         rows *= ROWS_ON_SCALE
-    few = sample.n < SHOWN_FROM or (rows < SHOWN_IF_SKEWED_FROM and not _near_normal(statistic.tails[0][sample.atom]))
+    few = sample.n < SHOWN_FROM or (rows < SHOWN_IF_SKEWED_FROM and not near_normal(statistic.tails[0][sample.atom]))
     return rows if few and rows < SHOWN_IF_SKEWED_FROM else None
 
 
-def _near_normal(values: Floats) -> bool:
-    """Whether the test of Shapiro and Wilk (1965) does not reject that the values are normal."""
+def hidden_by_uniformity(values: Floats, sample: Sample, bounds: tuple[float, float]) -> bool:
+    """Whether so few rows lie so close together within the ends of their scale that a few rows at the other end, which no row
+    shows, would decide the mean."""
+    if sample.n >= FEW_UNIFORM:
+        return False
+    mean = float(sample.counts @ values) / sample.n
+    variance = float(sample.counts @ (values - mean) ** 2) / sample.n
+    return 0 < variance < UNIFORM * (mean - bounds[0]) * (bounds[1] - mean)
+
+
+def near_normal(values: Floats, level: float = NOT_NORMAL) -> bool:
+    """Whether the test of Shapiro and Wilk (1965) at this level does not reject that the values are normal."""
     from scipy.stats import shapiro
 
     some = values[:: len(values) // MOST_TESTED + 1]
-    return bool(np.isfinite(some).all()) and float(shapiro(some).pvalue) >= NOT_NORMAL
+    return bool(np.isfinite(some).all()) and float(shapiro(some).pvalue) >= level
 
 
 def _few_of_rarest(classes: Floats, sample: Sample, statistic: Statistic) -> list[str]:
@@ -158,16 +177,11 @@ def _few_of_rarest(classes: Floats, sample: Sample, statistic: Statistic) -> lis
     if (fewest := int(counts.min())) < statistic.least_rows:
         if statistic.labels_count_alike:
             return [FEW_OF_LABEL.format(rows=plural(fewest, "row"))]
-        return [FEW_OTHER_LABELS.format(rows="only 1 row has" if fewest == 1 else f"only {fewest} rows have")]
+        return [FEW_OTHER_LABELS.format(rows="only " + plural(fewest, "row has|rows have"))]
     if sample.cluster is None:
         return []
     each = [kish(cluster_sizes(sample, (inverse == index).astype(np.float64))) for index in range(len(counts))]
     return [FEW_CLUSTERS_OF_LABEL.format(effective=min(each))] if min(each) < FEWEST_CLUSTERS else []
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 row`, `1,200 rows`."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def _few_others(values: Floats, sample: Sample) -> list[str]:
@@ -175,7 +189,7 @@ def _few_others(values: Floats, sample: Sample) -> list[str]:
     counts = np.bincount(inverse, sample.counts)
     others = sample.n - int(counts.max())
     if others and counts.max() >= CONCENTRATED * sample.n and others < FEW_ROWS:
-        return [FEW_OTHERS.format(rows="1 row differs" if others == 1 else f"{others} rows differ")]
+        return [FEW_OTHERS.format(rows=plural(others, "row differs|rows differ"))]
     if sample.cluster is None or not others or counts.max() < CONCENTRATED * sample.n:
         return []
     effective = kish(cluster_sizes(sample, (inverse != counts.argmax()).astype(np.float64)))

@@ -19,11 +19,13 @@ import numpy as np
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import MOST_DELETIONS, Sample
 from verdict_cli.stats.intervals.effective_size import (
+    SHOWN_FROM,
     cluster_freedom,
     cluster_sizes,
     effective_clusters,
     hiding_rows,
     most_frequent_share,
+    near_normal,
     raised_design_effect,
 )
 from verdict_cli.stats.metrics.statistic import FISHER, IDENTITY, NEAR, NormalizingScale, Statistic
@@ -39,6 +41,10 @@ RAISED_BY_FEW = 10.0
 RAISED = (0.0, 1.0, 2.0, 4.0)
 """How a skewness s of n rows is raised before Hall's correction: to s (1 + 10 / n), and where squares decide the metric
 also to s (1 + 10 / n + c s) for these c (benchmarks/interval_coverage.py)."""
+LIKE_NORMAL = 0.4
+"""Values that a test of normality does not reject at this level have no heavy tails (measured on Student's with 3 degrees)."""
+MOSTLY_WRONG = 0.8
+"""With a larger share of rows that are not exactly right, distances are numbers like any others."""
 IntervalEnds = tuple[float, float]
 
 
@@ -165,7 +171,9 @@ def _in_clusters(
     if error is None or alone is None or not np.isfinite(error.error) or not np.isfinite(alone.error):
         return error
     if statistic.differs is not None:
-        share = _disagreeing(statistic, sample)
+        share = _share_of(statistic.differs, sample)
+    elif statistic.inexact is not None:
+        share = 1 - _share_of(statistic.inexact, sample)
     else:
         share = max((most_frequent_share(each, sample) for each in statistic.varies or statistic.classes), default=0.5)
     seen = (error.error / alone.error) ** 2
@@ -229,7 +237,11 @@ def skewness_corrected_interval(
     plain = [scale.to(end) for end in student_interval(value, error, statistic.scale, level)]
     near = plain[int(away < 0)] if scale is FISHER else middle - away * spread * _uncorrected(quantile, skewness)
     units = effective_clusters(sample)
-    raised = [1 + RAISED_BY_FEW / units + of * skewness for of in (RAISED if statistic.tails else RAISED[:1])]
+    # Tails that look like normal ones need no more than what few rows hide of any skewness.
+    heavy = bool(statistic.tails) and not (
+        sample.n >= SHOWN_FROM and near_normal(statistic.tails[0][sample.atom], LIKE_NORMAL)
+    )
+    raised = [1 + RAISED_BY_FEW / units + of * skewness for of in (RAISED if heavy else RAISED[:1])]
     reach = max(spread * abs(_uncorrected(-quantile, skewness * times)) for times in raised)
     far = middle + away * max(reach, away * (plain[int(away > 0)] - middle))
     low, high = scale.back(min(near, far)), scale.back(max(near, far))
@@ -239,16 +251,42 @@ def skewness_corrected_interval(
     return low, high
 
 
-def stretched(value: float, ends: IntervalEnds, skewness: float, units: float, quantile: float) -> IntervalEnds:
+def distance_interval(
+    value: float, error: StandardError, statistic: Statistic, sample: Sample, level: float
+) -> IntervalEnds | None:
+    """The ends of a mean distance where many rows are exactly right, as ratings are: the share of the others times their mean
+    distance, with Wilson's interval as of agreement. None where few rows are right, or none is wrong.
+
+    Few errors say little about how far errors go: the upper end is as far as Hall's correction puts it.
+    """
+    share = _share_of(statistic.inexact, sample)
+    if not 0 < share <= MOSTLY_WRONG or not error.error:
+        return None
+    times = share / value
+    variance = (error.error * times) ** 2 * (sample.units - 1) / sample.units
+    quantile = student(level, cluster_freedom(sample))
+    ends = score(share, share * (1 - share) / variance, quantile)
+    # Squares make a few large errors the whole of it.
+    raised = RAISED_BY_FEW if statistic.tails or sample.cluster is not None else 0.0
+    low, high = stretched(share, ends, max(error.skewness, 0.0), effective_clusters(sample), quantile, raised)
+    low, high = low / times, high / times
+    if statistic.tails and sample.n < SHOWN_FROM:
+        high = max(high, skewness_corrected_interval(value, error, statistic, sample, level)[1])
+    return low, high
+
+
+def stretched(
+    value: float, ends: IntervalEnds, skewness: float, units: float, quantile: float, raised: float = RAISED_BY_FEW
+) -> IntervalEnds:
     """The ends of a share in clusters, the one on the side of the long tail as far as Hall's correction puts it. Where large
     clusters are judged worse, the share's errors have a long tail, which a symmetric quantile does not reach."""
-    far = abs(_uncorrected(-quantile, abs(skewness) * (1 + RAISED_BY_FEW / units))) / quantile
+    far = abs(_uncorrected(-quantile, abs(skewness) * (1 + raised / units))) / quantile
     low, high = ends
     if skewness < 0:
         low = value - (value - low) * max(far, 1.0)
     elif skewness > 0:
         high = value + (high - value) * max(far, 1.0)
-    return max(low, 0.0), min(high, 1.0)
+    return max(low, 0.0), high
 
 
 def unexplained_limit(value: float, more: float) -> float:
@@ -267,7 +305,7 @@ def agreement_interval(
     value: float, error: StandardError, statistic: Statistic, sample: Sample, level: float
 ) -> IntervalEnds | None:
     """The ends of an agreement's interval; None where no row disagrees, or the metric is not an agreement."""
-    share = _disagreeing(statistic, sample)
+    share = _share_of(statistic.differs, sample)
     if not 0 < share < 1 or value >= 1:
         return None
     disagreement = share / (1 - value)
@@ -278,7 +316,7 @@ def agreement_interval(
     ends = score(share, share * (1 - share) / variance, quantile)
     skewness = 0.0 if sample.cluster is None else -error.skewness  # of the disagreement
     low, high = stretched(share, ends, skewness, effective_clusters(sample), quantile)
-    return 1 - high / disagreement, 1 - low / disagreement
+    return 1 - min(high, 1.0) / disagreement, 1 - low / disagreement
 
 
 def jackknife_variance(error: StandardError, sample: Sample) -> float:
@@ -286,8 +324,9 @@ def jackknife_variance(error: StandardError, sample: Sample) -> float:
     return error.error**2 * (sample.units - 1) / sample.units
 
 
-def _disagreeing(statistic: Statistic, sample: Sample) -> float:
-    return 0.0 if statistic.differs is None else float(sample.counts @ statistic.differs) / sample.n
+def _share_of(rows: Floats | None, sample: Sample) -> float:
+    """The share of the rows at the atoms where `rows` is 1."""
+    return 0.0 if rows is None else float(sample.counts @ rows) / sample.n
 
 
 def finite_or_none(freedom: float) -> float | None:

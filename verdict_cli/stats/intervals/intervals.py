@@ -39,6 +39,7 @@ from verdict_cli.stats.intervals.interval_methods import (
     MetricValue,
     StandardError,
     agreement_interval,
+    distance_interval,
     finite_or_none,
     jackknife_errors,
     median_metric,
@@ -242,6 +243,8 @@ def _metric_value(
     ends = agreement_interval(value, error, statistic, sample, level) if statistic.interval == "agreement" else None
     if ends is not None:
         method, freedom, few = "Wilson of disagreement", cluster_freedom(sample), ""
+    elif statistic.interval == "skewness" and (ends := distance_interval(value, error, statistic, sample, level)):
+        method, freedom, few = "Wilson of the rows that are wrong", cluster_freedom(sample), ""
     elif statistic.interval == "skewness":
         ends = skewness_corrected_interval(value, error, statistic, sample, level)
         method = "jackknife with Hall's correction"

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from verdict_cli.language.metric_registry import AVERAGED
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.metrics.label_averages import (
-    AVERAGED,
     FEW_ROWS_OF_LABEL,
     FEW_ROWS_OF_MEAN,
     LabelRows,

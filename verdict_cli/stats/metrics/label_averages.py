@@ -13,8 +13,6 @@ import numpy.typing as npt
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.metrics.statistic import HarmonicMean, Proportion, Statistic, proportion, ratio, statistic_of
 
-AVERAGED = ("precision", "recall", "specificity", "f1", "f_beta")
-"""The metrics of one label that are averaged over the labels where none is positive."""
 FEW_ROWS_OF_LABEL, FEW_ROWS_OF_MEAN = 10, 5
 """The rows of the rarest label below which agreement, and a mean over the labels, have a warning (measured)."""
 LabelMask = npt.NDArray[np.bool_]

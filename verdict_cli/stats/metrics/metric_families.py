@@ -10,6 +10,7 @@ import numpy.typing as npt
 from verdict_cli.errors import UsageError
 from verdict_cli.language.metric_registry import REQUIRED_KEYS, Metric, MetricInput, find_metric
 from verdict_cli.language.units.pairwise import TIE
+from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.metrics import confusion, length_control, numbers, ordinal, panel, probability, ranks, raters
@@ -142,7 +143,7 @@ def undefined_for_wrong_rows(of: MetricInput, data: EvaluationData, rows: Ints) 
     missing = np.count_nonzero(counted & ~has_prediction(of, data)[rows])
     if not data.wrong or not missing:
         return ""
-    return f"{missing} rows have no prediction, and `missing: wrong` has no meaning for this metric"
+    return f"{plural(int(missing), 'row has|rows have')} no prediction, and `missing: wrong` has no meaning for this metric"
 
 
 def input_statistics(

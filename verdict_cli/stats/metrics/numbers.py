@@ -139,8 +139,9 @@ def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
             name,
             lambda weights: formula(moments(weights)),
             undefined if moments.finite else TOO_LARGE,
-            varies=(x - y,) if name in ("mae", "rmse") else (x, y),
+            varies=(x, y),
             tails={"rmse": (x - y,), "pearson": (_residuals(x, y),)}.get(name, ()),
+            inexact=(x != y).astype(np.float64) if name in ("mae", "rmse") else None,
         )
 
     def pearson(m: Means) -> Floats:
@@ -229,9 +230,16 @@ def _variance_of_binary(variance: WeightedValues, x: Floats) -> Statistic:
 def _mean(x: Floats, bounds: tuple[float, float] | None) -> Statistic:
     """The mean: on a scale within its ends; of other values that are never negative on the logarithmic scale."""
     if bounds is not None:  # ratings are not skewed to one side: the logarithm covers 1 to 5 no better, often less
-        return statistic_of("mean", mean_of_values(x), bounds=bounds, varies=(x,))
+        return statistic_of("mean", mean_of_values(x), bounds=bounds, varies=(x,), scale_ends=bounds)
     if len(x) and x.min() >= 0:
+        ends = (0.0, 1.0) if x.max() <= 1 else None  # a score without a declared scale
         return statistic_of(
-            "mean", mean_of_values(x), bounds=(0.0, np.inf), interval="skewness", scale=LOG, varies=(x,)
+            "mean",
+            mean_of_values(x),
+            bounds=(0.0, np.inf),
+            interval="skewness",
+            scale=LOG,
+            varies=(x,),
+            scale_ends=ends,
         )
     return statistic_of("mean", mean_of_values(x), varies=(x,))

@@ -67,7 +67,7 @@ def rank_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
 
     return {
         "spearman": statistic_of("spearman", spearman, CONSTANT_RANKS, blockwise=many, varies=(x, y)),
-        "kendall": statistic_of("kendall", kendall, CONSTANT_RANKS, blockwise=many, varies=(x, y)),
+        "kendall": statistic_of("kendall", kendall, CONSTANT_RANKS, blockwise=many, pairwise=True, varies=(x, y)),
     }
 
 

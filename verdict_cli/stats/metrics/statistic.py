@@ -148,12 +148,14 @@ class Statistic:
         shares: `mean_of_proportions`: makes the shares whose mean it is.
         differs: `agreement`: 1 at the atoms whose labels differ, else 0 (or the share of a row's pairs of votes); the
             metric is 1 where none does.
+        inexact: Of a mean distance: 1 at the atoms whose prediction is not the target, else 0.
         ordered: `order_statistics`: the values at the atoms, whose median it is.
         bins: `inverted_test`: the bins whose absolute mean deviations it adds up.
         transformed: `transformed`: the statistic that it is a function of.
         scale: Where a jackknife interval is symmetric.
         with_disagreement: The value if, beside rows that all agree, this many rows did not: counts, rows -> value.
         blockwise: Whether a resample of many distinct rows is too slow, so that blocks are taken.
+        pairwise: Whether it looks at all pairs of atoms, so that its work grows with their square.
         rounding: What whole counts add to the variance: counts -> variance.
         classes: The classes of the atoms, of which each needs `least_rows` rows for an interval without a warning.
         varies: Values at the atoms; if nearly all rows have one of them, enough others are needed.
@@ -163,6 +165,7 @@ class Statistic:
         hidden: The upper end that tails may have which so few rows do not show: rows, counts -> value.
         unexplained: Of a correlation: the mean squared residual of either side, given the other.
         separates: Of a metric of how two classes are ranked: 1 at the atoms of one class, 0 at those of the other.
+        scale_ends: Of a mean of values: the ends of their scale, if it has any.
         certain: 1 at the atoms whose loss, if they are wrong, is so large that a sample without one does not show it.
     """
 
@@ -173,12 +176,14 @@ class Statistic:
     share: Proportion | None = None
     shares: Callable[[], list[Proportion | HarmonicMean]] | None = None
     differs: Floats | None = None
+    inexact: Floats | None = None
     ordered: Floats | None = None
     bins: CalibrationBins | None = None
     transformed: TransformedStatistic | None = None
     scale: NormalizingScale = IDENTITY
     with_disagreement: Callable[[Floats, float], float] | None = None
     blockwise: bool = False
+    pairwise: bool = False
     rounding: Callable[[Floats], float] | None = None
     classes: tuple[Floats, ...] = ()
     varies: tuple[Floats, ...] = ()
@@ -188,6 +193,7 @@ class Statistic:
     hidden: Callable[[float, Floats], float] | None = None
     unexplained: tuple[Statistic, ...] = ()
     separates: Floats | None = None
+    scale_ends: tuple[float, float] | None = None
     certain: Floats | None = None
 
     @property

@@ -16,6 +16,7 @@ import msgspec
 from verdict_cli.config_model import displayed
 from verdict_cli.errors import DataError, Problem, VerdictError
 from verdict_cli.messages import Row
+from verdict_cli.plural import plural
 from verdict_cli.storage.datasets import excel, json_files, parquet, separated
 from verdict_cli.storage.datasets.dataset import (
     UNDECIDED,
@@ -199,7 +200,7 @@ def _notes(dataset: Dataset, readings: Sequence[Reading], identity: str | None) 
     notes = [note for reading in readings for note in reading.notes]
     blank = sum(reading.blank for reading in readings)
     if blank:
-        message = f"{blank:,} blank row{' is' if blank == 1 else 's are'} left out"
+        message = f"{plural(blank, 'blank row is|blank rows are')} left out"
         notes.append(Problem("blank-rows", message, "", first))
     if identity != dataset.id:
         by = "their numbers" if identity is None else f"the column {identity!r}"

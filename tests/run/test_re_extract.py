@@ -9,7 +9,7 @@ from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validated
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
-from verdict_cli.stats.re_extract import OWN_EXTRACTOR, re_extract
+from verdict_cli.run.re_extract import OWN_EXTRACTOR, re_extract
 from verdict_cli.storage.tables.writer import ParquetTable
 
 

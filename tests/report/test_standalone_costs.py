@@ -11,8 +11,8 @@ from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validated
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
+from verdict_cli.report.call_stats import ReplyLatencies, standalone_costs
 from verdict_cli.run.result_columns import CALL_COLUMNS
-from verdict_cli.stats.call_stats import ReplyLatencies, standalone_costs
 from verdict_cli.storage.tables.writer import ParquetTable
 
 TEXT = b"""verdict: 1

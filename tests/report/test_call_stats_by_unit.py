@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from verdict_cli.report.call_stats import by_unit
 from verdict_cli.run.result_columns import CALL_COLUMNS
-from verdict_cli.stats.call_stats import by_unit
 from verdict_cli.storage.tables.writer import ParquetTable
 
 
