@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
+from shell import needs
 
 from verdict_cli import JudgeUnit, Pipeline
 from verdict_cli.errors import Problem, SpecError
@@ -218,6 +219,7 @@ def changed(data: Any, draw: random.Random) -> Any:
     return made
 
 
+@needs("batches", "rank")
 def test_the_schema_refuses_what_it_can_say_and_nothing_else() -> None:
     """Both directions, over drawn changes of shipped files."""
     draw, only_program = random.Random(1), Counter[str]()

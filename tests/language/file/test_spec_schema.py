@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
+from shell import needs
 
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.json_schema import file_schema, pipeline_schema
@@ -40,6 +41,7 @@ def properties(schema: Any, path: str = "") -> list[tuple[str, Any]]:
     return found
 
 
+@needs("batches", "rank")
 @pytest.mark.parametrize("name", KINDS)
 def test_the_published_schema_is_the_programs_own(name):
     fresh = orjson.dumps(KINDS[name](), option=orjson.OPT_INDENT_2) + b"\n"
