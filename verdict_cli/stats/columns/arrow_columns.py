@@ -15,7 +15,7 @@ import numpy as np
 
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.stats.columns.column import EXACT, MISSING, NUMERIC, Column, Factorized, Floats, Ints, RowMask
-from verdict_cli.storage.tables.arrow_vectors import floats, integers, truths
+from verdict_cli.storage.tables.arrow_vectors import floats, integers, scalar, truths
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.reader import read_arrow
 
@@ -53,7 +53,7 @@ class PlainTable:
             return PlainTable({}, np.zeros(0, bool), np.zeros(0, np.int64))
         import pyarrow.compute as pc
 
-        failed = ~truths(pc.equal(_one(table["status"]), "ok"))
+        failed = ~truths(pc.equal(_one(table["status"]), scalar("ok", "str")))
         return PlainTable({name: _one(table[name]) for name in wanted}, failed, integers(_one(table["row"])))
 
     def is_exact(self, name: str) -> bool:
