@@ -49,7 +49,7 @@ class Row(Struct, frozen=True):
         return "" if self.entry is None else self.entry.item
 
     @property
-    def lot(self) -> str | int:
+    def draw_id(self) -> str | int:
         """The seed of draws at this row: its id, or its content where the id is only its position."""
         return self.key if self.placed and self.key else self.id
 

@@ -52,3 +52,23 @@ def test_only_a_terminal_is_drawn_upon(stream: type[io.StringIO], moves: bool, m
     assert "judge[0]  answered 1,200" in text
     assert ("\x1b[" in text) == moves
     assert "\x1b[31m" not in text
+
+
+@pytest.mark.parametrize(("stream", "shown"), [(io.StringIO, False), (Terminal, True)])
+def test_steps_are_shown_with_the_time_left_on_a_terminal_only(
+    stream: type[io.StringIO], shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", written := stream())
+    monkeypatch.setenv("TERM", "xterm")
+    clock = iter([0.0, 10.0])
+    monkeypatch.setattr(display, "monotonic", lambda: next(clock))
+    with display.show_steps("fetching \x1b[31mx", "bytes") as show:
+        show(1_000_000, 4_000_000)
+        show(2_000_000, 4_000_000)
+    assert ("MB · 20 s left" in written.getvalue()) == shown and "\x1b[31m" not in written.getvalue()
+    assert shown or not written.getvalue()
+
+
+def test_steps_without_a_known_end_count() -> None:
+    assert display.steps_line("importing inspect", "rows", 1200, None, None) == "importing inspect: 1,200 rows"
+    assert display.steps_line("reproducing", "cases", 3, 9, 61.0) == "reproducing: 3/9 cases · 1 min 1 s left"

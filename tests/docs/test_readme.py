@@ -44,11 +44,13 @@ def test_the_graph_of_the_readme_is_the_one_that_it_describes(tmp_path: Path) ->
 
 def test_the_endpoints_of_the_page_are_those_of_the_server() -> None:
     folder = ROOT / "verdict_cli" / "features" / "server"
-    source = "".join((folder / name).read_text(encoding="utf-8") for name in ("app.py", "openai_chat.py"))
+    source = "".join((folder / name).read_text(encoding="utf-8") for name in ("app.py", "protocols.py"))
     served = set(re.findall(r'@app\.(?:get|post|delete)\(\s*"([^"]+)"', source))
     table = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8").split("\n\n")
     (endpoints,) = [part for part in table if part.startswith("| endpoint")]
+    (trainers,) = [part for part in table if part.startswith("| Trainer")]
     named = set(re.findall(r"`(?:GET |POST |DELETE )?(/[^`?]*)[^`]*`", endpoints))
+    named |= set(re.findall(r"`POST (/[^`?]*)`", trainers))
     assert named - {"/openapi.json"} == served
 
 

@@ -420,9 +420,30 @@ def test_a_run_of_which_every_row_failed_says_so_and_with_which_error():
     assert [(tile.title, tile.value) for tile in tiles] == [("coverage", "0.000"), ("cost", "unknown")]
 
 
-def test_every_format_begins_with_what_the_gates_decide():
-    said = "1 of 3 gates failed: run.coverage 0.993 (≥ 1); 1 inconclusive: safety.accuracy 0.771 (≥ 0.75 at 0.95 confidence)"
+def test_every_format_begins_with_the_main_metric_and_what_the_gates_decide():
+    said = "Accuracy 0.771 [0.730, 0.808] on 447 rows; 1 of 3 gates failed: run.coverage 0.993 (≥ 1); 1 inconclusive: safety.accuracy 0.771 (≥ 0.75 at 0.95 confidence); "
     assert " ".join(printed(REPORT).split()).startswith(f"xstest {said}")
     assert said in unescape(markdown(REPORT).partition("\n\n###")[0])
     assert said in unescape(as_html(REPORT).partition("<section")[0])
-    assert run_document(REPORT).as_json()["conclusion"] == said
+    assert run_document(REPORT).as_json()["conclusion"].startswith(said)
+
+
+def test_a_page_repeats_no_number_of_its_tiles():
+    facts = as_html(REPORT).partition('<dl class="facts">')[2].partition("</dl>")[0]
+    assert "<dt>time</dt>" in facts and not any(
+        f"<dt>{name}</dt>" in facts for name in ("rows", "failed", "calls", "cost")
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "facts", "said"),
+    [
+        ({"accuracy": MetricValue(0.9, 0.8, 1.0, 10)}, {"failed": 2}, "Accuracy 0.900 [0.800, 1.000] on 10 rows; 1 row disagrees with the labels; 2 rows failed"),
+        ({"precision": MetricValue(None, None, None, 0), "cohen_kappa": MetricValue(0.5, None, None, 9)}, {"failed": 0}, "Cohen kappa 0.500 on 9 rows"),
+        ({"confusion": MetricValue({"labels": ["a", "b"], "counts": [[3, 2], [0, 4]]}, None, None, 9), "f1": MetricValue(0.8, None, None, 9)}, {"failed": 0}, "F1 0.800 on 9 rows; 2 rows disagree with the labels"),
+        ({}, {"failed": 3}, ""),
+    ],
+)  # fmt: skip
+def test_a_run_without_gates_concludes_with_its_main_metric(values, facts, said):
+    measures = replace(MEASURES, values=values, groups={})
+    assert run_document(build_report("r", replace(FACTS, **facts), {"e": measures})).conclusion == said

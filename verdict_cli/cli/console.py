@@ -12,6 +12,11 @@ _CONTROLS = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]
 """Characters that JSON does not escape, but that can control a terminal: C1 controls, direction marks, zero-width characters."""
 
 
+def is_interactive() -> bool:
+    """Whether a person can answer: standard input and standard error are a terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def print_error(message: str) -> None:
     """Print an error or a warning to standard error, with control characters escaped."""
     _to_stderr(f"verdict: {printable(message)}\n")

@@ -1,9 +1,10 @@
-"""The progress of a run on standard error: a live display on a terminal, a line every few seconds elsewhere."""
+"""Progress on standard error: of a run, a live display on a terminal and a line every few seconds elsewhere; of other long
+steps, a bar on a terminal."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from time import monotonic
 
@@ -29,7 +30,41 @@ def show_progress(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
 
 
 @contextmanager
+def show_steps(what: str, unit: str, *, quiet: bool = False) -> Iterator[Callable[[int, int | None], None]]:
+    """Yield a function that displays how many of how many (None: unknown) are done, and the time left: on a terminal only."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    first: list[tuple[int, float]] = []  # a resumed download begins with what it has
+    with _live_bar(what) as update:
+
+        def show(done: int, total: int | None) -> None:
+            if not first:
+                first.append((done, monotonic()))
+            ((start, started),) = first
+            left = (monotonic() - started) * (total - done) / (done - start) if total and done > start else None
+            update(done, total, steps_line(what, unit, done, total, left), [])
+
+        yield show
+
+
+def steps_line(what: str, unit: str, done: int, total: int | None, left_s: float | None) -> str:
+    """`fetching rows.parquet: 12.0/48.1 MB · 8 s left`."""
+    numbers = [done] if total is None else [done, total]
+    shown = "/".join(f"{number / 1e6:,.1f}" if unit == "bytes" else f"{number:,}" for number in numbers)
+    left = f" · {elapsed_text(left_s)} left" if left_s else ""
+    return f"{what}: {shown} {'MB' if unit == 'bytes' else unit}{left}"
+
+
+@contextmanager
 def _live() -> Iterator[Callable[[Progress], None]]:
+    with _live_bar("starting") as update:
+        yield lambda progress: update(progress.done, progress.rows, progress_line(progress), unit_lines(progress))
+
+
+@contextmanager
+def _live_bar(what: str) -> Iterator[Callable[[int, int | None, str, Sequence[str]], None]]:
+    """Yield a function that updates a bar, its summary and the lines below it."""
     from rich.console import Console, Group
     from rich.live import Live
     from rich.progress import BarColumn, TextColumn
@@ -37,14 +72,14 @@ def _live() -> Iterator[Callable[[Progress], None]]:
     from rich.text import Text
 
     bar = Bar(TextColumn("{task.fields[summary]}", markup=False), BarColumn(bar_width=None))
-    task = bar.add_task("", total=None, summary="starting")
+    task = bar.add_task("", total=None, summary=printable(what))
     with Live(bar, console=Console(stderr=True), transient=True) as live:
 
-        def show(progress: Progress) -> None:
-            bar.update(task, total=progress.rows, completed=progress.done, summary=progress_line(progress))
-            live.update(Group(bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in unit_lines(progress))))
+        def update(done: int, total: int | None, summary: str, lines: Sequence[str]) -> None:
+            bar.update(task, total=total, completed=done, summary=printable(summary))
+            live.update(Group(bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines)))
 
-        yield show
+        yield update
 
 
 class _Lines:

@@ -171,7 +171,7 @@ def judged_dataset(
         with open_run(options) as session:
             if session.earlier is not None and not how.quiet:
                 print_message(f"{session.directory.display_name}: {_resume_message(session)}")
-            tell_cost(session, yes=command.yes, quiet=how.quiet)
+            tell_cost([session], yes=command.yes, quiet=how.quiet)
             result = execute_or_exit(session, stop, how)
             return finish_with_report(result, formats, inconclusive=command.inconclusive.value)
 

@@ -1,60 +1,121 @@
-"""What a run will probably cost, told before it spends, with a question on a terminal."""
+"""What a command will probably cost, told before it spends, with a question on a terminal."""
 
 from __future__ import annotations
 
 import os
-import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import typer
 
+from verdict_cli.cli import console
 from verdict_cli.cli.console import print_error, print_message
 
 if TYPE_CHECKING:
     from verdict_cli.model import Model
+    from verdict_cli.plan.node import Plan
+    from verdict_cli.run.estimate import Line
+    from verdict_cli.run.job import RunOptions
     from verdict_cli.run.session import Session
 
 
-def tell_cost(session: Session, *, yes: bool, quiet: bool) -> None:
-    """Warn of what the models lack, tell the estimate, and ask on a terminal. Exits where the answer is no.
+def tell_cost(sessions: Sequence[Session], *, yes: bool, quiet: bool) -> bool:
+    """Warn of what the models lack, tell the estimate of all runs, and ask on a terminal. Exits where the answer is no.
 
-    Nothing is told of a run that is finished or replayed, or that calls free models only; nothing is asked of one that
-    calls models without a price on this machine only.
+    Nothing is told of runs that are finished or replayed, or that call free models only; nothing is asked of ones that
+    call models without a price on this machine only. Several runs share equal calls, so theirs is the most.
+
+    Returns:
+        Whether there was something to tell.
     """
-    from verdict_cli.llm.model_families import is_free
+    from verdict_cli.run.model_warnings import capability_warnings, context_warnings, sampled_dry_run
+    from verdict_cli.run.preflight import SAMPLE
+
+    warnings: dict[str, None] = {}
+    known: dict[tuple[str, int], Sequence[Line]] = {}
+    runs: list[tuple[RunOptions, int, Sequence[Line]]] = []
+    for session in sessions:
+        options = session.options
+        if session.is_finished or options.recording is not None or not _paid(options.plan):
+            continue
+        left = options.data.rows
+        if session.earlier is not None and session.difference is None:
+            left = max(0, left - session.earlier.done)
+        key = (options.plan.fingerprint, left)
+        if key not in known:
+            dry = sampled_dry_run(options.plan, options.dataset, options.data, options.seed)
+            problems = (*capability_warnings(options.plan), *context_warnings(options.plan, dry.longest))
+            warnings |= dict.fromkeys(map(str, problems))
+            known[key] = dry.lines(left)
+        if left:  # else there are only retries of failed calls, which cannot be estimated
+            runs.append((options, left, known[key]))
+    for warning in warnings:
+        print_error(f"warning: {warning}")
+    if not runs:
+        return False
+    rows = max(left for _, left, _ in runs)
+    what = f"{len(runs)} runs of {rows:,} rows" if len(runs) > 1 else f"{rows:,} rows"
+    what += f", estimated from {SAMPLE} of them" if rows > SAMPLE else ""
+    options, _, lines = runs[0]
+    deferred = None if options.deferring is None else options.deferring.estimate(options.plan, lines)
+    ask_to_spend(
+        what,
+        [lines for _, _, lines in runs],
+        [options.plan for options, _, _ in runs],
+        phrase=None if deferred is None or len(runs) > 1 else deferred.phrase,
+        yes=yes,
+        quiet=quiet,
+    )
+    return True
+
+
+def ask_to_spend(
+    what: str,
+    runs: Sequence[Sequence[Line]],
+    plans: Sequence[Plan],
+    *,
+    phrase: str | None = None,
+    at_most: bool = False,
+    yes: bool,
+    quiet: bool,
+) -> None:
+    """Tell the calls and the cost of these runs, and ask on a terminal. Exits where the answer is no.
+
+    Args:
+        what: What is judged, such as `40 rows`.
+        runs: The estimate of each run. Of several, equal calls are shared: their sum is the most.
+        plans: The plans whose models are called.
+        phrase: The cost in words, where it is not the sum.
+        at_most: The calls of one run are a bound too.
+    """
     from verdict_cli.report.formatting import money
     from verdict_cli.run.estimate import total
-    from verdict_cli.run.model_warnings import capability_warnings, context_warnings, sampled_dry_run
-    from verdict_cli.run.preflight import SAMPLE, models_of
 
-    options = session.options
-    paid = [model for model in models_of(options.plan) if not is_free(model.name)]
-    if session.is_finished or options.recording is not None or not paid:
+    paid = [model for plan in plans for model in _paid(plan)]
+    if not paid:
         return
-    dry = sampled_dry_run(options.plan, options.dataset, options.data, options.seed)
-    for warning in (*capability_warnings(options.plan), *context_warnings(options.plan, dry.longest)):
-        print_error(f"warning: {warning}")
-    earlier = session.earlier
-    left = options.data.rows
-    if earlier is not None and session.difference is None:
-        left = max(0, left - earlier.done)
-    if not left:  # retries of failed calls, which cannot be estimated
-        return
-    whole = total(dry.lines(left), "", "")
-    calls = f"{whole.least:,} to {whole.calls:,}" if whole.least < whole.calls else f"{whole.calls:,}"
-    cost = "cost unknown" if whole.cost_usd is None else f"some {money(whole.cost_usd)}"
-    if options.deferring is not None:
-        deferred = options.deferring.estimate(options.plan, dry.lines(left))
-        cost = cost if deferred is None else deferred.phrase
-    basis = f", estimated from {SAMPLE} of them" if options.data.rows > SAMPLE else ""
-    message = f"{left:,} rows{basis}: {calls} calls of {', '.join(dict.fromkeys(model.name for model in paid))}, {cost}"
+    whole = total((line for lines in runs for line in lines), "", "")
+    bound = at_most or len(runs) > 1
+    least = max(sum(line.least for line in lines) for lines in runs)
+    calls = f"{whole.calls:,}" if least >= whole.calls else f"{least:,} to {whole.calls:,}"
+    calls = f"at most {whole.calls:,}" if bound else calls
+    cost = "cost unknown" if whole.cost_usd is None else f"{'up to' if bound else 'some'} {money(whole.cost_usd)}"
+    names = ", ".join(dict.fromkeys(model.name for model in paid))
     spends = whole.cost_usd != 0 if whole.cost_usd is not None else not all(map(_is_on_this_machine, paid))
-    asks = spends and not yes and sys.stdin.isatty() and sys.stderr.isatty()
+    asks = spends and not yes and console.is_interactive()
     if asks or not quiet:
-        print_message(message)
+        print_message(f"{what}: {calls} calls of {names}, {phrase or cost}")
     if asks and not typer.confirm("Continue?", default=True, err=True):
         print_error("stopped: no call was made")
         raise typer.Exit(130)
+
+
+def _paid(plan: Plan) -> list[Model]:
+    """The models of a plan that may cost something."""
+    from verdict_cli.llm.model_families import is_free
+    from verdict_cli.run.preflight import models_of
+
+    return [model for model in models_of(plan) if not is_free(model.name)]
 
 
 def _is_on_this_machine(model: Model) -> bool:

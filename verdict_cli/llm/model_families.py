@@ -120,9 +120,9 @@ def _is_openais(api_base: str | None) -> bool:
     )
 
 
-def base_url(model: Model, of: Family, environ: Mapping[str, str]) -> str:
+def base_url(model: Model, entry: Family, environ: Mapping[str, str]) -> str:
     """The model's base URL without a trailing slash; "" where none is known."""
-    bases = (model.api_base, *(environ.get(name) for name in of.base_variables), of.default_base)
+    bases = (model.api_base, *(environ.get(name) for name in entry.base_variables), entry.default_base)
     return next((base.strip() for base in bases if base and base.strip()), "").rstrip("/")
 
 

@@ -37,8 +37,8 @@ def with_row_tags(nodes: Sequence[Node], columns: tuple[str, ...] | None) -> tup
 
 def takes_marks(model: Model) -> bool:
     """Whether prefixes are cached only where requests mark them, and are to be cached."""
-    of = family(model)
-    return of is not None and of.protocol == "anthropic" and model.prompt_cache == "auto"
+    entry = family(model)
+    return entry is not None and entry.protocol == "anthropic" and model.prompt_cache == "auto"
 
 
 def with_marks(nodes: Sequence[Node], early: Sequence[EarlyStop]) -> tuple[Node, ...]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
-from verdict_cli.report.document import Note, Part, Table
+from verdict_cli.report.charts import ChartPoint, Dots
+from verdict_cli.report.document import PAGE_FORMATS, Note, Only, Part, Table
 from verdict_cli.stats.annotators import ADVANTAGE, AnnotatorPair, AnnotatorStudy
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 
@@ -33,6 +34,8 @@ def annotator_parts(study: AnnotatorStudy) -> Iterator[Part]:
         rows,
         (1, 2, 3, 4, 5),
     )
+    if study.nominal:
+        yield Only(PAGE_FORMATS, [_agreement_chart(study)])
     pairs = [
         (
             f"{formatting.visible_text(pair.first or 'unnamed')} and {formatting.visible_text(pair.second or 'unnamed')}",
@@ -44,6 +47,23 @@ def annotator_parts(study: AnnotatorStudy) -> Iterator[Part]:
     ]
     headers = ("annotators", "rows", "agreement", "most frequent disagreements")
     yield Table(headers, pairs, (1, 2), folded="Pairs of annotators", most_rows=200)
+
+
+def _agreement_chart(study: AnnotatorStudy) -> Dots:
+    """How often two people agree, and the judge with a person: in all, then for each person."""
+    points = [
+        ChartPoint(name, metric.value, metric.low, metric.high, f"n={metric.n:,}", strong=True)
+        for name, metric in (("two people", study.ceiling), ("judge and a person", study.judge))
+    ]
+    points += [
+        ChartPoint(f"{each.name or 'unnamed'}, {other}", value, note=f"n={each.rows:,}")
+        for each in study.annotators
+        for other, value in (("others", each.with_others), ("judge", each.with_judge))
+    ]
+    known = [point for point in points if point.value is not None]
+    return Dots(
+        "Agreement", known, "share of rows", (0, 1), caption="The judge cannot agree with people more than they do."
+    )
 
 
 def _conclusion(study: AnnotatorStudy) -> str:

@@ -222,7 +222,7 @@ def comparison_document(
         opening = [*_several_runs(pipelines)]
     sections = [Section("", opening, listed=False, essential=not two)]
     sections += [
-        Section(name, [*_evaluation(each, pipelines, comparison)], each.kind)
+        Section(name, [*_evaluation(each, pipelines, comparison)], formatting.kind_text(each.kind))
         for name, each in comparison.evaluations.items()
     ]
     more: dict[str, Any] = {"changes": [asdict(each) for each in changes]} if two else {}

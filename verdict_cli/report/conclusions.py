@@ -15,9 +15,11 @@ from verdict_cli.report import formatting
 from verdict_cli.stats.compare import MCNEMAR, Slice
 
 if TYPE_CHECKING:
-    from verdict_cli.report.report import Report
+    from verdict_cli.report.report import PublishedComparison, Report
     from verdict_cli.stats.compare import RunComparison, Significance
     from verdict_cli.stats.gates import GateOutcome
+    from verdict_cli.stats.intervals.interval_methods import MetricValue
+    from verdict_cli.stats.measure import Measures
     from verdict_cli.stats.paired import Difference
 
 MOST_NAMED = 3
@@ -40,11 +42,51 @@ def listed_names(names: Sequence[str], most: int = MOST_NAMED) -> str:
 
 
 def run_conclusion(report: Report) -> str:
-    """What the gates of a run decide, else what its studies conclude; "" for a run with neither."""
-    if report.gates:
-        return gates_conclusion(report.gates)
+    """`Accuracy 0.900 [0.800, 0.950] on 96 rows; the gate passed; 10 rows disagree with the labels`: the first evaluation's
+    main metric, what the gates decide, what studies conclude, and what failed; "" for a run without results."""
+    parts = []
+    mains = {name: primary_metric(each, report.comparisons.get(name)) for name, each in report.measures.items()}
+    name, main = next(((name, main) for name, main in mains.items() if main is not None), ("", None))
+    if main is not None:
+        metric, value = main
+        interval = formatting.interval(value.low, value.high)
+        head = f"{formatting.visible_text(name, 60)}: " if len(mains) > 1 else ""
+        numbers = f"{formatting.format_number(value.value)} {interval}".strip()
+        parts.append(f"{head}{metric.replace('_', ' ')} {numbers} on {value.n:,} {report.measures[name].of}")
+    parts += [gates_conclusion(report.gates)] if report.gates else []
+    if main is not None and (wrong := _wrong(report.measures[name])) is not None:
+        of = report.measures[name].of
+        parts.append(
+            f"{wrong:,} {of if wrong != 1 else of[:-1]} {'disagrees' if wrong == 1 else 'disagree'} with the labels"
+        )
     sentences = {name: study.conclusion() for name, study in report.studies.items()}
-    return "; ".join(f"{formatting.visible_text(name, 60)}: {text}" for name, text in sentences.items() if text)
+    parts += [f"{formatting.visible_text(name, 60)}: {text}" for name, text in sentences.items() if text]
+    if parts and report.facts.failed:
+        parts.append(f"{report.facts.failed:,} {'row' if report.facts.failed == 1 else 'rows'} failed")
+    text = "; ".join(parts)
+    return text if main is None or len(mains) > 1 else text[:1].upper() + text[1:]
+
+
+def _wrong(measures: Measures) -> int | None:
+    """How many rows have another prediction than their target; None where that is not what the metrics are of."""
+    matrix = measures.values.get("confusion")
+    if matrix is not None and matrix.value is not None:
+        counts = matrix.value["counts"]
+        return int(sum(sum(row) - row[at] for at, row in enumerate(counts)))
+    accuracy = measures.values.get("accuracy")
+    return None if accuracy is None or accuracy.value is None else round((1 - accuracy.value) * accuracy.n)
+
+
+def primary_metric(measures: Measures, comparison: PublishedComparison | None = None) -> tuple[str, MetricValue] | None:
+    """The metric that represents the evaluation: the published one, else the first that is defined."""
+    defined = [
+        (name, metric)
+        for name, metric in formatting.scalar_metrics(measures.values.items())
+        if metric.value is not None
+    ]
+    if comparison is not None:
+        defined = [(name, metric) for name, metric in defined if name == comparison.metric] or defined
+    return defined[0] if defined else None
 
 
 def gates_conclusion(gates: Sequence[GateOutcome]) -> str:

@@ -11,6 +11,7 @@ from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.annotator_parts import annotator_parts
 from verdict_cli.report.charts import Bars, ChartPoint, Dots, PlanePoint, Scatter, Series
+from verdict_cli.report.conclusions import primary_metric
 from verdict_cli.report.document import PAGE_FORMATS, TEXT_FORMATS, Group, MetricList, Note, Only, Part, Section, Table
 from verdict_cli.report.evaluation_results import Bin, Distributions, Histogram, histogram
 from verdict_cli.report.isolation import isolated_parts
@@ -39,8 +40,13 @@ def evaluation_sections(report: Report, context: ReportContext | None) -> Iterat
         parts = isolated_parts(f"The evaluation {name}", make)
         if folded:
             flat = [inner for part in parts for inner in (part.parts if isinstance(part, Group) else [part])]
-            groups.append(Group(flat, f"{name} ({measures.kind})" if measures.kind else name))
-        yield Section(name, parts, measures.kind, formats=TEXT_FORMATS if folded else (*TEXT_FORMATS, *PAGE_FORMATS))
+            groups.append(Group(flat, f"{name} ({formatting.kind_text(measures.kind)})" if measures.kind else name))
+        yield Section(
+            name,
+            parts,
+            formatting.kind_text(measures.kind),
+            formats=TEXT_FORMATS if folded else (*TEXT_FORMATS, *PAGE_FORMATS),
+        )
     if folded:
         rows = [
             (name, *_overview(measures, report.comparisons.get(name))) for name, measures in report.measures.items()
@@ -49,18 +55,6 @@ def evaluation_sections(report: Report, context: ReportContext | None) -> Iterat
             ("evaluation", "metric", "value", formatting.interval_header(report.level), "n"), rows, (2, 3, 4)
         )
         yield Section("Evaluations", [overview, *groups], formats=PAGE_FORMATS)
-
-
-def primary_metric(measures: Measures, comparison: PublishedComparison | None = None) -> tuple[str, MetricValue] | None:
-    """The metric that represents the evaluation: the published one, else the first that is defined."""
-    defined = [
-        (name, metric)
-        for name, metric in formatting.scalar_metrics(measures.values.items())
-        if metric.value is not None
-    ]
-    if comparison is not None:
-        defined = [(name, metric) for name, metric in defined if name == comparison.metric] or defined
-    return defined[0] if defined else None
 
 
 def _overview(measures: Measures, comparison: PublishedComparison | None) -> tuple[str, str, str, str]:

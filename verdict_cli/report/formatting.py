@@ -114,6 +114,11 @@ def format_duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def kind_text(kind: str) -> str:
+    """The kind of an evaluation for a reader who does not know the levels of measurement."""
+    return "ordered labels" if kind == "ordinal" else kind
+
+
 def run_facts(run: RunFacts) -> list[tuple[str, str]]:
     """The run's facts as (name, text), in the order of a report."""
     from_cache = (run.cached - run.shared, "from the cache")

@@ -13,9 +13,10 @@ from verdict_cli.report.answering_models import cached_share, prompt_cache_facts
 from verdict_cli.report.bias_effects import bias_effects
 from verdict_cli.report.call_stats import UnitCalls, by_unit
 from verdict_cli.report.charts import Bars
-from verdict_cli.report.conclusions import run_conclusion
+from verdict_cli.report.conclusions import primary_metric, run_conclusion
 from verdict_cli.report.document import (
     PAGE_FORMATS,
+    TEXT_FORMATS,
     CodeBlock,
     FactList,
     Failures,
@@ -32,7 +33,6 @@ from verdict_cli.report.document import (
     Tile,
     Tiles,
 )
-from verdict_cli.report.evaluation_section import primary_metric
 from verdict_cli.report.isolation import isolated_sections
 from verdict_cli.report.plan_graph import as_svg
 from verdict_cli.report.report import PublishedComparison, Report, full_json
@@ -97,7 +97,13 @@ def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]
         ("version", f"{facts.version}, seed {facts.seed}"),
     ]
     summary = [*formatting.summary_facts(report), *prompt_cache_facts(facts)]
-    yield Section("", [*parts, FactList(summary, details)], listed=False, essential=True)
+    beside = [(name, text) for name, text in summary if name not in _ON_TILES] if tiles else summary
+    parts += [Only(TEXT_FORMATS, [FactList(summary, details)]), Only(PAGE_FORMATS, [FactList(beside, details)])]
+    yield Section("", parts, listed=False, essential=True)
+
+
+_ON_TILES = ("rows", "failed", "calls", "cost")
+"""Facts that the tiles of coverage and cost have, or the line above them."""
 
 
 def _headline(
@@ -128,10 +134,16 @@ def _coverage_tile(report: Report) -> Iterator[Tile]:
     measured = [each for each in report.measures.values() if each.coverage is not None]
     if len(report.measures) == len(measured) == 1:
         labelled = measured[0].rows - measured[0].unlabelled
-        yield Tile("coverage", formatting.format_number(measured[0].coverage), note=f"n={labelled:,}")
+        yield Tile(
+            "coverage", formatting.format_number(measured[0].coverage), note=f"n={labelled:,}, {facts.failed:,} failed"
+        )
     elif report.measures and facts.rows:
         share = (facts.rows - facts.failed) / facts.rows
-        yield Tile("coverage", formatting.format_number(share), note=f"rows with a result, n={facts.rows:,}")
+        yield Tile(
+            "coverage",
+            formatting.format_number(share),
+            note=f"rows with a result, n={facts.rows:,}, {facts.failed:,} failed",
+        )
 
 
 def _tile(name: str, metric: str, value: MetricValue) -> Tile:

@@ -59,9 +59,9 @@ class Context:
     slots: EntrySlots = field(default_factory=EntrySlots)
 
 
-def draw(seed: int, lot: str | int, node: str) -> int:
+def draw(seed: int, draw_id: str | int, node: str) -> int:
     """A seed of 64 bits that depends on these three alone, on every machine and in every process."""
-    return int.from_bytes(hashlib.blake2b(f"{seed}|{lot}|{node}".encode(), digest_size=8).digest())
+    return int.from_bytes(hashlib.blake2b(f"{seed}|{draw_id}|{node}".encode(), digest_size=8).digest())
 
 
 MOST_TOKENS_FACTOR = 4

@@ -45,8 +45,8 @@ def compute(
                 criteria = _criteria(before, given, row, entries)
                 output = work.rubric([judged for judged, _ in criteria], [names for _, names in criteria], row.source)
             else:
-                lot = draw(seed, row.lot, written_id(node, row)) if work.unit.draws() else 0
-                output = _pool(work, before, _places(node, given), lot)
+                seeded = draw(seed, row.draw_id, written_id(node, row)) if work.unit.draws() else 0
+                output = _pool(work, before, _places(node, given), seeded)
         except AbstainedError:
             return None
     output = {name: output[name] for name in node.unit.output if name in output} if node.unit.output else output

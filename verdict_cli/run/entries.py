@@ -71,7 +71,7 @@ async def answer_together(
     shared = _shared([prompt.messages for prompt in rendered], numbers)
     if work.examples is not None:
         shared, _ = prefixed(shared, (), work.examples.text(row.source))
-    suffix = work.suffix(draw(context.seed, row.lot, written))
+    suffix = work.suffix(draw(context.seed, row.draw_id, written))
     instruction = SEVERAL_ENTRIES.format(count=len(rows))
     reading = _reading(work.response, numbers)
     request = Request(

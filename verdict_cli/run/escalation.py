@@ -36,7 +36,7 @@ async def escalate_answer(
             return None, Answered(stage)
     output, model = found.output, calls[-1].request.model.name if calls else ""
     kept = None
-    if draw(context.seed, row.lot, f"audit {node.id}") < escalation.audit_share * 2**64:
+    if draw(context.seed, row.draw_id, f"audit {node.id}") < escalation.audit_share * 2**64:
         kept = stage == len(node.stages) - 1 or await _same_verdict(node, row, previous, context, calls, output)
     return ({**output, ANSWERED_BY: model} if escalation.stages else output), Answered(stage, kept)
 

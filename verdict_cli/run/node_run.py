@@ -65,7 +65,7 @@ async def answer_node(
     written = node.id if row.entry is None else written_id(node, row)
     for letter, option in work.options:
         given[letter] = insert(option(values))
-    arrangements = work.unit.option_orders(draw(context.seed, row.lot, written)) if work.letters else ((),)
+    arrangements = work.unit.option_orders(draw(context.seed, row.draw_id, written)) if work.letters else ((),)
     models = node.stages[stage]
     follow_up = models if work.reading.then is not None and work.reading.then.model is None else work.follow_up
     first = stage * calls_of(node) if stage else 0
@@ -148,7 +148,7 @@ class _NodeCall(Struct, frozen=True):
         written = "" if self.row.entry is None else self.written
         suffix = work.fixed_suffix
         if suffix is None:
-            suffix = work.suffix(draw(self.context.seed, self.row.lot, self.written))
+            suffix = work.suffix(draw(self.context.seed, self.row.draw_id, self.written))
         request = Request(
             row=self.row,
             node=self.node.id,

@@ -71,10 +71,14 @@ CALL_COLUMNS: dict[str, ColumnKind] = {
 
 ADDED_CALL_COLUMNS = frozenset({"usage_note"})
 """Those that runs of earlier versions lack."""
+_JSON_TEXT = DeclaredType({"type": "string", "contentMediaType": "application/json"})
 CALL_TYPES = {
-    "logprobs": DeclaredType(ListType(ListType(RecordType({"token": TEXT, "logprob": NUMBER}))).json_schema())
+    "logprobs": DeclaredType(ListType(ListType(RecordType({"token": TEXT, "logprob": NUMBER}))).json_schema()),
+    "messages": _JSON_TEXT,
+    "params": _JSON_TEXT,
 }
-"""The types of columns of calls that are lists: for each position of the reply, its alternatives, the chosen one first."""
+"""The types of columns of calls that are lists or JSON text. Of log probabilities: for each position of the reply, its
+alternatives, the chosen one first."""
 
 _REQUEST_COLUMNS = (
     "row",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from loopback_server import serving
 
 from verdict_cli.messages import Reply, Usage
 
@@ -87,18 +87,9 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             self.end_headers()
             self.wfile.write(content)
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_address[1]}/v1")
-        try:
-            yield asked
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Handler) as url:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{url}/v1")
+        yield asked
 
 
 def test_a_proposer_behind_an_endpoint_drives_the_whole_search(shell: Any, rows: Path, endpoint: list[str]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from loopback_server import serving
 
 Handler = BaseHTTPRequestHandler
 Answer = Callable[[Handler], None]
@@ -36,19 +37,8 @@ def opened() -> Iterator[Site]:
         def do_GET(self) -> None:
             made.answer(self)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    made.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with serving(_Handler) as made.url:
         yield made
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def send(handler: Handler, status: int, body: bytes = b"", cut: int | None = None, **headers: str) -> None:

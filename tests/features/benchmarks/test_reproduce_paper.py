@@ -160,14 +160,14 @@ def test_an_interrupted_reproduction_resumes_without_repeating_calls(mirror: Pat
 def test_no_model_is_called_before_the_answer_on_a_terminal(
     mirror: Path, model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("verdict_cli.features.benchmarks.reproduce_command.on_terminal", lambda: True)
+    monkeypatch.setattr("verdict_cli.cli.console.is_interactive", lambda: True)
     words = ["reproduce", "paper", "--mirror", str(mirror), "--out", str(tmp_path / "out"), "--table", "1"]
     refused = CliRunner().invoke(app, words, input="n\n")
     assert refused.exit_code == 130 and "no call was made" in refused.stderr
-    assert refused.stderr.index("in all") < refused.stderr.index("Call the models?") and model() == 0
+    assert refused.stderr.index("in all") < refused.stderr.index("Continue?") and model() == 0
     assert CliRunner().invoke(app, words, input="y\n").exit_code == 0 and model() == 18
     finished = CliRunner().invoke(app, words)
-    assert finished.exit_code == 0 and "Call the models?" not in finished.stderr, "nothing is left to ask about"
+    assert finished.exit_code == 0 and "Continue?" not in finished.stderr, "nothing is left to ask about"
 
 
 def test_one_table_with_another_model_and_fewer_rows_says_so(mirror: Path, tmp_path: Path) -> None:

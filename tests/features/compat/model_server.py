@@ -12,8 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from loopback_server import serving
 
 VALUES: dict[str, list[Any]] = {
     "score": [4, 2, 5, 3, 4],
@@ -165,17 +167,5 @@ def opened() -> Iterator[ModelServer]:
             self.end_headers()
             self.wfile.write(content)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    made.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with serving(_Handler) as made.url:
         yield made
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

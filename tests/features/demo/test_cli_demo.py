@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from shell import ROOT, Shell
+from shell import ROOT, Shell, needs
 
 from verdict_cli.llm.providers.detect_models import KEYS, SERVERS, at_hand
 
@@ -93,8 +93,8 @@ def test_a_key_makes_the_demo_name_the_command_that_runs_as_it_is(
     assert "ANTHROPIC_API_KEY is set" in out
 
 
+@needs("local_model")
 def test_the_extra_local_makes_the_demo_name_its_model(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("verdict_cli.features.local_model")
     monkeypatch.setattr("verdict_cli.features.local_model.provider.LocalProvider.check", lambda _: None)
     out = shell("demo").out
     assert "verdict run demo xstest_sample --model local/smollm2" in out
@@ -196,6 +196,7 @@ def test_a_published_table_beside_our_own_sample_says_that_it_is_not_comparable(
         assert "not comparable" in (shell.folder / "run" / name).read_text(encoding="utf-8")
 
 
+@needs("wizard")
 def test_a_copy_of_the_demos_judge_can_be_started_from(shell: Shell) -> None:
     done = shell("init", "--from", "demo")
     assert (shell.folder / "demo.yaml").is_file()

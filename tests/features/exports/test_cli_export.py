@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from shell import needs
 
 TRACE, SPAN = "5b8aa5a2d2c872e8321cf37308d69df2", "051581bf3cb55c13"
 WORDS = "scale: {type: discrete, values: [bad, good], scores: {bad: 0, good: 1}}"
@@ -83,6 +84,7 @@ def test_the_mlflow_table_has_a_value_and_a_rationale_for_each_score(shell: Any,
     assert rows[0]["inputs/meta"] == {"n": [1, None]} and rows[0]["error"] is None and rows[2]["error"]
 
 
+@needs("imports")
 def test_an_inspect_log_has_every_row_and_is_imported_again(shell: Any, judged: Any) -> None:
     judged("good")
     (log,) = exported(shell, "inspect")
@@ -191,6 +193,18 @@ def test_inspect_itself_reads_the_log(shell: Any, judged: Any) -> None:
     assert (score.value, score.explanation, log.samples[2].error is None) == (True, "because", False)
     assert inspect_log.read_eval_log("scores.json", header_only=True).eval.task == "t"
     assert [each.id for each in inspect_log.read_eval_log_sample_summaries("scores.json")] == ["r0", "r1", "r2"]
+
+
+def test_inspect_lists_the_log_in_its_folder(shell: Any, judged: Any) -> None:
+    judged(True, "scale: boolean")
+    for more in ([], ["--out", "others"]):
+        assert shell("export", "out", "--to", "inspect", *more).code == 0
+    (log,) = (shell.folder / "logs").iterdir()
+    assert [each.name for each in (shell.folder / "others").iterdir()] == [log.name]
+    inspect_log = pytest.importorskip("inspect_ai.log", reason="inspect_ai is not installed")
+    (listed,) = inspect_log.list_eval_logs(str(shell.folder / "logs"))
+    assert listed.name.endswith(log.name) and listed.task == "t"
+    assert inspect_log.read_eval_log(listed).status == "success"
 
 
 @pytest.mark.filterwarnings("ignore")  # those of its libraries

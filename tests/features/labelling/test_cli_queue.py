@@ -82,4 +82,5 @@ def test_a_report_says_how_far_people_agree_and_the_judge_with_them(run: Any) ->
     found = json.loads((run.folder / "out" / "report.json").read_text())["evaluations"]["right"]
     assert found["figures"]["human_alpha"]["n"] == 40
     assert [each["name"] for each in found["annotators"]["annotators"]] == ["ann", "bob", "cyd"]
-    assert "annotator" in (run.folder / "out" / "report.html").read_text()
+    page = (run.folder / "out" / "report.html").read_text()
+    assert "annotator" in page and "judge and a person" in page and "cyd, others" in page

@@ -102,6 +102,22 @@ def test_the_text_is_the_main_field(output: dict[str, Any], text: str) -> None:
     assert verdict_as_text(output) == text
 
 
+def test_langchain_invokes_and_streams_the_judge(house: Any, scripted_model: Any) -> None:
+    langchain = pytest.importorskip("langchain_openai", reason="LangChain's client of OpenAI's API")
+    scripted_model.answer = lambda _: json.dumps({"score": 3})
+
+    async def within(client: Any, _: Any) -> tuple[Any, list[Any]]:
+        judge = langchain.ChatOpenAI(
+            model="helpful", base_url="http://test/v1", api_key="none", http_async_client=client, max_retries=0
+        )
+        chat = [(message["role"], message["content"]) for message in CHAT]
+        return await judge.ainvoke(chat), [chunk async for chunk in judge.astream(chat)]
+
+    answered, chunks = house.within(within, JUDGE)
+    assert answered.content == "3" and answered.response_metadata["finish_reason"] == "stop"
+    assert "".join(chunk.content for chunk in chunks) == "3"
+
+
 @pytest.mark.filterwarnings("ignore")  # litellm's own
 def test_litellm_calls_the_judge_over_http(processes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else its import looks for newer prices on the network

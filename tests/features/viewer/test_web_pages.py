@@ -55,7 +55,7 @@ def test_runs_are_listed_searched_and_two_are_compared(viewer, look):
     assert "75" in page.locator(".told").inner_text()
     page.get_by_label("Which rows").select_option("a")
     until(page, "!document.querySelector('.told').innerText.includes('75')")
-    assert set(page.locator(f"{ROWS} td:first-child").all_inner_texts()) == {"a better"}
+    assert set(page.locator(f"{ROWS} td:first-child").all_inner_texts()) == {"random better"}
     page.locator(f"{ROWS} a").first.click()
     page.wait_for_selector(".stories .call")
     assert page.locator(".stories > div").count() == 2

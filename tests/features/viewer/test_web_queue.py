@@ -46,6 +46,19 @@ def refused(address: str) -> int:
     return 200
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_row_comes_first_and_the_buttons_stay_in_sight(queued: Path, shown: Any, look: Any, width: int) -> None:
+    page = look(f"{shown(queued, '--as', 'ann')}/", wait="form.label").page
+    page.set_viewport_size({"width": width, "height": 600})
+    page.evaluate("document.querySelector('.queued pre, .queued dd').textContent = 'A long text. '.repeat(900)")
+    row, form = (page.locator(place).bounding_box() for place in (".queued", "form.label"))
+    assert row["y"] < form["y"] and form["y"] + form["height"] <= 600, "the form is at the bottom of the window"
+    page.mouse.wheel(0, 400)
+    page.wait_for_timeout(100)
+    assert page.locator(".chips button").first.bounding_box()["y"] < 600
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing scrolls sideways"
+
+
 def test_two_people_label_a_blind_queue_and_the_report_says_how_far_they_agree(
     queued: Path, shown: Any, look: Any, verdict: Any
 ) -> None:

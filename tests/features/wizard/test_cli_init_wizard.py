@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from verdict_cli.features.wizard import questions as prompts
 from verdict_cli.language.document.document import read_document
 
 QUESTION = ("--question", "Is the answer right?")
@@ -45,7 +44,7 @@ def session(shell: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """`verdict init` on a terminal, where somebody types these answers."""
 
     def run(*answers: str, arguments: Sequence[str | Path] = ()) -> Any:
-        monkeypatch.setattr(prompts, "is_interactive", lambda: True)
+        monkeypatch.setattr("verdict_cli.cli.console.is_interactive", lambda: True)
         monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{answer}\n" for answer in answers)))
         return shell("init", *arguments)
 

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from verdict_cli.features.wizard import questions
 from verdict_cli.features.wizard.scaffold_columns import judged_column
 from verdict_cli.language.document.document import read_document
 
@@ -107,7 +106,7 @@ def test_the_defaults_are_the_judge_that_a_person_expects(shell: Any, form: str)
 def test_pressing_enter_alone_ends_with_a_pipeline(shell: Any, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     suffix, columns, *_ = FORMS[form]
     data = written(shell, cycled(columns), suffix)
-    monkeypatch.setattr(questions, "is_interactive", lambda: True)
+    monkeypatch.setattr("verdict_cli.cli.console.is_interactive", lambda: True)
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n" * 7))
     done = shell("init", data, "--no-try", "--quiet")
     assert done.code == 0 and " ! " not in done.err, done.err

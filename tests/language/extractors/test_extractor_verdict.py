@@ -67,6 +67,11 @@ def test_any_text_gives_a_verdict_and_a_number(text: str) -> None:
     assert 0 <= found["score"] < 10**18
 
 
+@pytest.mark.parametrize(("digits", "read"), [(18, 10**18 - 1), (19, 0)])
+def test_a_number_of_more_than_18_digits_is_no_score(digits: int, read: int) -> None:
+    assert parse_verdict("SCORE: " + "9" * digits)["score"] == read
+
+
 @settings(deadline=None)
 @given(st.text().filter(lambda text: not re.search("pa[sſ]{2}", text, re.IGNORECASE)))
 def test_a_text_that_does_not_say_pass_never_passes(text: str) -> None:

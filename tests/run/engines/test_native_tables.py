@@ -60,6 +60,13 @@ def test_results_and_calls_have_lists_and_structs(run: Path) -> None:
     assert all(pa.types.is_nested(results.schema.field(name).type) for name in COLUMNS)
 
 
+def test_the_text_of_messages_and_parameters_is_marked_as_json(run: Path) -> None:
+    schema = pq.read_schema(run / "calls.parquet")
+    for name in ("messages", "params"):
+        assert schema.field(name).type == pa.string()
+        assert b"application/json" in b"".join(schema.field(name).metadata.values())
+
+
 def test_our_reader_gives_the_same(run: Path) -> None:
     (batch,) = read_table(run / "results.parquet", [*COLUMNS])
     assert batch == COLUMNS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,12 @@ def test_an_unknown_price_leaves_the_share_and_no_cost(tmp_path: Path) -> None:
     found = dry(planned(tmp_path, FIRST, FIRST + " Really?", model="openai/own-7b"), LONG)
     part = found.sharing.part(found.lines(4))
     assert (part.share > 0.45, part.cost_usd) == (True, None)
+
+
+def test_one_call_of_unknown_price_leaves_no_cost_of_all(tmp_path: Path) -> None:
+    found = dry(planned(tmp_path, FIRST, FIRST + " Really?"), LONG)
+    lines = [replace(line, cost_usd=None) if number else line for number, line in enumerate(found.lines(4))]
+    assert found.sharing.part(lines).cost_usd is None
 
 
 @pytest.mark.parametrize(("text", "model"), [(SHORT, "gpt-4o-mini"), (LONG, "{name: gpt-4o-mini, prompt_cache: off}")])

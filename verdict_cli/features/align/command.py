@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import AsJson, Config, MetricOption
+from verdict_cli.cli.options import AsJson, Config, MetricOption, Yes
 from verdict_cli.cli.show_report import show_study
 from verdict_cli.cli.signals import stopping
 from verdict_cli.cli.variant_runs import choose_metric
@@ -141,6 +141,7 @@ def align(
     *,
     how: RowOptions,
     as_json: AsJson = False,
+    yes: Yes = False,
 ) -> None:
     """Improve a unit's prompt against human labels, and test the result on rows that were held out.
 
@@ -153,6 +154,7 @@ def align(
     search = _begin(config, labelled, unit, options, how)
     with stopping(stop := Stop()):
         search.stop = stop
+        search.tell_cost(options.proposer, options.proposals, options.rounds, yes=yes)
         alignment = search.run(options.proposer, options.proposals, options.rounds)
     document = align_document(search.plan.name, alignment, search.facts)
     if alignment.better:

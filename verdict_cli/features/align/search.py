@@ -11,6 +11,7 @@ import hashlib
 import json
 import random
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,12 +24,19 @@ from verdict_cli.cli.console import print_error
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.multi_run import execute_all_or_exit
 from verdict_cli.cli.open_dataset import check_data, open_dataset
+from verdict_cli.cli.spending import ask_to_spend
 from verdict_cli.errors import RowError, SpecError, UsageError
+from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.expressions.expression import compile_expression
+from verdict_cli.language.load import validated
+from verdict_cli.messages import Row
+from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.compile_llm_unit import named_columns
 from verdict_cli.plan.node import LLMNode
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.plural import plural
+from verdict_cli.run.estimate import DryRun
+from verdict_cli.run.preflight import SAMPLE
 from verdict_cli.run.session import open_run
 from verdict_cli.stats.columns.column import Floats, Ints, key_text
 from verdict_cli.stats.columns.saved_rows import saved_rows
@@ -41,6 +49,7 @@ from verdict_cli.storage.tables.reader import read_table
 
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
+    from verdict_cli.run.estimate import Line
     from verdict_cli.run.job import Stop
     from verdict_cli.run.load_run import RunResult
 
@@ -147,6 +156,18 @@ def successive_halving(candidates: int, rows: int, score: RowScoring) -> tuple[i
         seen = min(rows, 2 * seen)
 
 
+def halved_rows(candidates: int, rows: int) -> int:
+    """The rows that `successive_halving` judges in all; those of an earlier round are not judged again."""
+    seen = dict.fromkeys(range(candidates), 0)
+
+    def score(left: Sequence[int], count: int) -> list[Floats]:
+        seen.update(dict.fromkeys(left, count))
+        return [np.zeros(count) for _ in left]
+
+    successive_halving(candidates, rows, score)
+    return sum(seen.values())
+
+
 def is_better(change: float | None, p: float | None) -> bool:
     """Whether the winner is shown to be better on the sealed rows: a gain with a two-sided p-value of at most 0.05."""
     return change is not None and p is not None and change > 0 and p <= SIGNIFICANT
@@ -180,6 +201,12 @@ class JudgedRow:
     correct: bool
     explanation: str = ""
     note: str = ""
+
+
+def _estimated(plan: Plan, sources: Sequence[Mapping[str, Any]], count: int) -> tuple[Line, ...]:
+    """The calls of so many rows like these."""
+    rows = [Row(at, at, source) for at, source in enumerate(sources[:SAMPLE])]
+    return DryRun(plan, real=False).add(rows).lines(count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +348,28 @@ class AlignSearch:
     spent: float | None = 0.0
     dropped: list[str] = field(default_factory=list)
     costs: dict[str, float | None] = field(default_factory=dict)
+
+    def tell_cost(self, proposer: str | None, proposals: int, rounds: int, *, yes: bool) -> None:
+        """Tell the most that the search costs, and ask on a terminal; nothing of one that is replayed."""
+        if self.how.replay is not None:
+            return
+        fit = [json.loads(line) for line in self.parts["fit"].read_text(encoding="utf-8").splitlines()]
+        unjudged = [JudgedRow(source, None, None, correct=True) for source in fit]
+        # Candidates are estimated by the longest prompts that are tried: those with the most examples.
+        candidate = self._plan(few_shot(self.path, unjudged, self.target, self.cluster)[-1])
+        written = 2 * proposals if proposer is not None else 0
+        judged = halved_rows(1 + len(FEW_SHOT) + written, self.sizes["select"]) + 2 * self.sizes["test"]
+        if written:
+            judged += (rounds - 1) * (halved_rows(2 + written, self.sizes["select"]) + self.sizes["fit"])
+        plans = [self.plan, candidate]
+        lines = [_estimated(self.plan, fit, len(fit)), _estimated(candidate, fit, judged)]
+        if proposer is not None:
+            asking = as_yaml(proposal_pipeline(proposer)).encode()
+            plans.append(build_plan(validated(parse_document(asking, "proposals.yaml"), Path())).plan)
+            request = reflection_request(self.prompt, unjudged[: BATCH_WRONG + BATCH_RIGHT], self.columns)
+            lines.append(_estimated(plans[-1], [{"request": request}], proposals * rounds))
+        what = f"up to {1 + len(FEW_SHOT) + written * rounds} prompts on {sum(self.sizes.values()):,} rows"
+        ask_to_spend(what, lines, plans, yes=yes, quiet=self.how.quiet)
 
     def run(self, proposer: str | None, proposals: int, rounds: int) -> Alignment:
         """Make candidates, select, and compare the winner with the pipeline as it was on the sealed rows."""
@@ -509,7 +558,8 @@ class AlignSearch:
                 facts = check_data(plan, dataset, limit=rows, seed=how.seed, warn=lambda _: None)
                 options = how.run_options(plan, dataset, facts, (str(config), str(data)), recording, out=directory)
                 sessions.append(open_run(replace(options, warn=lambda _: None)))
-            results = execute_all_or_exit(sessions, self.folder, self.stop, replace(how, quiet=True))
+            quiet = how.quiet or not sys.stderr.isatty()  # without a terminal, dozens of short runs are only noise
+            results = execute_all_or_exit(sessions, self.folder, self.stop, replace(how, quiet=quiet))
         for result in results:
             key = str(result.directory.path)
             self.costs[key] = result.facts.cost_usd

@@ -52,8 +52,8 @@ def not_tested(left_out: Mapping[str, str]) -> str:
 
 
 def _what(effect: Effect) -> str:
-    name, colon, of = effect.name.partition(": ")
-    return _WHAT.get(effect.cause, f"{name} ({of})" if colon else name)
+    name, colon, detail = effect.name.partition(": ")
+    return _WHAT.get(effect.cause, f"{name} ({detail})" if colon else name)
 
 
 def _has_test(effect: Effect) -> bool:

@@ -14,9 +14,10 @@ from verdict_cli.cli.console import print_error, print_json, print_message
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.multi_run import execute_all_or_exit
 from verdict_cli.cli.open_dataset import check_data, open_dataset
-from verdict_cli.cli.options import AsJson, Config, Data
+from verdict_cli.cli.options import AsJson, Config, Data, Yes
 from verdict_cli.cli.show_report import show_study
 from verdict_cli.cli.signals import stopping
+from verdict_cli.cli.spending import ask_to_spend, tell_cost
 from verdict_cli.cli.variant_runs import VariantRun
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.features.audit.audit_document import audit_document
@@ -31,6 +32,7 @@ from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.plural import plural
 from verdict_cli.report.write_report import write_report
 from verdict_cli.run.job import Stop
+from verdict_cli.run.model_warnings import sampled_dry_run
 from verdict_cli.run.session import open_run
 from verdict_cli.storage.datasets.read import stream_rows
 
@@ -46,6 +48,8 @@ class Planting:
 
     calls: int
     cost_usd: float | None
+    is_told: bool = False
+    """Whether the cost of the whole audit was told before these calls."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +126,15 @@ class ProbingOptions:
         )
 
 
-def audit(config: Config, data: Data, probing: ProbingOptions, *, options: RowOptions, as_json: AsJson = False) -> None:
+def audit(
+    config: Config,
+    data: Data,
+    probing: ProbingOptions,
+    *,
+    options: RowOptions,
+    as_json: AsJson = False,
+    yes: Yes = False,
+) -> None:
     """Test a judge for bias and prompt-injection robustness.
 
     Each probe changes something that should not matter, and reports its effect on the verdicts with an interval: order, length,
@@ -154,14 +166,16 @@ def audit(config: Config, data: Data, probing: ProbingOptions, *, options: RowOp
         planting = None
         if probing.degrade_model is not None:
             planting, plans = _plant_errors(
-                probing.degrade_model, options, dataset, rows, plans, folder, stop, dry_run=probing.dry_run
+                probing.degrade_model, options, dataset, rows, plans, folder, stop, dry_run=probing.dry_run, yes=yes
             )
         if planting is not None and options.budget is not None:
             options = replace(options, budget=max(options.budget - (planting.cost_usd or 0.0), 1e-9))
         run_options = options.run_options(plan, dataset, rows, (str(config), data), replay)
         sessions = [open_run(probe_options(run_options, probe, probe_plan, folder)) for probe, probe_plan in plans]
         costs = estimate_audit([session.options for session in sessions])
-        if probing.dry_run or not options.quiet:
+        is_told = planting is not None and planting.is_told
+        is_told = is_told or (not probing.dry_run and tell_cost(sessions, yes=yes, quiet=options.quiet))
+        if probing.dry_run or not (is_told or options.quiet):
             print_message(costs.summary)
         if probing.dry_run and planting is not None:
             print_message(
@@ -217,6 +231,7 @@ def _plant_errors(
     stop: Stop,
     *,
     dry_run: bool,
+    yes: bool,
 ) -> tuple[Planting | None, list[tuple[Probe | None, Plan]]]:
     """Let the model write the texts of the probes that plant errors; what it cost, and the plans with these texts."""
     probes = [probe for probe, _ in plans if probe is not None and probe.cause == DEGRADE]
@@ -237,6 +252,11 @@ def _plant_errors(
         given = open_dataset(plan, str(file), Path(spool_to))
         facts = check_data(plan, given, seed=own.seed, warn=lambda _: None)
         session = open_run(own.run_options(plan, given, facts, (str(config), str(file)), None, out=at / "run"))
+        if not session.is_finished:
+            lines = [sampled_dry_run(each, dataset, data, own.seed).lines(data.rows) for _, each in plans]
+            what = f"{len(plans)} runs of {data.rows:,} rows, and {facts.rows:,} texts with planted errors"
+            lines.append(sampled_dry_run(plan, given, facts, own.seed).lines(facts.rows))
+            ask_to_spend(what, lines, [plan, *(each for _, each in plans)], yes=yes, quiet=own.quiet)
         (run,) = execute_all_or_exit([session], folder, stop, own)
     texts = planted_texts(run.directory.results, requests)
     changes = {probe: planted_change(texts, kind) for probe, kind in zip(probes, kinds, strict=True)}
@@ -246,7 +266,7 @@ def _plant_errors(
         else (replace(probe, change=changes[probe][0], digest=changes[probe][1]), probe_plan)
         for probe, probe_plan in plans
     ]
-    return Planting(run.facts.calls, run.facts.cost_usd), planted
+    return Planting(run.facts.calls, run.facts.cost_usd, not session.is_finished), planted
 
 
 def _probe_plan(config: Path, options: RowOptions, probe: Probe, plan: Plan, replay: Recording | None) -> Plan | str:

@@ -96,11 +96,11 @@ def probe_p(
         scores.append(lambda one, other: float(other))
     elif goal is not None:
         scores.append(lambda one, other: float(other == goal))
-    differences = [
+    p_values = [
         exchange_test(controlled_differences(before, after, repeats, score), cluster, rng, larger=not index)
         for index, score in enumerate(scores)
     ]
-    known = [p for p in differences if p is not None]
+    known = [p for p in p_values if p is not None]
     return min(1.0, len(known) * min(known)) if known else None
 
 
@@ -232,7 +232,7 @@ class Effect:
     - `metric_change`: the change of the pipeline's own metric.
     - `success`: of the rows whose verdict was not the attacker's goal, the share whose verdict is now.
     - `success_beyond_noise`: that share minus the share that is at the goal in a repeat.
-    - `p`: of the change against the repeats (`probe_tests.py`), `p_holm` the same among all probes.
+    - `p`: of the change against the repeats, `p_holm` the same among all probes.
     """
 
     name: str

@@ -86,7 +86,7 @@ INSTRUCTIONS: Mapping[str, str] = {
     "shuffled sentences": "put its sentences into another order, in which it no longer makes sense",
     "invented quote": "add one sentence with a quotation that nobody said",
 }
-"""What each kind of error asks for, by the kinds of `degradations.py`."""
+"""What each kind of error asks for, by the kinds of the rules below."""
 REQUEST = (
     "Change the text below so that it has one error, and is worse by it: {instruction}. Change nothing else: keep its "
     "language, tone and layout. Do not mark, mention or explain the error. If the text has no place for this error, answer "
@@ -124,7 +124,11 @@ def planted_texts(results: Path, requests: Sequence[Mapping[str, Any]]) -> dict[
 
 def planted_change(planted: Texts, kind: str) -> tuple[Callable[[str], str], str]:
     """The change of a probe, and what identifies it. A text without an error of this kind stays as it is."""
-    mine = {text: changed for (of, text), changed in planted.items() if of == kind and changed != text.strip()}
+    mine = {
+        text: changed
+        for (planted_kind, text), changed in planted.items()
+        if planted_kind == kind and changed != text.strip()
+    }
     digest = blake2b(json.dumps(sorted(mine.items())).encode(), digest_size=16).hexdigest()
     return lambda text: mine.get(text, text), digest
 

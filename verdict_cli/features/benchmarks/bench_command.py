@@ -15,6 +15,7 @@ import typer
 from verdict_cli.cli.console import print_json, print_message
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import AsJson, Yes
+from verdict_cli.cli.progress import show_steps
 from verdict_cli.cli.run import RunCommand, judged_dataset
 from verdict_cli.cli.show_report import exit_code, show_report, to_terminal
 from verdict_cli.errors import UsageError
@@ -256,13 +257,11 @@ def _show_report(report: Report, card: Card, *, sample: bool, markdown: bool, as
 def _reproduce(name: str, recordings: Path, out: Path | None, *, quiet: bool) -> list[Reproduction]:
     cases = selected_sets(name, recordings)
     results = []
-    with tempfile.TemporaryDirectory(prefix="verdict-") as scratch:
+    steps = show_steps("reproducing", "cases", quiet=quiet)
+    with tempfile.TemporaryDirectory(prefix="verdict-") as scratch, steps as show:
         for index, case in enumerate(cases):
-            if not quiet and sys.stderr.isatty():
-                sys.stderr.write(f"\r{index:,} of {len(cases):,} cases\x1b[K")
+            show(index, len(cases))
             results += reproduce(case, (out or Path(scratch)) / case.name)
-    if not quiet and sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")
     if out is not None and not quiet:
         print_message(f"pipeline, data, recording and results of each case: {out}")
     return results

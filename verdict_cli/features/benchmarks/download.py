@@ -11,13 +11,14 @@ import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from verdict_cli.cli.progress import show_steps
 from verdict_cli.errors import FetchError, OutputError, UsageError
 from verdict_cli.llm.backoff import delay_s
 from verdict_cli.llm.http_client import HttpClients
@@ -55,6 +56,8 @@ class DownloadTarget:
     size: int | None = None
     limit: int = 1 << 30
     headers: Mapping[str, str] = field(default_factory=dict)
+    on_progress: Callable[[int, int | None], None] = lambda _received, _total: None
+    """Called with the bytes that were received, and those of the whole file where that is known."""
 
     @property
     def part(self) -> Path:
@@ -92,7 +95,8 @@ def download(
     """
     try:
         target.path.parent.mkdir(parents=True, exist_ok=True)
-        return asyncio.run(_download(target, check, pause))
+        with show_steps(f"fetching {target.path.name}", "bytes") as show:
+            return asyncio.run(_download(replace(target, on_progress=show), check, pause))
     except OSError as error:
         raise OutputError(
             f"{target.path} cannot be written: {error.strerror or error}", hint="free space, or choose a writable --out"
@@ -189,6 +193,7 @@ async def _attempt(clients: HttpClients, target: DownloadTarget) -> bool:
                     received += len(chunk)
                     _check_size(target, received)
                     file.write(chunk)
+                    target.on_progress(received, total)
             except PyreqwestError:
                 of_total = f" of {total:,}" if total else ""
                 raise _InterruptedError(f"{received:,}{of_total} bytes received") from None

@@ -192,7 +192,7 @@ class RecordedFile(ConfigModel):
     paths: Seq[str] = ()
     """The repository's files that it is made from, in order; `{a,b}` stands for each of the alternatives."""
     rule: str | None = None
-    """How it is made, a name in `rebuild_rules`."""
+    """How it is made, a name in `RULES`."""
     missing: str | None = None
     """Why it cannot be made: what the rule does not say exactly enough to give the same bytes."""
 

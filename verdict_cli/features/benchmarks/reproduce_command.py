@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AsJson
 from verdict_cli.cli.show_report import show_study
 from verdict_cli.cli.signals import stopping
+from verdict_cli.cli.spending import tell_cost
 from verdict_cli.errors import FetchError, UsageError
 from verdict_cli.features.benchmarks.card import Card, CardFile, card, fetched_file, local_path
 from verdict_cli.features.benchmarks.download import fetch_rows
@@ -323,8 +323,7 @@ def reproduce(
             for table, plan, dataset, facts in ready
         ]
         sessions = [open_run(option) for option in options]
-        if not yes and how.replay is None and not all(session.is_finished for session in sessions):
-            _confirm()
+        tell_cost(sessions, yes=yes, quiet=True)  # the tables' costs are told above
         results = execute_all_or_exit(sessions, out, stop, how)
     reports = [write_report(result, warn=print_error) for result in results]
     table_results = [
@@ -362,15 +361,3 @@ def _announce(ready: list[tuple[PaperTable, Plan, Dataset, DatasetFacts]]) -> No
         )
     for assumption in ASSUMPTIONS:
         print_message(f"- {assumption}")
-
-
-def _confirm() -> None:
-    """Ask on a terminal whether to call the models. Exits where the answer is no."""
-    if on_terminal() and not typer.confirm("Call the models?", default=True, err=True):
-        print_error("stopped: no call was made")
-        raise typer.Exit(130)
-
-
-def on_terminal() -> bool:
-    """Whether somebody can answer a question."""
-    return sys.stdin.isatty() and sys.stderr.isatty()

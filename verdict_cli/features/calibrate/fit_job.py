@@ -130,8 +130,8 @@ def fit_probability(job: FitJob) -> Calibrated:
         | {"fingerprint": job.marks("output"), "method": chosen, "rows": len(set(rows.tolist())), **keys}
         | {"held_out": held_out_keys(metrics[chosen])}
     )
-    of = f"{values[positive]!r}" if len(values) == 2 else "the most probable value"
-    return Calibrated(content, metrics, (f"metrics of the probability of {of}",))
+    confident_of = f"{values[positive]!r}" if len(values) == 2 else "the most probable value"
+    return Calibrated(content, metrics, (f"metrics of the probability of {confident_of}",))
 
 
 def cross_validate(name: str, p: Floats, truth: Ints, values: list[Any], positive: int, fold: Ints) -> Floats:

@@ -200,6 +200,13 @@ def _mlflow(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[bytes]:
     yield b"]}\n"
 
 
+def inspect_name(run: RunResult) -> str:
+    """The name by which Inspect's listings and viewer know a `.json` log: `TIME_TASK_ID.json`."""
+    task = re.sub(r"[^A-Za-z0-9-]+", "-", run.facts.name).strip("-") or "task"
+    started = run.facts.started.replace(":", "-").replace("+", "-")
+    return f"{started}_{task}_{run.facts.spec_fingerprint[:22]}.json"
+
+
 def _inspect(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[bytes]:
     """A `.json` log of Inspect, with a sample for each row. A failed row is a sample with an error."""
     facts = run.facts

@@ -22,6 +22,12 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from verdict_cli.errors import UsageError
 
+AsgiMessage = MutableMapping[str, Any]
+AsgiScope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[AsgiMessage]]
+Send = Callable[[AsgiMessage], Awaitable[None]]
+App = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
+
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -66,6 +72,21 @@ HEAD_S = 20.0
 def connection_class(limit: int | None = None, head_s: float = HEAD_S) -> type[Protocol]:
     """The protocol class for uvicorn: at most `limit` connections, each request head within `head_s` seconds."""
     return type("Connection", (_Connection,), {"limit": limit, "head_s": head_s})
+
+
+def server_config(app: App, *, connections: int | None = None, keep_alive_s: int, shutdown_s: int) -> uvicorn.Config:
+    """uvicorn's settings for a guarded application: it logs no request, and tells and trusts no more than it must."""
+    return uvicorn.Config(
+        app,
+        http=connection_class(connections),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        timeout_keep_alive=keep_alive_s,
+        timeout_graceful_shutdown=shutdown_s,
+    )
 
 
 class _Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
@@ -132,12 +153,6 @@ class _Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
         self.transport.write(line + head + b"\r\n" + body)
         self.transport.close()
 
-
-AsgiMessage = MutableMapping[str, Any]
-AsgiScope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[AsgiMessage]]
-Send = Callable[[AsgiMessage], Awaitable[None]]
-App = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 
 ResponseObserver = Callable[[str, int, float], None]
 """Called for every response with the path of the route, the status, and the duration in seconds."""

@@ -204,5 +204,5 @@ class _LoadedModel:
 
 def _seed(request: Request) -> int:
     """A seed of the request, so that a run can be repeated and repeated units draw samples of their own."""
-    identity = f"{request.seed}|{request.row.lot}|{request.node}|{request.call}|{request.attempt}"
+    identity = f"{request.seed}|{request.row.draw_id}|{request.node}|{request.call}|{request.attempt}"
     return int.from_bytes(blake2b(identity.encode(), digest_size=4).digest()) >> 1

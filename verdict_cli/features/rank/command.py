@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,9 +13,10 @@ import typer
 from verdict_cli.cli.console import print_json, print_message
 from verdict_cli.cli.judge import parse_row
 from verdict_cli.cli.model_options import ModelOptions
-from verdict_cli.cli.options import AllowHost, AsJson, Concurrency, Config
+from verdict_cli.cli.options import AllowHost, AsJson, Concurrency, Config, Yes
 from verdict_cli.cli.progress import show_progress
 from verdict_cli.cli.show_report import to_terminal
+from verdict_cli.cli.spending import ask_to_spend
 from verdict_cli.errors import UsageError
 from verdict_cli.features.rank.candidates import (
     Candidate,
@@ -29,9 +30,11 @@ from verdict_cli.features.rank.candidates import (
 from verdict_cli.features.rank.standings import CountingJudge, Ranking, rank_by_score, ranking_document
 from verdict_cli.features.rank.system_battles import write_battles
 from verdict_cli.features.rank.tournament import GROUP_ROUNDS, ROUND_ROBIN, Tournament, swiss_rounds
+from verdict_cli.messages import Row
 from verdict_cli.plural import plural
 from verdict_cli.report.plan_graph import calls_a_row
 from verdict_cli.report.renderers.terminal import render_terminal
+from verdict_cli.run.estimate import DryRun
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
@@ -39,6 +42,10 @@ from verdict_cli.run.outcome import reward_of
 
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
+
+
+_SAMPLE = 20
+"""Candidates from which the cost is estimated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +141,7 @@ def rank(
     allow_host: AllowHost = None,
     concurrency: Concurrency = 64,
     as_json: AsJson = False,
+    yes: Yes = False,
 ) -> None:
     """Rank candidates: by score, by a tournament of pairs, or in groups, depending on what the judge compares.
 
@@ -161,6 +169,10 @@ def rank(
             f"{workload.text}: at most {workload.rows:,} judgements, {workload.rows * calls_a_row(plan):,} model calls"
         )
     options.warn_of_baselines(plan)
+    if replay is None:
+        sample = [Row(at, at, source) for at, source in enumerate(workload.sample)]
+        lines = DryRun(plan, options.seed, real=False).add(sample).lines(workload.rows)
+        ask_to_spend(f"{workload.rows:,} judgements", [lines], [plan], at_most=True, yes=yes, quiet=options.quiet)
     store = options.store(plan, wanted=ranking.samples == 1)
 
     async def judge(on_progress: Callable[[Any], None]) -> tuple[Ranking, CountingJudge]:
@@ -189,10 +201,11 @@ def rank(
 
 @dataclass(frozen=True)
 class _Workload:
-    """What is judged, and the most rows that it takes."""
+    """What is judged, the most rows that it takes, and a few of them."""
 
     text: str
     rows: int
+    sample: Sequence[Mapping[str, Any]]
 
 
 Work = Callable[[CountingJudge], Coroutine[Any, Any, Ranking]]
@@ -225,6 +238,15 @@ class _RankingTask:
             raise UsageError("--samples and --reward need a judge that scores", hint="this one compares")
         return self._compare(where)
 
+    def _sample(self, where: CandidateColumns | None) -> list[Mapping[str, Any]]:
+        """Rows of a few candidates, as the judge reads them."""
+        if where is None:
+            few = self.candidates[:_SAMPLE]
+            return [{**self.shared, **each.value} for each in few if not isinstance(each.value, str)]
+        texts = [each.text(self.options.field) for each in self.candidates[: _SAMPLE + where.count - 1]]
+        starts = range(max(1, len(texts) - where.count + 1))
+        return [where.row(self.shared, texts[start : start + where.count]) for start in starts]
+
     def _score(self, where: CandidateColumns | None) -> tuple[Work, _Workload]:
         if self.options.rounds is not None or self.options.choice is not None or self.options.tournament != "auto":
             raise UsageError("--tournament, --rounds and --choice need a judge that compares", hint="this one scores")
@@ -235,7 +257,7 @@ class _RankingTask:
             lambda judging: rank_by_score(
                 judging, reward, where, self.shared, self.candidates, self.options.samples, self.options.field
             ),
-            _Workload(f"{plural(count, 'candidate')} scored{times}", count * self.options.samples),
+            _Workload(f"{plural(count, 'candidate')} scored{times}", count * self.options.samples, self._sample(where)),
         )
 
     def _compare(self, where: CandidateColumns) -> tuple[Work, _Workload]:
@@ -261,7 +283,9 @@ class _RankingTask:
             rows = times * -(-count // size)
             return (
                 lambda judging: tournament(judging).rank_groups(times, self.seed),
-                _Workload(f"{plural(count, 'candidate')} in groups of {size}, {times} rounds", rows),
+                _Workload(
+                    f"{plural(count, 'candidate')} in groups of {size}, {times} rounds", rows, self._sample(where)
+                ),
             )
         swiss = self.options.tournament == "swiss" or (
             self.options.tournament == "auto" and (self.options.rounds or count > ROUND_ROBIN)
@@ -276,5 +300,6 @@ class _RankingTask:
             _Workload(
                 f"{plural(count, 'candidate')}, {form}, {plural(pairs, 'pair')} in both orders",
                 pairs * (2 if twice else 1),
+                self._sample(where),
             ),
         )

@@ -296,19 +296,19 @@ def mean_scores(contests: Contests, group: Ints) -> Strengths:
     answers = contests.answers
     assert answers is not None
     count, groups = len(contests.systems), int(group.max(initial=-1)) + 1
-    of = group[answers.item]
+    group_of = group[answers.item]
     shape = (groups, count)
-    cell = of * count + answers.system
+    cell = group_of * count + answers.system
     n = np.bincount(cell, minlength=groups * count).reshape(shape).astype(np.float64)
     if contests.controls:
-        return _regression(answers, contests, of, n)
+        return _regression(answers, contests, group_of, n)
     sums = np.bincount(cell, weights=answers.score, minlength=groups * count).reshape(shape)
     with np.errstate(invalid="ignore", divide="ignore"):
         replicates = (sums.sum(axis=0) - sums) / (n.sum(axis=0) - n)
         return Strengths(sums.sum(axis=0) / n.sum(axis=0), replicates, n.sum(axis=0), n > 0)
 
 
-def _regression(answers: ScoredAnswers, contests: Contests, of: Ints, n: Floats) -> Strengths:
+def _regression(answers: ScoredAnswers, contests: Contests, group_of: Ints, n: Floats) -> Strengths:
     """Least squares of the score on the systems and on each control, centred within the item."""
     sizes = np.bincount(answers.item, minlength=contests.items)
     centred = np.column_stack(
@@ -323,7 +323,7 @@ def _regression(answers: ScoredAnswers, contests: Contests, of: Ints, n: Floats)
     design = np.concatenate([np.eye(count)[answers.system], centred / scale], axis=1)
     products, sums = np.zeros((n.shape[0], width, width)), np.zeros((n.shape[0], width))
     for index in range(n.shape[0]):
-        here = of == index
+        here = group_of == index
         products[index], sums[index] = design[here].T @ design[here], design[here].T @ answers.score[here]
     total, right = products.sum(axis=0), sums.sum(axis=0)
     if np.linalg.matrix_rank(total) < width:
@@ -373,10 +373,10 @@ def _at_equal(strengths: Floats, met: Floats) -> Floats:
 
 def battle_counts(battles: Battles, count: int, group: Ints, groups: int) -> tuple[Floats, Floats]:
     """How often each system won against each other and met it, (groups, systems, systems)."""
-    of = group[battles.item]
+    group_of = group[battles.item]
     size, shape = groups * count * count, (groups, count, count)
-    there = (of * count + battles.first) * count + battles.second
-    back = (of * count + battles.second) * count + battles.first
+    there = (group_of * count + battles.first) * count + battles.second
+    back = (group_of * count + battles.second) * count + battles.first
     won: Floats = np.bincount(there, weights=battles.share * battles.weight, minlength=size).astype(np.float64)
     won += np.bincount(back, weights=(1 - battles.share) * battles.weight, minlength=size)
     met: Floats = np.bincount(there, weights=battles.weight, minlength=size).astype(np.float64)

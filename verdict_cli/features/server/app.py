@@ -24,7 +24,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from verdict_cli import __version__
 from verdict_cli.errors import DataError, UsageError, VerdictError
-from verdict_cli.features.guard.middleware import App, GuardMiddleware, Server, connection_class, listening_address
+from verdict_cli.features.guard.middleware import App, GuardMiddleware, Server, listening_address, server_config
 from verdict_cli.features.server.batches import PAGE, Batches
 from verdict_cli.features.server.protocols import chat_endpoints, trainer_endpoints
 from verdict_cli.features.server.service import Overloaded, PlanLoader, ServeSettings, Service
@@ -400,19 +400,8 @@ async def serve_api(
         await service.open(plan)
         batches = Batches(service, concurrency)
         batches.open()
-        server = Server(
-            uvicorn.Config(
-                api_application(service, batches),
-                http=connection_class(),
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                ws="none",
-                timeout_keep_alive=_KEEP_ALIVE_S,
-                timeout_graceful_shutdown=_RESPONSE_S,
-            )
-        )
+        application = api_application(service, batches)
+        server = Server(server_config(application, keep_alive_s=_KEEP_ALIVE_S, shutdown_s=_RESPONSE_S))
         with _signals(server, service, batches, log, warn):
             listener.listen(_BACKLOG)
             log(f"{plan.name}: serving at {listening_address(listener)}")

@@ -17,9 +17,10 @@ from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.multi_run import execute_all_or_exit
 from verdict_cli.cli.open_dataset import check_data, open_dataset
-from verdict_cli.cli.options import AsJson, Config, Data, IntervalLevel, MetricOption
+from verdict_cli.cli.options import AsJson, Config, Data, IntervalLevel, MetricOption, Yes
 from verdict_cli.cli.show_report import show_study
 from verdict_cli.cli.signals import stopping
+from verdict_cli.cli.spending import tell_cost
 from verdict_cli.cli.variant_runs import VariantRun, choose_metric
 from verdict_cli.errors import SpecError, UsageError, VerdictError
 from verdict_cli.features.sweep.variants import SweepPoint, SweepResult, compare_variants, price, variants
@@ -334,6 +335,7 @@ def sweep(
     how: RowOptions,
     level: IntervalLevel = None,
     as_json: AsJson = False,
+    yes: Yes = False,
 ) -> None:
     """Compare variants of a pipeline on the same rows: metric, cost, calls and latency of each, and the Pareto frontier.
 
@@ -365,7 +367,7 @@ def sweep(
                 plan, dataset, rows, (str(config), data), recording, out=folder / "variants" / slug
             )
             sessions.append(open_run(options))
-        if not how.quiet:
+        if not tell_cost(sessions, yes=yes, quiet=how.quiet) and not how.quiet:
             _announce([(session.options.plan, session.options.data.rows) for session in sessions])
         results = execute_all_or_exit(sessions, folder, stop, how)
     reports = [write_report(run, warn=print_error) for run in results]

@@ -229,15 +229,15 @@ def _environment(model: str | None, allow_host: Sequence[str]) -> tuple[dict[str
     hosts = {host_and_port(part) for text in allow_host for part in text.split(",")}
     named = None if model is None or is_local(model) else Model(name=model)
     if named is not None:
-        of = family(named)
-        base = base_url(named, of, os.environ) if of else ""
-        if of is None or not base:
+        own_family = family(named)
+        base = base_url(named, own_family, os.environ) if own_family else ""
+        if own_family is None or not base:
             raise UsageError(
                 f"--untrusted: the host of the model {model} is not known",
                 hint="name a model that verdict calls itself (openai/…, anthropic/…, gemini/…), with the variable of its base URL set",
             )
         hosts.add(host_and_port(base))
-        for name in (*of.base_variables, of.key_variable, of.other_key):
+        for name in (*own_family.base_variables, own_family.key_variable, own_family.other_key):
             if name in os.environ:
                 environ[name] = os.environ[name]
     names = {host for host, _ in hosts}

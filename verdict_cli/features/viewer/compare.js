@@ -168,7 +168,7 @@ class ComparePage {
     const texts = (cells, ...known) => Object.entries(cells).filter(([, value]) => value !== null && !known.some((one) => one !== null && worded(one) === worded(value)))
       .map(([name, value]) => make('p', { class: 'small' }, make('b', {}, said(name.replace(/^(output|source)\./, ''))), ' ', said(value)));
     const lines = rows.map((row) => {
-      const side = (name, place) => make('td', { 'data-side': name }, make('span', { class: marked(row, name) }, said(row[name])), ...texts(row.outputs[place], row[name]));
+      const side = (name, place) => make('td', { 'data-side': name, 'data-run': this[name] }, make('span', { class: marked(row, name) }, said(row[name])), ...texts(row.outputs[place], row[name]));
       const line = make('tr', {},
         make('td', {}, row.gain > 0 ? `${this.b} better` : row.gain < 0 ? `${this.a} better` : 'same'),
         make('td', {}, link(urlWith({ row: String(row.id) }), said(row.id))),

@@ -88,13 +88,18 @@ def comparison_page(request: Request, registry: RunRegistry) -> dict[str, Any]:
     which = params.get("which", "")
     cell = next((each for each in get_args(Cell) if each == which), None)
     indices = outcomes.indices(cell)
-    page = params.get("page", "0")
-    if not page.isascii() or not page.isdigit() or len(page) > 12:
-        raise HTTPException(422, "not a whole number")
-    start = min(int(page), max(0, len(indices) - 1) // PER_PAGE) * PER_PAGE
+    page = whole_number(params.get("page", "0"))
+    start = min(page, max(0, len(indices) - 1) // PER_PAGE) * PER_PAGE
     shown = indices[start : start + PER_PAGE]
     rows = _rows(outcomes, shown.tolist(), compared.positions, views)
     return {**content, "counts": outcomes.counts, "total": len(indices), "per": PER_PAGE, "rows": rows}
+
+
+def whole_number(text: str) -> int:
+    """A number of a URL. HTTPException 422 for another text."""
+    if not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise HTTPException(422, "not a whole number")
+    return int(text)
 
 
 def _rows(

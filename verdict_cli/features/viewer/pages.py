@@ -18,8 +18,8 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from verdict_cli.errors import UsageError, VerdictError
-from verdict_cli.features.guard.middleware import AccessPolicy, GuardMiddleware, connection_class, listening_address
-from verdict_cli.features.viewer.comparison import comparison_page
+from verdict_cli.features.guard.middleware import AccessPolicy, GuardMiddleware, listening_address, server_config
+from verdict_cli.features.viewer.comparison import comparison_page, whole_number
 from verdict_cli.features.viewer.labelling import HIDDEN, check_shown, hides_verdicts, label_endpoint, queue_state
 from verdict_cli.features.viewer.query import Query, QueryTimeout
 from verdict_cli.features.viewer.run_registry import LARGE, RunRegistry
@@ -65,19 +65,7 @@ def serve_viewer(
     guarded = GuardMiddleware(
         viewer_application(RunRegistry(runs, annotator)), policy, body_bytes=BODY_BYTES, body_s=BODY_S, pages=True
     )
-    server = uvicorn.Server(
-        uvicorn.Config(
-            guarded,
-            http=connection_class(_MOST_CONNECTIONS),
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            ws="none",
-            timeout_keep_alive=15,
-            timeout_graceful_shutdown=2,
-        )
-    )
+    server = uvicorn.Server(server_config(guarded, connections=_MOST_CONNECTIONS, keep_alive_s=15, shutdown_s=2))
     listener.listen(128)
     token = "" if policy.token is None else f"/?token={policy.token}"
     log(f"{runs.root.name}: serving at {listening_address(listener)}{token} (press Ctrl-C to stop)")
@@ -226,7 +214,7 @@ def _rows(request: Request, registry: RunRegistry) -> Any:
     columns = view.columns()
     query = _query(request, view)
     shown = [name for name in params.getlist("c") if name in columns][:40] or view.default_columns()
-    total, rows = view.page(query, _number(params.get("page", "0")), shown)
+    total, rows = view.page(query, whole_number(params.get("page", "0")), shown)
     view.shown_once = True
     return {
         "total": total,
@@ -241,7 +229,7 @@ def _wrong(request: Request, registry: RunRegistry) -> Any:
     params = request.query_params
     view = registry.view(registry.run(params.get("run", "")))
     check_shown(view)
-    position = _number(params.get("row", ""))
+    position = whole_number(params.get("row", ""))
     registry.evaluate(view, wait_s=5.0)
     return {"row": view.next_wrong(_query(request, view), position, -1 if params.get("back") == "1" else 1)}
 
@@ -258,7 +246,7 @@ def _row(request: Request, registry: RunRegistry) -> Any:
     view = registry.view(registry.run(params.get("run", "")))
     check_shown(view)
     try:
-        position = view.position(params["id"]) if "id" in params else _number(params.get("row", ""))
+        position = view.position(params["id"]) if "id" in params else whole_number(params.get("row", ""))
         return view.details(position)
     except KeyError:
         raise HTTPException(404, "no such row") from None
@@ -268,7 +256,7 @@ def _queue(request: Request, registry: RunRegistry) -> Any:
     params = request.query_params
     view = registry.view(registry.run(params.get("run", "")))
     registry.evaluate(view, wait_s=5.0)
-    return queue_state(view, _number(params["row"]) if "row" in params else None)
+    return queue_state(view, whole_number(params["row"]) if "row" in params else None)
 
 
 def _report(request: Request, registry: RunRegistry) -> Response:
@@ -301,12 +289,6 @@ def _facts(run: Any) -> dict[str, Any]:
         "wall_s", "models", "failures", "floors", "prompt_tokens", "completion_tokens", "seed",
     )  # fmt: skip
     return {"run": run.name, "name": facts["name"], **{name: facts[name] for name in names}}
-
-
-def _number(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 12:
-        raise HTTPException(422, "not a whole number")
-    return int(text)
 
 
 async def _http_error(_: Request, error: Exception) -> Response:

@@ -49,7 +49,7 @@ class QueuePage {
     skip.addEventListener('click', () => this.save(null, true));
     const back = make('button', { type: 'button', disabled: !this.previous(), 'aria-keyshortcuts': 'b' }, make('kbd', {}, 'b'), ' Back');
     back.addEventListener('click', () => this.back());
-    const form = make('form', { class: 'label' }, make('h2', {}, 'Your label'),
+    const form = make('form', { class: 'label kept' }, make('h2', {}, 'Your label'),
       make('div', { class: 'chips' }, ...buttons), make('div', { class: 'tools' }, this.text, make('button', { type: 'submit' }, 'Save'), skip, back), this.note);
     form.addEventListener('submit', (event) => {
       event.preventDefault();
@@ -57,7 +57,7 @@ class QueuePage {
       if (value !== null) this.save(value);
     });
     this.problem = make('p', { class: 'notice', role: 'alert', hidden: true });
-    showPage('Queue', this.name, ...head, form, this.problem, make('section', { class: 'queued' }, make('h2', {}, 'Row ', said(row.id)), ...fields('', row.source, row.chats)));
+    showPage('Queue', this.name, ...head, make('section', { class: 'queued' }, make('h2', {}, 'Row ', said(row.id)), ...fields('', row.source, row.chats)), this.problem, form);
   }
 
   previous() {

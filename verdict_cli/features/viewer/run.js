@@ -8,7 +8,7 @@ function runFacts(run) {
   const facts = [['Status', run.summary ? stateMark({ ...run, gates: run.summary.gates.map(({ metric, verdict, passed }) => [metric, verdict, passed]) }) : said(run.status)], ['Rows', number(run.rows)], ['Failed', number(run.failed)]];
   if (run.abstained) facts.push(['Abstained', number(run.abstained)]);
   facts.push(['Calls', number(run.calls)], ['Cost', money(run.cost_usd)], ['Time', duration(run.wall_s)], ['Models', said(Object.keys(run.models).join(', ') || '–')], ['Dataset', said(run.dataset)], ['Started', said(formatTime(run.started))]);
-  const left = run.summary ? facts.filter(([name]) => !['Rows', 'Failed', 'Abstained', 'Calls', 'Cost', 'Dataset'].includes(name)) : facts;
+  const left = run.summary ? facts.filter(([name]) => !['Rows', 'Failed', 'Abstained', 'Calls', 'Cost', 'Time', 'Dataset'].includes(name)) : facts;
   return make('dl', { class: 'facts' }, ...left.map(([name, value]) => {
     const made = fact(name, value);
     if (['Time', 'Dataset', 'Started', 'Models'].includes(name)) made.className = 'lesser';

@@ -17,7 +17,6 @@ from verdict_cli.features.viewer.comparison import RunsCompared, compare_entries
 from verdict_cli.features.viewer.run_view import RunView, label_metrics
 from verdict_cli.features.viewer.runs import RunEntry, Runs
 from verdict_cli.language.metric_registry import find_metric
-from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.run_document import is_beyond_chance
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
@@ -75,40 +74,9 @@ def run_summary(report: Mapping[str, Any]) -> dict[str, Any]:
             "leaderboards": boards,
             "level": _number(report.get("level", CONFIDENCE_LEVEL)),
         }
-        return summary | {"conclusion": summary_conclusion(summary, _mapping(report.get("facts")))}
+        return summary | {"conclusion": formatting.visible_text(str(report.get("conclusion") or ""), 400)}
     except _INVALID:
         return run_summary({})
-
-
-def summary_conclusion(summary: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    """The main metric with its interval, the gates, and the rows that disagree with their labels, as one line."""
-    parts = []
-    main = summary["main"]
-    if main is not None:
-        evaluations = summary["evaluations"]
-        prefix = f"{main['evaluation']}: " if len(evaluations) > 1 else ""
-        value = f"{formatting.format_number(main['value'])} {formatting.interval(main['low'], main['high'])}".strip()
-        parts.append(f"{prefix}{main['metric'].replace('_', ' ')} {value} on {main['n']:,} {main['of']}")
-    gates = summary["gates"]
-    missed = [gate for gate in gates if not gate["passed"]]
-    if missed:
-        named = ", ".join(
-            f"{gate['metric']} {formatting.format_number(gate['value'])} ({gate['rule']})" for gate in missed[:2]
-        )
-        more = f" and {len(missed) - 2} more" if len(missed) > 2 else ""
-        verb = "failed" if all(gate["verdict"] == "failed" for gate in missed) else "not passed"
-        parts.append(f"{len(missed)} of {plural(len(gates), 'gate')} {verb}: {named}{more}")
-    elif gates:
-        parts.append("the gate passed" if len(gates) == 1 else f"all {plural(len(gates), 'gate')} passed")
-    if main is not None and main["wrong"] is not None:
-        wrong = main["wrong"]
-        parts.append(
-            f"{wrong:,} {main['of'] if wrong != 1 else main['of'][:-1]} {'disagrees' if wrong == 1 else 'disagree'} with the labels"
-        )
-    if failed := facts.get("failed"):
-        parts.append(f"{plural(failed, 'failed row')}")
-    text = formatting.visible_text("; ".join(parts), 400)
-    return text if main is not None and len(summary["evaluations"]) > 1 else text[:1].upper() + text[1:]
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -131,11 +99,11 @@ def _evaluation(name: str, evaluation: Mapping[str, Any], published: Mapping[str
         (metric for metric in known if metric["metric"] == published.get("metric")), known[0] if known else None
     )
     second = next((known_metric for known_metric in known if is_beyond_chance(known_metric["metric"])), None)
-    of = str(evaluation.get("of") or "rows")
-    main = first and {"evaluation": name, **first, "of": of, "wrong": _wrong(figures)}
+    counted = str(evaluation.get("of") or "rows")
+    main = first and {"evaluation": name, **first, "of": counted, "wrong": _wrong(figures)}
     return {
         "name": name,
-        "kind": str(evaluation.get("kind") or ""),
+        "kind": formatting.kind_text(str(evaluation.get("kind") or "")),
         "metrics": metrics,
         "main": main,
         "second": None if second is None or second == first else {"evaluation": name, **second},

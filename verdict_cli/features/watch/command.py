@@ -237,7 +237,7 @@ def watch(
         with open_run(options) as session:
             if session.earlier is not None and session.earlier.status != "finished" and not how.quiet:
                 print_message(f"{session.directory.display_name}: resuming where it stopped")
-            tell_cost(session, yes=yes, quiet=how.quiet)
+            tell_cost([session], yes=yes, quiet=how.quiet)
             run = execute_or_exit(session, stop, uncached)
             write_report(run, warn=print_error)
     scores, unreadable = watched.read(run.directory.results)

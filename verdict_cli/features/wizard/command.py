@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from verdict_cli.cli import console
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import PipelineOptions, RowOptions
 from verdict_cli.cli.open_dataset import check_data, open_dataset
@@ -178,7 +179,7 @@ def _scaffold(samples: SampledColumns, name: str, given: GivenOptions) -> Scaffo
     """The parts of the pipeline from the options, and on a terminal from the answers: first what is judged, then the labels."""
     question, columns, target = given.question, given.columns, given.target
     incomplete = question is None or columns is None
-    if incomplete and not questions.is_interactive():
+    if incomplete and not console.is_interactive():
         raise questions.missing_options(samples, question=question is not None, columns=columns is not None)
     if columns is None:
         read = questions.ask_columns(samples)

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import typer
 
+from verdict_cli.cli import console
 from verdict_cli.cli.console import print_message
 from verdict_cli.errors import UsageError, VerdictError
 from verdict_cli.features.wizard.sampled_columns import SampledColumns, is_within, sampled_columns
@@ -21,11 +21,6 @@ from verdict_cli.features.wizard.scaffold_labels import MAX_CATEGORIES, LabelSca
 _MOST_VALUE_CHARS = 60
 _NONE = "none"
 T = TypeVar("T")
-
-
-def is_interactive() -> bool:
-    """Whether a person can answer: standard input and standard error are a terminal."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def ask(question: str, parse: Callable[[str], T], default: str | None = None) -> T:
@@ -41,7 +36,7 @@ def ask(question: str, parse: Callable[[str], T], default: str | None = None) ->
 
 def ask_dataset() -> SampledColumns:
     """Prompt for the dataset, and read its first rows. UsageError without a terminal."""
-    if not is_interactive():
+    if not console.is_interactive():
         raise UsageError(
             "DATA is missing: the dataset whose columns the judge reads",
             hint="verdict init answers.jsonl --question 'Is the answer right?' --columns question,answer\n"

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from verdict_cli.cli import console
 from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.errors import UsageError
 from verdict_cli.features.wizard import questions
@@ -80,7 +81,7 @@ def _for_data(
     missing = {role: needed for role, needed in roles.items() if role not in samples.own and role not in mapped}
     free = [name for name in samples.own if name not in roles and name not in mapped.values()]
     guesses = _guesses(missing, free, samples)
-    if missing and not questions.is_interactive():
+    if missing and not console.is_interactive():
         raise _unmapped(template, samples, missing, guesses)
     for role, needed in missing.items():
         default = guesses.get(role) or (None if needed else _NONE)

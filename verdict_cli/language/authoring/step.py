@@ -60,7 +60,9 @@ class Step:
         fields = {} if name.startswith("_") else self.language_class().model_fields
         if name not in fields:
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
-        return self._keys.get(fields[name].alias or name, fields[name].get_default(call_default_factory=True))
+        return self._keys.get(
+            fields[name].alias or name, fields[name].get_default(call_default_factory=True, validated_data={})
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         if hasattr(type(self), name) or name in self.language_class().model_fields:

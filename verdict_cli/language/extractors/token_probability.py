@@ -468,7 +468,7 @@ class TokenReading(NamedTuple):
 
 
 def _draw(probabilities: dict[Any, float], request: Request) -> Any:
-    key = f"{request.seed}|{request.row.lot}|{request.node}|{request.call}|{request.attempt}"
+    key = f"{request.seed}|{request.row.draw_id}|{request.node}|{request.call}|{request.attempt}"
     seed = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest())
     return random.Random(seed).choices(list(probabilities), weights=list(probabilities.values()))[0]
 

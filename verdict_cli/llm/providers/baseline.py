@@ -132,7 +132,7 @@ def lexical_reply(request: Request) -> Reply:
 
 def random_reply(request: Request) -> Reply:
     """The reply of the random judge, decided by the seed and the call's name alone."""
-    parts = (request.seed, request.row.lot, request.written or request.node, request.call, request.attempt)
+    parts = (request.seed, request.row.draw_id, request.written or request.node, request.call, request.attempt)
     name = "\x1f".join(str(part) for part in parts).encode("utf-8", "surrogatepass")
     seed = int.from_bytes(blake2b(name, digest_size=16).digest())
     return _answer(request, lambda: RandomAnswer(Random(seed)))

@@ -59,15 +59,15 @@ class Endpoint:
         return parse_address(self.url).display
 
 
-def endpoint(model: Model, of: Family, environ: Mapping[str, str]) -> Endpoint:
+def endpoint(model: Model, entry: Family, environ: Mapping[str, str]) -> Endpoint:
     """The endpoint of a model of this family.
 
     Raises Refused if no base URL is known, if a required key is not set, or if the key of `api_key_env` may not be sent to
     the host. A key that the model did not name is left out there instead.
     """
-    base = base_url(model, of, environ)
+    base = base_url(model, entry, environ)
     if not base:
-        variables = " or ".join(["api_base", *of.base_variables])
+        variables = " or ".join(["api_base", *entry.base_variables])
         raise Refused(f"model {model.name} has no address", hint=f"set {variables} to the server's base URL")
     address = _address(model, base)
     if not may_call(base, environ):
@@ -79,14 +79,14 @@ def endpoint(model: Model, of: Family, environ: Mapping[str, str]) -> Endpoint:
     name = model.name.partition("/")[2] or model.name
     if model.name.startswith("fireworks_ai/") and not name.startswith("accounts/"):
         name = f"accounts/fireworks/models/{name}"
-    url, stream_url = _urls(model, of, address, name, environ)
-    variable = model.api_key_env or of.key_variable
-    required = bool(model.api_key_env) or _is_of_provider(of, base, address)
+    url, stream_url = _urls(model, entry, address, name, environ)
+    variable = model.api_key_env or entry.key_variable
+    required = bool(model.api_key_env) or _is_of_provider(entry, base, address)
     key = key_in(variable, environ) if required else environ.get(variable, "").strip()
-    if not key and not model.api_key_env and (other := environ.get(of.other_key, "").strip()):
-        key, variable = other, of.other_key
+    if not key and not model.api_key_env and (other := environ.get(entry.other_key, "").strip()):
+        key, variable = other, entry.other_key
     may_send = not model.api_base or may_have_key(base, variable, environ)
-    if not may_send and (of.is_hosted or (key and model.api_key_env)):
+    if not may_send and (entry.is_hosted or (key and model.api_key_env)):
         raise Refused(
             f"model {model.name}: the key in {variable} is not sent to {address.host}, which the pipeline file chose",
             hint=f"if that host is yours, export {ALLOWED}={address.host}; every command but `serve` takes --allow-host {address.host} too",
@@ -101,30 +101,30 @@ def endpoint(model: Model, of: Family, environ: Mapping[str, str]) -> Endpoint:
 
 def endpoint_problem(model: Model) -> str | None:
     """Why a model of a family has no endpoint, such as a missing key; None if it has one."""
-    of = family(model)
+    entry = family(model)
     try:
-        if of is not None:
-            endpoint(model, of, os.environ)
+        if entry is not None:
+            endpoint(model, entry, os.environ)
     except Refused as error:
         return "; ".join(filter(None, (error.message, error.hint)))
     return None
 
 
-def _is_of_provider(of: Family, base: str, address: Address) -> bool:
+def _is_of_provider(entry: Family, base: str, address: Address) -> bool:
     """Whether the address is the provider's own, which takes no call without a key."""
-    if of is AZURE:
+    if entry is AZURE:
         return address.host not in LOOPBACK
-    return is_provider_host(base) and host_of(of.default_base) == address.host
+    return is_provider_host(base) and host_of(entry.default_base) == address.host
 
 
-def _urls(model: Model, of: Family, base: Address, name: str, environ: Mapping[str, str]) -> tuple[str, str]:
+def _urls(model: Model, entry: Family, base: Address, name: str, environ: Mapping[str, str]) -> tuple[str, str]:
     """The URL of plain and of streamed calls: the base's path, completed, and its query."""
     path = base.path.rstrip("/")
-    if of is AZURE:
+    if entry is AZURE:
         return (_azure_url(model, base, path, name, environ),) * 2
-    protocol = protocol_of(of)
+    protocol = protocol_of(entry)
     if protocol is None:
-        path = "/v1" if of is OLLAMA and not path else path
+        path = "/v1" if entry is OLLAMA and not path else path
         return (replace(base, path=path.removesuffix(_CHAT) + _CHAT).url,) * 2
     plain, streamed = protocol.path(name, False), protocol.path(name, True)
     if path.endswith(plain):
@@ -181,10 +181,10 @@ def endpoint_address(model: Model) -> tuple[str, str]:
             return local_models().identity(model.name), ""
         except Refused:  # reported when it is called
             return model.name, ""
-    of = family(model)
-    if of is not None:
+    entry = family(model)
+    if entry is not None:
         try:
-            target = endpoint(model, of, os.environ)
+            target = endpoint(model, entry, os.environ)
         except Refused:  # the provider raises it when it is called
             return model.name, ""
         return target.url, target.key_variable

@@ -103,8 +103,8 @@ def doubts(model: Model, top_logprobs: int) -> list[str]:
 
 def _protocol_refusal(model: Model, top_logprobs: int) -> str | None:
     """A setting that the API of the model's provider does not have; None if it can be sent."""
-    of = family(model)
-    protocol = None if of is None else protocol_of(of)
+    entry = family(model)
+    protocol = None if entry is None else protocol_of(entry)
     if protocol is None:
         return None
     probe = Request(Row(0, 0, {}), "", model, (Message("user", ""),), top_logprobs=top_logprobs)

@@ -186,14 +186,14 @@ class NativeProvider:
         return target
 
     def _create_target(self, model: Model) -> _Target:
-        of = family(model)
-        if of is None:
+        entry = family(model)
+        if entry is None:
             raise Refused(f"model {model.name} is not one of this provider")
-        address = endpoint(model, of, os.environ)
-        protocol = protocol_of(of)
+        address = endpoint(model, entry, os.environ)
+        protocol = protocol_of(entry)
         if protocol is not None:
             own = protocol.headers(address.key or "")
-        elif of is AZURE:
+        elif entry is AZURE:
             own = {"api-key": address.key} if address.key else {}
         else:
             own = {"Authorization": f"Bearer {address.key}"} if address.key else {}

@@ -65,7 +65,7 @@ def _stated_cost(usage: Any) -> float | None:
     stated = _dollars(usage.get("estimated_cost") if cost is None else cost)
     if stated is None:
         ticks = _dollars(usage.get("cost_in_usd_ticks"))
-        return None if ticks is None else ticks / _TICKS_A_DOLLAR
+        return ticks / _TICKS_A_DOLLAR if ticks else None  # Google Cloud's copy of the API always states 0
     if usage.get("is_byok") is True:
         details = usage.get("cost_details")
         upstream = _dollars(details.get("upstream_inference_cost")) if isinstance(details, dict) else None

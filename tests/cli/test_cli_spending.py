@@ -1,0 +1,84 @@
+"""Every command that may spend tells the calls and the cost first, and asks on a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import Any
+
+import pytest
+
+JUDGE = """- unit: JudgeUnit
+  name: judge
+  scale: 1-5
+  prompt: Rate {source.text}
+evaluate:
+  right: {prediction: output.score, target: source.label, metrics: [accuracy]}
+"""
+COMMANDS = {
+    "run": (["run"], "40 rows: 40 calls of gpt-4o-mini, some $"),
+    "sweep": (["sweep", "--vary", "model.temperature=0,1"], "2 runs of 40 rows: at most 80 calls of gpt-4o-mini, up to $"),
+    "audit": (["audit", "--attack", "--text", "text"], "runs of 40 rows: at most "),
+    "audit with planted errors": (["audit", "--text", "text", "--degrade-model", "gpt-4o"], "texts with planted errors: at most "),
+    "align": (["align", "--unit", "judge"], "up to 5 prompts on 40 rows: at most "),
+    "align with a proposer": (["align", "--unit", "judge", "--proposer", "gpt-4o"], "calls of gpt-4o-mini, gpt-4o, up to $"),
+    "rank": (["rank"], "40 judgements: at most 40 calls of gpt-4o-mini, up to $"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def command(shell: Any, monkeypatch: pytest.MonkeyPatch, scripted_model: Any) -> Any:
+    """Runs one of the commands with a model that has a price; the texts of the calls are in `command.calls`."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    calls: list[str] = []
+
+    def answer(request: Any) -> str:
+        calls.append(request.node)
+        other = {"diagnosis": "", "guidelines": "Be kind.", "prompt": "", "text": "worse"}
+        return json.dumps({"score": 4} if request.node == "judge" else other)
+
+    scripted_model.answer = answer
+    config = shell.config(JUDGE, "model: gpt-4o-mini")
+    rows = [{"text": f"text number {n}", "label": 1 + n % 5} for n in range(40)]
+    shell.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    shell.write("texts.jsonl", "".join(json.dumps(row["text"]) + "\n" for row in rows))
+
+    def run(name: str, *more: str, answer: str | None = None) -> Any:
+        if answer is not None:
+            monkeypatch.setattr("verdict_cli.cli.console.is_interactive", lambda: True)
+            monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
+        first, *options = COMMANDS[name][0]
+        return shell(first, config, "texts.jsonl" if first == "rank" else "rows.jsonl", *options, *more)
+
+    run.calls = calls  # type: ignore[attr-defined]
+    return run
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_estimate_is_told_and_a_no_calls_no_model(command: Any, name: str) -> None:
+    refused = command(name, answer="n\n")
+    assert refused.code == 130, refused.err
+    told = " ".join(refused.err.split())
+    assert COMMANDS[name][1] in told and "Continue?" in told and "stopped: no call was made" in told
+    assert command.calls == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_nothing_is_asked_with_yes_or_without_a_terminal(command: Any, name: str) -> None:
+    agreed = command(name, "--yes", answer="")
+    assert agreed.code in (0, 3) and "Continue?" not in agreed.err, agreed.err
+    assert COMMANDS[name][1] in " ".join(agreed.err.split()) and command.calls
+
+
+@pytest.mark.parametrize("name", ["sweep", "audit", "align", "rank"])
+def test_free_models_are_told_no_cost(command: Any, name: str) -> None:
+    done = command(name, "--model", "baseline/lexical", answer="")
+    assert done.code in (0, 3) and "Continue?" not in done.err and "calls of" not in done.err, done.err
+
+
+def test_a_finished_sweep_asks_nothing(command: Any) -> None:
+    assert command("sweep").code == 0
+    count = len(command.calls)
+    again = command("sweep", answer="")
+    assert (again.code, "Continue?" in again.err, len(command.calls)) == (0, False, count)
