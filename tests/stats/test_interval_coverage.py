@@ -38,7 +38,7 @@ SAMPLES = 60
 def test_intervals_without_a_warning_hold_the_truth(name):
     cell = {**REST, **DESIGNS[name]}
     cell["correlation"] = 0.4 if cell["clusters"] else 0.0
-    for metric, (given, held, above, below, _) in benchmark.run_cell(cell, SAMPLES, 3)["metrics"].items():
+    for metric, (given, held, above, below, *_) in benchmark.run_cell(cell, SAMPLES, 3)["metrics"].items():
         # One in a thousand metrics at 93% is below this by chance, and one in a thousand tails at 5% above.
         if given:
             margin = 3.1 * (0.93 * 0.07 / given) ** 0.5
