@@ -569,8 +569,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The coverage of each metric by kind of clusters: mean, and the lowest cell, of samples without a warning; and that of
     samples with one."""
     lines = [
-        "| Data | Metric | independent | equal | Pareto | half in one | lowest cell | warned | warned, enough rows | of the warned |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "|Data|Metric|independent|equal|Pareto|half in one|lowest cell|warned|warned, enough rows|of the warned|",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     low: list[str] = []
     cells = 0
@@ -602,7 +602,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
             rate = f"{100 * warned / total:.0f}%" if total else "–"
             easy_rate = f"{100 * easy / easy_total:.0f}%" if easy_total else "–"
             of_warned = f"{100 * doubted_held / doubted:.1f}" if doubted >= LEAST_SHOWN else "–"
-            lines.append(f"| {family} | `{name}` | {' | '.join(shown)} | {end} | {rate} | {easy_rate} | {of_warned} |")
+            lines.append(f"|{family}|`{name}`|{'|'.join(shown)}|{end}|{rate}|{easy_rate}|{of_warned}|")
     judged = (
         f"(below 93%, or with more than 5% on one side, by more than chance at one in a hundred){':' if low else '.'}"
     )

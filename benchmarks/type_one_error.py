@@ -39,7 +39,7 @@ from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value
 from verdict_cli.stats.metrics import confusion
 from verdict_cli.stats.paired import PairedRows, RunRows, pair, paired_difference
-from verdict_cli.stats.permutation import holm_adjusted, swap_test
+from verdict_cli.stats.permutation import holm_adjusted, swap_tests
 from verdict_cli.stats.reference import compare_with_reference
 from verdict_cli.stats.worst_case import open_pairs
 
@@ -75,8 +75,8 @@ def compare(simulations: int) -> Lines:
                 data = _equal_judges(rng, rows, clusters, missing, numeric=numeric)
                 known = np.flatnonzero((data[0].prediction != MISSING) & (data[1].prediction != MISSING))
                 for metric in metrics:
-                    p = swap_test(metric, "numbers" if numeric else "labels", data, (known, known), rng, 199)
-                    low[metric] += p is not None and p <= 0.05
+                    tests = swap_tests((metric,), data, (known, known), rng, 199)
+                    low[metric] += metric in tests and tests[metric][0] <= 0.05
             design = f"{rows} rows" + (f" in {clusters} clusters" if clusters else "") + f", {missing:.0%} missing"
             for metric in metrics:
                 yield design, f"`{metric}`", f"{low[metric] / simulations:.1%}"
@@ -310,8 +310,7 @@ def plan(simulations: int) -> Lines:
             kind = rng.choice(3, rows, p=[1 - apart, (apart + effect) / 2, (apart - effect) / 2])
             target, where = np.zeros(rows), np.arange(rows)
             runs = tuple(_run(target, (kind == wrong) * 1.0, None, numeric=False) for wrong in (1, 2))
-            p = swap_test("accuracy", "labels", (runs[0], runs[1]), (where, where), rng)
-            found += p is not None and p <= 0.05
+            found += swap_tests(("accuracy",), runs, (where, where), rng)["accuracy"][0] <= 0.05
         yield f"a difference of {effect:g}, {apart:.0%} of rows differ: {rows} rows", f"{found / simulations:.1%}"
 
 

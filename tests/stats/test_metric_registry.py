@@ -16,7 +16,7 @@ from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.measure import measure
 from verdict_cli.stats.metrics import confusion, numbers, ordinal, panel, probability, ranks, raters
 from verdict_cli.stats.metrics.statistic import Statistic
-from verdict_cli.stats.permutation import swap_test
+from verdict_cli.stats.permutation import swap_tests
 from verdict_cli.storage.tables.writer import ParquetTable
 
 CODES, VALUES = np.array([0, 1, 1]), np.array([0.2, 0.4, 0.9])
@@ -77,8 +77,8 @@ def test_the_record_of_a_metric_says_how_two_runs_with_scales_of_their_own_are_c
     target = np.arange(30.0)
     data = [numeric_run(target, said) for said in (np.roll(target, 3), 100 * target)]
     where = np.arange(30)
-    p = swap_test("order", "numbers", data, (where, where), np.random.default_rng(0), 199)
-    assert p is not None and (p < 0.05) == (unchanged_by == "ranks")
+    p, _ = swap_tests(("order",), data, (where, where), np.random.default_rng(0), 199)["order"]
+    assert (p < 0.05) == (unchanged_by == "ranks")
 
 
 def numeric_run(target: np.ndarray, said: np.ndarray) -> EvaluationData:

@@ -10,7 +10,7 @@ from verdict_cli.stats.columns.column import Column
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.paired import pair, paired_difference
-from verdict_cli.stats.permutation import regrouping_test, swap_test
+from verdict_cli.stats.permutation import regrouping_test, swap_tests
 from verdict_cli.stats.reference import compare_with_reference
 
 SEEDS = [7]
@@ -118,7 +118,7 @@ def test_exchanging_two_runs_within_rows_is_the_same_test_with_either_implementa
     for clusters in (None, np.arange(80) // 4):
         first, second = (a_run(rng.random(80) < expit(hard + shift), clusters)[0] for shift in (0, 0.5))
         rows = (np.arange(80), np.arange(80))
-        pairwise = swap_test("accuracy", "labels", (first, second), rows, np.random.default_rng(1))
+        pairwise = swap_tests(("accuracy",), (first, second), rows, np.random.default_rng(1))["accuracy"][0]
         grouped = regrouping_test("accuracy", "labels", (first, second), rows, 1, np.random.default_rng(1))
         assert grouped == pytest.approx(pairwise, abs=0.05)
 

@@ -40,19 +40,6 @@ MOST_FLIPPED = 5000
 _TOLERANCE = 1e-9
 
 
-def swap_test(
-    metric: str,
-    of: MetricInput,
-    data: Sequence[EvaluationData],
-    rows: Sequence[Ints],
-    rng: np.random.Generator,
-    most: int = SWAPS,
-) -> float | None:
-    """The two-sided p-value of the metric's difference over these pairs of rows; None where it is undefined."""
-    found = swap_tests((metric,), data, rows, rng, most).get(metric)
-    return None if found is None else found[0]
-
-
 def swap_tests(
     metrics: Sequence[str],
     data: Sequence[EvaluationData],
