@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import stdtr
 
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
@@ -48,6 +47,8 @@ class JointEstimates:
         if known.sum() < 2:
             return level
         largest = np.abs(self.draws(rng) @ contrasts[known].T / errors[known]).max(axis=1)
+        from scipy.special import stdtr  # takes longer than all else that a `--help` needs
+
         return float(max(level, 2 * stdtr(self.freedom, np.quantile(largest, level)) - 1))
 
     def probability_best(self, rng: np.random.Generator, *, lower_is_better: bool) -> Floats:
