@@ -29,6 +29,17 @@ ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
 
 
+SLOW = frozenset((Path(__file__).parent / "slow_tests.txt").read_text(encoding="utf-8").split())
+"""Single tests that take about a second or more. Modules that are slow as a whole mark themselves."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that `make test` leaves to `make test-all`."""
+    for item in items:
+        if item.nodeid.partition("[")[0] in SLOW:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder with the language's page, its cases, the seeds and the recorded data."""

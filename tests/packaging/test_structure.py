@@ -245,3 +245,11 @@ def test_no_file_has_a_path_of_somebody_s_machine() -> None:
         for match in MACHINE_PATH.findall(path.read_bytes())
     ]
     assert found == []
+
+
+def test_every_slow_test_exists() -> None:
+    listed = (ROOT / "tests" / "slow_tests.txt").read_text(encoding="utf-8").split()
+    assert listed == sorted(set(listed))
+    for test in listed:
+        path, *_, name = test.split("::")
+        assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), test
