@@ -71,9 +71,9 @@ def smallest_modules(kept: Collection[str]) -> Iterator[str]:
             yield min(fast, key=lambda path: path.stat().st_size).relative_to(ROOT).as_posix()
 
 
-def tested(folder: Path, *words: str) -> str:
+def output_of_tests(folder: Path, *words: str) -> str:
     """The output of pytest in a copy, "" where all tests pass."""
-    environment = {**os.environ, "PYTHONPATH": str(folder), "HYPOTHESIS_PROFILE": "default"}
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", OWN, *words]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False)
     return "" if done.returncode == 0 else done.stdout[-4000:] + done.stderr[-1000:]
@@ -81,12 +81,12 @@ def tested(folder: Path, *words: str) -> str:
 
 def test_the_core_passes_its_tests_without_any_feature(tmp_path: Path) -> None:
     with_tests(FEATURES, tmp_path / "core")
-    assert tested(tmp_path / "core", "--collect-only", "tests/stats") == ""
-    assert tested(tmp_path / "core", *CORE) == ""
+    assert output_of_tests(tmp_path / "core", "--collect-only", "tests/stats") == ""
+    assert output_of_tests(tmp_path / "core", *CORE) == ""
 
 
 @pytest.mark.parametrize("gone", COPIES, ids=range(len(COPIES)))
 def test_features_pass_their_tests_without_others(gone: set[str], tmp_path: Path) -> None:
     with_tests(gone, tmp_path / "copy")
-    assert tested(tmp_path / "copy", "--collect-only", "tests/features") == ""
-    assert tested(tmp_path / "copy", *smallest_modules(set(FEATURES) - gone)) == ""
+    assert output_of_tests(tmp_path / "copy", "--collect-only", "tests/features") == ""
+    assert output_of_tests(tmp_path / "copy", *smallest_modules(set(FEATURES) - gone)) == ""
