@@ -8,7 +8,9 @@ import sys
 from typing import Any
 
 import pytest
+from shell import needs
 
+pytestmark = needs("align", "audit", "rank", "sweep")
 JUDGE = """- unit: JudgeUnit
   name: judge
   scale: 1-5

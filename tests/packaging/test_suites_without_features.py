@@ -76,7 +76,7 @@ def output_of_tests(folder: Path, *words: str) -> str:
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", OWN, *words]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False)
-    return "" if done.returncode == 0 else done.stdout[-4000:] + done.stderr[-1000:]
+    return "" if done.returncode == 0 else done.stdout[-2000:] + done.stderr[-1000:]
 
 
 def test_the_core_passes_its_tests_without_any_feature(tmp_path: Path) -> None:
