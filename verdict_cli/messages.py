@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import Struct
-from msgspec import field as made
+from msgspec import Struct, field
 from msgspec.structs import astuple
 
 from verdict_cli.model import Model
@@ -232,11 +231,11 @@ class Result(Struct, frozen=True):
     outputs: tuple[Any, ...]
     failure: Failure | None = None
     calls: tuple[Call, ...] = ()
-    saved: Mapping[str, int] = made(default_factory=dict)
-    stages: Mapping[str, tuple[Stage, ...]] = made(default_factory=dict)
+    saved: Mapping[str, int] = field(default_factory=dict)
+    stages: Mapping[str, tuple[Stage, ...]] = field(default_factory=dict)
     abstained: bool = False
     skipped: tuple[str, ...] = ()
-    entries: Mapping[int, Any] = made(default_factory=dict)
+    entries: Mapping[int, Any] = field(default_factory=dict)
 
     @property
     def status(self) -> str:

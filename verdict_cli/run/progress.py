@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from dataclasses import field as default
 from time import perf_counter
 from typing import Protocol
 
@@ -43,7 +43,7 @@ class Progress:
     rate: float
     left_s: float | None
     cached: int = 0
-    units: Mapping[str, Flow] = default(default_factory=dict)
+    units: Mapping[str, Flow] = dataclasses.field(default_factory=dict)
     pending: PendingCalls | None = None
 
 

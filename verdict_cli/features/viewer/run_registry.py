@@ -98,7 +98,7 @@ def _evaluation(name: str, evaluation: Mapping[str, Any], published: Mapping[str
     first = next(
         (metric for metric in known if metric["metric"] == published.get("metric")), known[0] if known else None
     )
-    second = next((known_metric for known_metric in known if is_beyond_chance(known_metric["metric"])), None)
+    second = next((metric for metric in known if is_beyond_chance(metric["metric"])), None)
     counted = str(evaluation.get("of") or "rows")
     main = first and {"evaluation": name, **first, "of": counted, "wrong": _wrong(figures)}
     return {
