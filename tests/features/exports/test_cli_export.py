@@ -208,7 +208,7 @@ def test_inspect_lists_the_log_in_its_folder(shell: Any, judged: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # those of its libraries
-def test_mlflow_itself_loads_the_table(shell: Any, judged: Any) -> None:
+def test_mlflow_itself_lists_and_loads_the_table(shell: Any, judged: Any) -> None:
     mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed")
     import pandas as pd
 
@@ -220,6 +220,8 @@ def test_mlflow_itself_loads_the_table(shell: Any, judged: Any) -> None:
     )
     with mlflow.start_run():
         mlflow.log_table(pd.DataFrame(**table), "scores.json")
+    (listed,) = mlflow.search_runs().to_dict("records")  # what its UI lists, with the tag by which it shows tables
+    assert "scores.json" in listed["tags.mlflow.loggedArtifacts"]
     loaded = mlflow.load_table("scores.json")
     assert list(loaded["t.score/value"][:2]) == ["good", "good"] and pd.isna(loaded["t.score/value"][2])
     assert (loaded["trace_id"][0], loaded["span_id"][0]) == (TRACE, SPAN)
