@@ -39,6 +39,7 @@ def test_a_batch_is_kept_judged_and_given_in_pages(house: Any) -> None:
 
     taken, whole, page, gone, outside = house.within(work, accept="output.score > 3")
     assert taken.status_code == 202
+    assert (taken.json()["left_s"], whole["left_s"]) == (None, None)
     assert (whole["rows"], whole["done"], whole["failed"], whole["next_offset"]) == (6, 6, 0, None)
     alone = [Pipeline.from_yaml(ONE_JUDGE).run(row).score for row in ROWS] * 3
     assert [one["output"]["score"] for one in whole["results"]] == alone
@@ -46,6 +47,22 @@ def test_a_batch_is_kept_judged_and_given_in_pages(house: Any) -> None:
     assert [one["accepted"] for one in whole["results"]] == [score > 3 for score in alone]
     assert page["results"] == whole["results"][4:5] and page["next_offset"] == 5
     assert gone == [204, 404] and outside == 404
+
+
+def test_a_running_batch_says_how_long_it_will_take(house: Any) -> None:
+    async def work(client: Any, service: Any) -> Any:
+        taken = await client.post("/judge/batch", params=LATER, json={"rows": ROWS * 40})
+        states = []
+        async with asyncio.timeout(60):
+            while not states or states[-1]["status"] not in ("finished", "stopped"):
+                states.append((await client.get(f"/batches/{taken.json()['id']}")).json())
+        return states
+
+    states = house.within(work)
+    running = [
+        state["left_s"] for state in states if state["status"] == "running" and 0 < state["done"] < state["rows"]
+    ]
+    assert all(left is not None and left >= 0 for left in running)
 
 
 def test_a_batch_is_the_directory_of_a_run(house: Any) -> None:

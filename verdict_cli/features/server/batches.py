@@ -95,11 +95,12 @@ class Batches:
         return self.state(name)
 
     def state(self, name: str) -> dict[str, Any]:
-        """`{"id", "status", "rows", "done", "failed", "cost_usd", "error"}`. KeyError if there is no such batch."""
+        """`{"id", "status", "rows", "done", "failed", "cost_usd", "left_s", "error"}`; `left_s` are the seconds that a running
+        batch will still take. KeyError if there is no such batch."""
         path = self._path(name)
         facts = RunDirectory(path).facts()
         state: dict[str, Any] = {"id": name, "status": "accepted", "rows": _read(path)["rows"], "error": None}
-        state |= {"done": 0, "failed": 0, "cost_usd": 0.0}
+        state |= {"done": 0, "failed": 0, "cost_usd": 0.0, "left_s": None}
         progress = self._progress.get(name)
         if facts is not None and facts.status == "finished":
             state |= {"status": "finished", "done": facts.done, "failed": facts.failed, "cost_usd": facts.cost_usd}
@@ -108,7 +109,7 @@ class Batches:
         if name in self._stopped:
             state |= {"status": "stopped", "error": self._stopped[name]}
         elif name == self._running:
-            state["status"] = "running"
+            state |= {"status": "running", "left_s": None if progress is None else progress.left_s}
         return state
 
     def results(self, name: str, offset: int, limit: int) -> list[dict[str, Any]]:
