@@ -19,7 +19,7 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
 
-pytest_plugins = ("browser_fixtures", "engine_bench", "pytester", "shell", "stores")
+pytest_plugins = ("browser_fixtures", "engine_bench", "plan_fixtures", "pytester", "shell", "stores")
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 settings.register_profile("explore", deadline=None, max_examples=1_000)
