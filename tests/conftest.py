@@ -30,7 +30,7 @@ SHARED = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
 
 
 SLOW = frozenset((Path(__file__).parent / "slow_tests.txt").read_text(encoding="utf-8").split())
-"""Single tests that take about a second or more. Modules that are slow as a whole mark themselves."""
+"""Single tests that take most of a second or more, over their cases. Modules that are slow as a whole mark themselves."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
