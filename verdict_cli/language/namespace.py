@@ -396,6 +396,13 @@ class Namespace:
         return Path(os.path.normpath(self.spec.folder / file))
 
 
+def missing_prompt(spec: Spec, unit: LLMUnit, path: Path_) -> Problem | None:
+    """The problem of a unit that has no prompt and whose type has none by default."""
+    if unit.prompt_key is not None or unit.default_prompt() is not None:
+        return None
+    return spec.problem("missing-key", f"a {unit.type_name} needs a `prompt`", "write what the model is asked", path)
+
+
 _CODES = {UnitBase: "bad-unit", Scale: "bad-scale", Extractor: "bad-extractor"}
 
 
@@ -406,10 +413,8 @@ def _unused_problems(spec: Spec, part: Any, path: Path_) -> Iterator[Problem]:
         if code is not None and (issue := part.broken_rule()):
             own_key, message, hint = issue
             yield spec.problem(code, message, hint, (*path, own_key) if own_key else path)
-        if isinstance(part, LLMUnit) and part.prompt_key is None and part.default_prompt() is None:
-            yield spec.problem(
-                "missing-key", f"a {part.type_name} needs a `prompt`", "write what the model is asked", path
-            )
+        if isinstance(part, LLMUnit) and (missing := missing_prompt(spec, part, path)):
+            yield missing
         items: Iterable[tuple[str | int, Any]] = (
             (field.alias or own, getattr(part, own)) for own, field in type(part).model_fields.items()
         )

@@ -15,6 +15,7 @@ from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor, Extractor
 from verdict_cli.language.fields.types import INTEGER, TEXT, ListType, RecordType
+from verdict_cli.language.namespace import missing_prompt
 from verdict_cli.language.prompts.few_shot import ExamplePool, LabelledExample, shown_value
 from verdict_cli.language.prompts.prompt import CompiledPrompt, compile_prompt
 from verdict_cli.language.scales import Scale
@@ -191,14 +192,13 @@ def _prompt(context: CompileContext, unit: LLMUnit) -> CompiledPrompt | None:
 
 def _text(context: CompileContext, unit: LLMUnit) -> tuple[str, bool] | None:
     """(text, whether it is Jinja2) of the prompt before the type adds to it."""
+    names, path = context.instance.names, context.instance.path
     if unit.prompt_key is not None:
-        return context.instance.names.prompt_text(unit.prompt_key, (*context.instance.path, "prompt"))
-    default = unit.default_prompt()
-    if default is None:
-        hint = "write what the model is asked"
-        context.problem("missing-key", f"a {unit.type_name} needs a `prompt`", hint)
+        return names.prompt_text(unit.prompt_key, (*path, "prompt"))
+    if missing := missing_prompt(names.spec, unit, path):
+        names.tell(missing)
         return None
-    return default, False
+    return unit.default_prompt() or "", False
 
 
 def compile_examples(
