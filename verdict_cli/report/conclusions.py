@@ -56,13 +56,11 @@ def run_conclusion(report: Report) -> str:
     parts += [gates_conclusion(report.gates)] if report.gates else []
     if main is not None and (wrong := _wrong(report.measures[name])) is not None:
         of = report.measures[name].of
-        parts.append(
-            f"{wrong:,} {of if wrong != 1 else of[:-1]} {'disagrees' if wrong == 1 else 'disagree'} with the labels"
-        )
+        parts.append(f"{plural(wrong, f'{of[:-1]} disagrees|{of} disagree')} with the labels")
     sentences = {name: study.conclusion() for name, study in report.studies.items()}
     parts += [f"{formatting.visible_text(name, 60)}: {text}" for name, text in sentences.items() if text]
     if parts and report.facts.failed:
-        parts.append(f"{report.facts.failed:,} {'row' if report.facts.failed == 1 else 'rows'} failed")
+        parts.append(f"{plural(report.facts.failed, 'row')} failed")
     text = "; ".join(parts)
     return text if main is None or len(mains) > 1 else text[:1].upper() + text[1:]
 
