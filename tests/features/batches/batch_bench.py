@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from batch_server import BatchServer
 
+from verdict_cli.features.batches.ledger import BatchLedger
 from verdict_cli.features.batches.run_hooks import BatchOptions
 from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
@@ -85,3 +89,27 @@ def columns(path: Path) -> dict[str, list[Any]]:
         for name, values in part.items():
             found.setdefault(name, []).extend(values)
     return found
+
+
+class KilledError(BaseException):
+    """The process was killed here."""
+
+
+@contextmanager
+def killed_at_note(step: int, *, after: bool) -> Iterator[None]:
+    """The body runs until it is killed at this note in its ledger, counted from 1: after it was written, or before."""
+    write = BatchLedger._write
+    notes = 0
+
+    def killed_write(ledger: BatchLedger, event: Any) -> None:
+        nonlocal notes
+        notes += 1
+        if notes == step and not after:
+            raise KilledError
+        write(ledger, event)
+        if notes == step:
+            raise KilledError
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KilledError):
+        patch.setattr(BatchLedger, "_write", killed_write)
+        yield

@@ -11,11 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from batch_bench import BatchBench
+from batch_bench import BatchBench, killed_at_note
 
 from verdict_cli.errors import BudgetError, UsageError
 from verdict_cli.features.batches.batch_facts import batches_of
-from verdict_cli.features.batches.ledger import BatchLedger
 from verdict_cli.features.batches.run_hooks import BatchOptions
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.run.run_directory import RunDirectory
@@ -83,30 +82,10 @@ def test_prices_of_the_pipeline_are_halved(bench: BatchBench) -> None:
     assert facts.cost_usd == pytest.approx((facts.prompt_tokens * 5 + facts.completion_tokens * 10) / 1e6)
 
 
-class KilledError(BaseException):
-    """The process was killed here."""
-
-
 @pytest.mark.parametrize(("step", "after"), [*((step, True) for step in (1, 2, 3, 4, 6)), (3, False)])
-def test_a_run_killed_at_any_note_in_its_ledger_pays_once(
-    bench: BatchBench, monkeypatch: pytest.MonkeyPatch, step: int, after: bool
-) -> None:
-    write = BatchLedger._write
-    notes = 0
-
-    def killed_write(ledger: BatchLedger, event: Any) -> None:
-        nonlocal notes
-        notes += 1
-        if notes == step and not after:
-            raise KilledError
-        write(ledger, event)
-        if notes == step:
-            raise KilledError
-
-    monkeypatch.setattr(BatchLedger, "_write", killed_write)
-    with pytest.raises(KilledError):
+def test_a_run_killed_at_any_note_in_its_ledger_pays_once(bench: BatchBench, step: int, after: bool) -> None:
+    with killed_at_note(step, after=after):
         bench.run(4)
-    monkeypatch.setattr(BatchLedger, "_write", write)
     facts = bench.run(4)
     assert facts.status == "finished"
     assert len(bench.server.paid) == 24

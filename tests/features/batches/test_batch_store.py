@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batch_bench import BatchBench
+from batch_bench import BatchBench, killed_at_note
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
-from verdict_cli.features.batches.ledger import BatchLedger
 from verdict_cli.features.batches.run_hooks import BatchOptions
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
@@ -28,10 +27,6 @@ fsspec = pytest.importorskip("fsspec")
 segments = pytest.importorskip("verdict_cli.features.object_store.run_store")
 URL = "memory://batches/run"
 DETACHED = BatchOptions(every_model=True, detach=True)
-
-
-class KilledError(BaseException):
-    """The process was killed here."""
 
 
 @pytest.fixture
@@ -53,24 +48,10 @@ def fetched(bench: BatchBench, store: Any) -> RunFacts:
 @pytest.mark.parametrize("keeps", [True, False], ids=["here", "on another machine"])
 @pytest.mark.parametrize(("step", "after"), [*((step, True) for step in (1, 2, 3, 4, 6, 8)), (3, False), (4, False)])
 def test_a_run_in_a_store_that_is_killed_at_any_note_pays_once(
-    bench: BatchBench, store: Any, monkeypatch: pytest.MonkeyPatch, step: int, after: bool, keeps: bool
+    bench: BatchBench, store: Any, step: int, after: bool, keeps: bool
 ) -> None:
-    write = BatchLedger._write
-    notes = 0
-
-    def killed_write(ledger: BatchLedger, event: Any) -> None:
-        nonlocal notes
-        notes += 1
-        if notes == step and not after:
-            raise KilledError
-        write(ledger, event)
-        if notes == step:
-            raise KilledError
-
-    monkeypatch.setattr(BatchLedger, "_write", killed_write)
-    with pytest.raises(KilledError):
+    with killed_at_note(step, after=after):
         bench.run(4, out=URL)
-    monkeypatch.setattr(BatchLedger, "_write", write)
     if not keeps:
         shutil.rmtree(bench.folder / "cache")
     assert bench.run(4, out=URL).status == "finished"
