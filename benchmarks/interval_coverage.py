@@ -40,7 +40,7 @@ from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value
-from verdict_cli.stats.metrics import confusion, numbers, ordinal, probability, ranks, raters
+from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
 from verdict_cli.stats.metrics.statistic import Statistic
 
 Columns = tuple[Any, ...]
@@ -214,16 +214,16 @@ def labels_of(target: Ints, prediction: Ints) -> dict[str, Statistic]:
     weighted = confusion.label_statistics(target, prediction, 6, None, False, "weighted")
     found |= {f"{name} of a label": of_rare[name] for name in ("precision", "recall", "specificity", "f1", "f_beta")}
     found |= {f"{name}, weighted": weighted[name] for name in ("precision", "f1")}
-    return found | {"fleiss_kappa": raters.fleiss_kappa(np.stack([target, prediction], axis=1))}
+    return found | {"fleiss_kappa": panel.fleiss_kappa(np.stack([target, prediction], axis=1))}
 
 
 def pairs_of(x: Floats, y: Floats) -> dict[str, Statistic]:
     """The metrics of two columns of numbers; `icc` and `icc_k` of them as two judges."""
     found = (
-        numbers.number_pairs(x, y) | ranks.rank_pairs(x, y) | raters.intraclass_correlations(np.stack([x, y], axis=1))
+        numbers.number_pairs(x, y) | ranks.rank_pairs(x, y) | panel.intraclass_correlations(np.stack([x, y], axis=1))
     )
-    found["linear_weighted_kappa"] = ordinal.linear_weighted_kappa(x, y)
-    return found | {"ordinal_alpha": ordinal.ordinal_alpha((x, y))}
+    found["linear_weighted_kappa"] = numbers.linear_weighted_kappa(x, y)
+    return found | {"ordinal_alpha": numbers.ordinal_alpha((x, y))}
 
 
 OF_LABELS = ("accuracy", "precision of a label", "recall of a label", "specificity of a label", "f1 of a label")

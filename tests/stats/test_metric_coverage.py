@@ -4,7 +4,7 @@ import numpy as np
 
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
-from verdict_cli.stats.metrics import length_control, pass_at_k
+from verdict_cli.stats.metrics import by_cluster, metric_families
 
 SAMPLES = 150
 
@@ -29,7 +29,7 @@ def covered(one_sample, truth):
 def test_pass_at_k_of_sixty_problems_with_five_samples():
     def one_sample(rng):
         right = rng.random((60, 5)) < rng.beta(1, 2, 60)[:, None]
-        return (right.sum(axis=1).astype(float),), lambda count: pass_at_k.of_panel(
+        return (right.sum(axis=1).astype(float),), lambda count: by_cluster.of_panel(
             (np.arange(5) < count[:, None]).astype(float), 2
         )
 
@@ -41,6 +41,6 @@ def test_the_length_controlled_win_rate_of_two_hundred_choices():
     def one_sample(rng):
         size = np.round(np.tanh(rng.normal(0.5, 1, 200)), 2)
         wins = (rng.random(200) < 1 / (1 + np.exp(-0.5 - size))).astype(float)
-        return (wins, size), length_control.length_controlled_win_rate
+        return (wins, size), metric_families.length_controlled_win_rate
 
     assert covered(one_sample, 1 / (1 + np.exp(-0.5))) >= 0.93 - 0.05

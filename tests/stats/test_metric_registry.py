@@ -14,7 +14,7 @@ from verdict_cli.language.metric_registry import METRICS, Metric, find_metric
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.measure import measure
-from verdict_cli.stats.metrics import confusion, numbers, ordinal, panel, probability, ranks, raters
+from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
 from verdict_cli.stats.metrics.statistic import Statistic
 from verdict_cli.stats.permutation import swap_tests
 from verdict_cli.storage.tables.writer import ParquetTable
@@ -24,11 +24,11 @@ BY_INPUT: dict[str, dict[str, Statistic]] = {
     "labels": confusion.label_statistics(CODES, CODES[::-1], 2, None, False),
     "numbers": numbers.number_pairs(VALUES, VALUES[::-1])
     | ranks.rank_pairs(VALUES, VALUES[::-1])
-    | ordinal.ordinal_pairs(VALUES, VALUES[::-1]),
+    | numbers.ordinal_pairs(VALUES, VALUES[::-1]),
     "probability": probability.probability_statistics(VALUES, CODES.astype(float)),
     "value": numbers.number_values(VALUES - 0.5, False),
     "panel": panel.panel_statistics([CODES, CODES[::-1]], [VALUES, VALUES], [VALUES, VALUES], True)
-    | raters.rater_statistics([CODES, CODES[::-1]], [CODES * 1.0, CODES[::-1] * 1.0], 1, numeric=True),
+    | panel.rater_statistics([CODES, CODES[::-1]], [CODES * 1.0, CODES[::-1] * 1.0], 1, numeric=True),
 }
 
 

@@ -34,8 +34,8 @@ from verdict_cli.report.pipeline_changes import PipelineChange, changes_section
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.compare import ComparedEvaluation, RunComparison, Significance, Slice
 from verdict_cli.stats.paired import Difference, OpenRows
-from verdict_cli.stats.paired_outcomes import Flip
 from verdict_cli.stats.reference import AgainstReference
+from verdict_cli.stats.row_scores import Flip
 
 MOST_FLIPS_PRINTED = 10
 MOST_SLICES_PRINTED = 12

@@ -25,17 +25,15 @@ import numpy as np
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, disambiguate_labels
-from verdict_cli.stats.columns.evaluation_kind import requested_metrics
-from verdict_cli.stats.columns.row_data import EvaluationData
+from verdict_cli.stats.columns.row_data import EvaluationData, requested_metrics
 from verdict_cli.stats.columns.row_identities import RowIdentities, row_identities
 from verdict_cli.stats.corrected_difference import CORRECTED
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
 from verdict_cli.stats.paired import Difference, PairedRows, Repeats, kind_mismatch, pair, paired_differences, run_rows
-from verdict_cli.stats.paired_outcomes import Flip, PairedOutcomes
 from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS, holm_adjusted, sign_flip_test
 from verdict_cli.stats.reference import AgainstReference, compare_with_reference
-from verdict_cli.stats.row_scores import score_meaning, scores_of
+from verdict_cli.stats.row_scores import Flip, PairedOutcomes, score_meaning, scores_of
 from verdict_cli.stats.worst_case import open_pairs
 
 MOST_COMPARED_SLICES = 50

@@ -1,4 +1,4 @@
-"""Compute every metric of a run's evaluations."""
+"""Compute every metric of a run's evaluations, and what they warn of: rows that do not count, labels that never occur."""
 
 from __future__ import annotations
 
@@ -15,12 +15,18 @@ from verdict_cli.language.metric_registry import AVERAGED, GOLD_ESTIMATES, METRI
 from verdict_cli.plural import plural
 from verdict_cli.stats.annotators import AnnotatorStudy, annotator_study
 from verdict_cli.stats.columns.collect import OUTPUT_KEYS, Collected, collect
-from verdict_cli.stats.columns.column import MISSING, Ints, RowMask, disambiguate_labels
-from verdict_cli.stats.columns.evaluation_kind import requested_metrics
+from verdict_cli.stats.columns.column import MISSING, Ints, RowMask, disambiguate_labels, key_text
 from verdict_cli.stats.columns.gold_pairs import GoldPairs, check_inclusion
-from verdict_cli.stats.columns.row_data import EvaluationData, check_labels, check_positive, reduce_groups
+from verdict_cli.stats.columns.row_data import (
+    EvaluationData,
+    check_labels,
+    check_positive,
+    in_no_cluster,
+    near_misses,
+    reduce_groups,
+    requested_metrics,
+)
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.evaluation_warnings import evaluation_warnings
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
 from verdict_cli.stats.metrics.by_cluster import mean_of_clusters, no_value, values_by_cluster
@@ -287,3 +293,40 @@ def flip_rates(
     evaluations = {node: Evaluation(value=f"not nodes[{node!r}].consistent", metrics=("mean",)) for node in nodes}
     found = measure(evaluations, results, seed=seed, level=level)
     return {node: measured.values["mean"] for node, measured in found.items()}
+
+
+FEW_CLUSTERS = 20
+"""Intervals from fewer clusters are rough (Cameron and Miller, 2015, section VI)."""
+
+
+def evaluation_warnings(evaluation: Evaluation, collected: Collected, data: EvaluationData) -> list[str]:
+    """The warnings of an evaluation, in sentences."""
+    found = []
+    for key, (count, first) in collected.unreadable.items():
+        rows = plural(count, "row counts|rows count")
+        found.append(f"{rows} as without {key}: {first}")
+    if collected.undecided:
+        found.append(
+            plural(collected.undecided, "row without an output is|rows without an output are")
+            + " left out: `where` needs it"
+        )
+    if collected.unreached:
+        many = plural(collected.unreached, "failed row counts|failed rows count")
+        found.append(f"{many} as one missing entry each: how many of `{evaluation.items}` there are is not known")
+    if collected.skipped:
+        rows = plural(collected.skipped, "row is|rows are")
+        found.append(f"{rows} left out: `when` skipped what is measured")
+    positive = data.positive
+    if evaluation.target is not None and positive is not None and not (data.target == positive).any():
+        labels = ", ".join(repr(data.labels[code]) for code in np.unique(data.target[data.target != MISSING])[:10])
+        found.append(
+            f"`positive: {key_text(evaluation.positive)}` is never a target; the targets are {labels or 'none'}"
+        )
+    if evaluation.target is not None and (spelled := near_misses(data)):
+        found.append(spelled)
+    if collected.cluster is not None and (alone := int(in_no_cluster(collected.cluster).sum())):
+        rows = plural(alone, "row has|rows have")
+        found.append(f"{rows} no cluster, because `{evaluation.cluster}` is null: each counts as a cluster of its own")
+    if data.cluster is not None and 0 < (clusters := len(np.unique(data.cluster))) < FEW_CLUSTERS:
+        found.append(f"there are only {plural(clusters, 'cluster')}: intervals from so few are rough")
+    return found

@@ -29,7 +29,7 @@ from verdict_cli.stats.metrics.metric_families import (
 )
 from verdict_cli.stats.metrics.statistic import Statistic
 from verdict_cli.stats.permutation import holm_adjusted, regrouping_test, sign_flip_test, swap_tests
-from verdict_cli.stats.run_spread import NO_STANDARD_ERROR, RunSpread, mean_statistic
+from verdict_cli.stats.simultaneous import NO_STANDARD_ERROR, RunSpread, mean_statistic
 
 
 @dataclass(frozen=True, slots=True)

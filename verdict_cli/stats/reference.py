@@ -1,7 +1,7 @@
 """Several pipelines against a reference over the same rows; each pipeline is one run, or the mean of repeated runs.
 
 The intervals of a metric's differences hold for all pipelines together (`simultaneous.py`). Repeated runs of one pipeline are
-a level of their own (`run_spread.py`).
+a level of their own.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from verdict_cli.stats.corrected_difference import CORRECTED
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.metrics.metric_families import metric_input, usable
 from verdict_cli.stats.paired import Difference, PairedRows, Repeats, paired_differences
-from verdict_cli.stats.run_spread import RunSpread, run_spread
-from verdict_cli.stats.simultaneous import JointEstimates, joint_corrected, joint_estimates
+from verdict_cli.stats.simultaneous import JointEstimates, RunSpread, joint_corrected, joint_estimates, run_spread
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from verdict_cli.report.comparison import has_own_unit
 from verdict_cli.report.conclusions import short_names
 from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.columns.row_identities import row_identities
-from verdict_cli.stats.paired_outcomes import Cell, PairedOutcomes
+from verdict_cli.stats.row_scores import Cell, PairedOutcomes
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -3,9 +3,14 @@
 Fabbri et al. (2021) and Liu et al. (2023) report correlations of summaries within each document. A cluster whose
 predictions or targets are all equal has no correlation and is left out, as is a problem with fewer than k samples. The
 clusters are the sample: each gives one value, and the interval is that of their mean. Oracle: scipy.
+
+pass@k is the share of problems that at least one of k samples solves (Chen et al., 2021): of n samples of a problem, c of them
+right, the unbiased estimate is 1 - C(n - c, k) / C(n, k). Oracle: all subsets, by hand.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -14,9 +19,8 @@ from verdict_cli.stats.columns.column import MISSING, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.metrics.numbers import number_pairs
-from verdict_cli.stats.metrics.pass_at_k import TOO_FEW, estimate
 from verdict_cli.stats.metrics.ranks import rank_pairs
-from verdict_cli.stats.metrics.statistic import Statistic, mean_of_values
+from verdict_cli.stats.metrics.statistic import Statistic, mean_of_values, ratio, statistic_of
 
 NO_CORRELATION = "no cluster has different predictions and different targets"
 
@@ -57,3 +61,26 @@ def _correlation(metric: str, x: Floats, y: Floats) -> float:
     name = metric.removesuffix("_within")
     given = number_pairs(x, y) if name == "pearson" else rank_pairs(x, y)
     return float(given[name].at(np.ones((1, len(x))))[0])
+
+
+TOO_FEW = "no problem has {k} samples that are true or false, or 0 or 1"
+
+
+def estimate(samples: Floats, k: int) -> float:
+    """The estimate of one problem from its samples, 1 for right and 0 for wrong; NaN with fewer than k, or other values."""
+    n, wrong = len(samples), int((samples == 0).sum())
+    if n < k or wrong + int((samples == 1).sum()) < n:
+        return math.nan
+    return 1 - math.comb(wrong, k) / math.comb(n, k)
+
+
+def of_panel(votes: Floats, k: int) -> Statistic:
+    """The mean over rows whose votes (atoms, judges) are the samples, NaN where a vote is missing."""
+    each = np.array([estimate(row[np.isfinite(row)], k) for row in votes])
+    known = np.isfinite(each).astype(float)
+    values = np.nan_to_num(each)
+
+    def at(weights: Floats) -> Floats:
+        return ratio(weights @ (values * known), weights @ known)
+
+    return statistic_of("pass_at_k", at, TOO_FEW.format(k=k), varies=(values,))

@@ -1,4 +1,9 @@
-"""The families of metrics by their input: which columns each needs, which rows it counts, and its statistics."""
+"""The families of metrics by their input: which columns each needs, which rows it counts, and its statistics.
+
+The length-controlled win rate is how often option A would win at equal lengths (Dubois et al., 2024): a logistic regression of
+the choice on the hyperbolic tangent of the difference of the lengths over its standard deviation, as in AlpacaEval 2, at a
+difference of 0. Oracle: statsmodels.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +18,8 @@ from verdict_cli.language.units.pairwise import TIE
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData
-from verdict_cli.stats.metrics import confusion, length_control, numbers, ordinal, panel, probability, ranks, raters
-from verdict_cli.stats.metrics.statistic import NORMALIZING_SCALES, Statistic, proportion
+from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
+from verdict_cli.stats.metrics.statistic import NORMALIZING_SCALES, Statistic, proportion, statistic_of
 
 NOMINAL = ("classification", "pairwise")
 CHOICES = ("A", "B")
@@ -177,8 +182,8 @@ def _built_in(of: MetricInput, data: EvaluationData, at: Ints) -> dict[str, Stat
         return {"longer_preference": proportion("longer_preference", longer, np.ones(len(at)))}
     if of == "lengths":
         wins = _labels_in(data.prediction[at], data, CHOICES[:1]).astype(np.float64)
-        size = length_control.length_effect(data.longer.numbers[at], data.longer.numbers[data.longer.present])
-        return {"length_controlled_win_rate": length_control.length_controlled_win_rate(wins, size)}
+        size = length_effect(data.longer.numbers[at], data.longer.numbers[data.longer.present])
+        return {"length_controlled_win_rate": length_controlled_win_rate(wins, size)}
     if of == "value":
         return numbers.number_values(data.value.numbers[at], data.value.types == {"bool"}, data.value.bounds)
     if of == "probability":
@@ -187,7 +192,7 @@ def _built_in(of: MetricInput, data: EvaluationData, at: Ints) -> dict[str, Stat
         return probability.probability_statistics(data.probability.numbers[at], positive[at])
     if of == "numbers":
         x, y = data.predictions.numbers[at], data.targets.numbers[at]
-        return numbers.number_pairs(x, y) | ranks.rank_pairs(x, y) | ordinal.ordinal_pairs(x, y)
+        return numbers.number_pairs(x, y) | ranks.rank_pairs(x, y) | numbers.ordinal_pairs(x, y)
     if of == "ranking":
         texts = (*data.labels, None)
         given = ranks.rankings([texts[c] for c in data.target[at]], [texts[c] for c in data.prediction[at]])
@@ -217,7 +222,7 @@ def _panel(data: EvaluationData, at: Ints) -> dict[str, Statistic]:
     elif len(data.labels) <= 2:
         errors = [_or_nan(vote == 0, vote != MISSING) for vote in votes]
     numeric = all(column.numeric for column in data.panel)
-    return panel.panel_statistics(votes, values, errors, nominal) | raters.rater_statistics(
+    return panel.panel_statistics(votes, values, errors, nominal) | panel.rater_statistics(
         votes, values, data.k, numeric=numeric
     )
 
@@ -257,3 +262,40 @@ def array_statistic(metric: Metric, *columns: npt.NDArray[np.generic]) -> Statis
 
     undefined = "its formula gives no number here"
     return Statistic(at, undefined, metric.bounds, metric.interval, scale=NORMALIZING_SCALES[metric.scale])
+
+
+NEWTON_STEPS = 30
+"""Newton's steps; ten are enough where the choices are not separated."""
+STEEPEST = 30.0
+"""Larger coefficients are those of separated choices, which have no largest likelihood."""
+SEPARATED = "one option always wins, or the length decides every choice: the regression has no solution"
+
+
+def length_effect(longer: Floats, every: Floats) -> Floats:
+    """The regressor of these differences of lengths, in standard deviations of all of them."""
+    spread = float(every.std()) if len(every) else 0.0
+    found: Floats = np.tanh(longer / spread) if spread else np.zeros(len(longer))
+    return found
+
+
+def length_controlled_win_rate(wins: Floats, size: Floats) -> Statistic:
+    """The win rate of A at each atom: 1 where it wins, and the regressor of its length."""
+
+    def at(weights: Floats) -> Floats:
+        level, slope = np.zeros(len(weights)), np.zeros(len(weights))
+        for _ in range(NEWTON_STEPS):
+            with np.errstate(over="ignore"):
+                likely = 1 / (1 + np.exp(-(level[:, None] + slope[:, None] * size)))
+            rest, curve = weights * (wins - likely), weights * likely * (1 - likely)
+            one, two = rest.sum(axis=1), rest @ size
+            a, b, c = curve.sum(axis=1), curve @ size, curve @ size**2
+            c = np.where(c > 0, c, 1.0)  # all lengths are equal: the slope stays 0
+            determinant = a * c - b * b
+            safe = np.where(determinant > 0, determinant, np.inf)
+            level = np.clip(level + (c * one - b * two) / safe, -2 * STEEPEST, 2 * STEEPEST)
+            slope = np.clip(slope + (a * two - b * one) / safe, -2 * STEEPEST, 2 * STEEPEST)
+        found = 1 / (1 + np.exp(-level))
+        flat = np.abs(rest.sum(axis=1)) > 1e-6 * np.maximum(weights.sum(axis=1), 1.0)
+        return np.where((np.abs(level) > STEEPEST) | (np.abs(slope) > STEEPEST) | flat, np.nan, found)
+
+    return statistic_of("length_controlled_win_rate", at, SEPARATED, classes=(wins,))
