@@ -15,7 +15,6 @@ from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, key_text
 from verdict_cli.stats.columns.gold_pairs import GoldPairs, check_inclusion
 from verdict_cli.stats.columns.row_data import EvaluationData, check_labels, reduce_groups
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.corrected_difference import CORRECTED, corrected_difference, widest_difference
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value, value_of
 from verdict_cli.stats.metrics.by_cluster import mean_of_clusters, no_value, values_by_cluster
@@ -29,6 +28,7 @@ from verdict_cli.stats.metrics.metric_families import (
 )
 from verdict_cli.stats.metrics.statistic import Statistic
 from verdict_cli.stats.permutation import holm_adjusted, regrouping_test, sign_flip_test, swap_tests
+from verdict_cli.stats.prediction_powered import CORRECTED, corrected_difference, widest_difference
 from verdict_cli.stats.simultaneous import NO_STANDARD_ERROR, RunSpread, mean_statistic
 
 

@@ -11,31 +11,36 @@ What they are `of` changes the intervals, not the values. For the population tha
 labels among them are sampled; for the rows themselves the labels alone, from a finite population (Cochran, 1977, sections
 2.6 and 7.4): the judge's answers are then known, `ppi` is the regression estimator, and its variance is that of the
 residuals times the share of rows without a label.
+
+A labelled row stands for one over the probability with which it was drawn of rows, as `verdict queue` draws them. Means are
+those of Hajek (1971): weighted sums over the sum of the weights. `ppi` is the judge's mean over all rows times a slope, plus the
+weighted mean of what the labels differ from it; the slope is that with the least variance, from 0 to 1. Variances are
+linearised: the sum of the squares of what each row adds to the estimate (Saerndal, Swensson and Wretman, 1992, sections 5.5 and
+5.7); for the rows themselves a label's square counts with the probability that its row was not drawn. With equal weights these
+are the estimates of PPI++.
+
+Between two runs, `ppi` has a difference over the rows that both judged: how much better people would find the second run. Each
+run is corrected by its own labels, with their weights. What a row adds to the difference is what it adds to the second estimate
+minus what it adds to the first, so rows that the two judges see alike, and rows with a label in both runs, cancel as in a
+paired test. Clusters add up before they are squared. Repeated runs of one pipeline count as their mean.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from verdict_cli.language.evaluations import GoldScope
-from verdict_cli.stats.columns.column import Floats, RowMask
+from verdict_cli.stats.columns.column import Floats, Ints, RowMask
 from verdict_cli.stats.columns.gold_pairs import GoldPairs
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.intervals.interval_methods import MetricValue, normal, score, student
+from verdict_cli.stats.intervals.effective_size import FEW_EFFECTIVE, FEWEST_CLUSTERS, kish, raised_design_effect
+from verdict_cli.stats.intervals.interval_methods import NO_VARIATION, MetricValue, normal, score, student
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
 from verdict_cli.stats.metrics import numbers
-from verdict_cli.stats.weighted_labels import (
-    design_effect,
-    effective_labels,
-    label_warnings,
-    labelled_freedom,
-    unseen_error,
-    weighted_estimate,
-    weighted_slope,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +72,8 @@ def corrected(
         return estimates | empty, GoldFacts(count, rows, half_width=half_width)
     if found.inclusion is not None:
         weight = weighted_slope(found)
-        estimates["labelled"] = weighted_estimate(found, 0.0, draw.level, of, "weighted mean")
-        estimates["ppi"] = weighted_estimate(found, weight, draw.level, of, "weighted PPI")
+        estimates["labelled"] = _estimate(found, 0.0, draw.level, of, "weighted mean")
+        estimates["ppi"] = _estimate(found, weight, draw.level, of, "weighted PPI")
     else:
         weight = tuned(found.judge, found.truth)
         estimates["labelled"] = _mean(found, labelled, found.truth, draw)
@@ -117,39 +122,13 @@ def tuned(judge: Floats, truth: Floats) -> float:
 
 def ppi(found: GoldPairs, weight: float, level: float, of: GoldScope = "population") -> MetricValue:
     """The mean residual of the labelled rows, plus the judge's weighted mean on the rows without a label."""
-    judge, truth, labelled = found.judge, found.truth, found.labelled
-    count, others = int(labelled.sum()), int((~labelled).sum())
-    slope = weight
-    residuals = truth[labelled] - slope * judge[labelled]
-    rest = weight * judge[~labelled]
-    value = float(residuals.mean()) + (float(rest.mean()) if others else 0.0)
-    if of == "rows":
-        slope = weight * len(judge) / others if others else 0.0
-        residuals = truth[labelled] - slope * judge[labelled]
-        rest = np.zeros(others)
-    variance = (_variance(found, residuals, rest) + unseen_error(found)) * (
-        others / len(judge) if of == "rows" else 1.0
-    )
-    quantile = student(level, labelled_freedom(found))
-    value = found.clip(value)
-    if found.binary and variance:
-        # Wilson's, of as many rows as the variance is worth at a share that is not quite 0 or 1.
-        inside = min(max(value, 0.5 / count), 1 - 0.5 / count)
-        low, high = score(value, inside * (1 - inside) / variance, quantile)
-    else:
-        low, high = value - quantile * math.sqrt(variance), value + quantile * math.sqrt(variance)
-    low, high = min(found.clip(low), value), max(found.clip(high), value)
-    return MetricValue(value, low, high, len(judge), se=math.sqrt(variance), method="PPI++", level=level)
+    return _estimate(found, _of_all_rows(found, weight), level, of, "PPI++")
 
 
-def _variance(found: GoldPairs, residuals: Floats, rest: Floats) -> float:
-    """The variance of the sum of the two means."""
-    influence = np.zeros(len(found.judge))
-    influence[found.labelled] = (residuals - residuals.mean()) / len(residuals)
-    if len(rest):
-        influence[~found.labelled] = (rest - rest.mean()) / len(rest)
-    spread = float(rest.var(ddof=1)) / len(rest) if len(rest) > 1 else 0.0
-    return (float(residuals.var(ddof=1)) / len(residuals) + spread) * design_effect(found, influence)
+def _of_all_rows(found: GoldPairs, weight: float) -> float:
+    """The slope on the judge's mean of all rows; PPI++ weighs that of the rows without a label."""
+    others = int(np.logical_not(found.labelled).sum())
+    return weight * len(found.judge) / others if others else 0.0
 
 
 def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -> MetricValue:
@@ -216,3 +195,215 @@ def labels_needed(
     room = variance - shared / len(judge)
     needed = None if room <= 0 else max(math.ceil((1 - shared) / room), 2)
     return (needed if needed is not None and needed <= len(judge) else None), alone
+
+
+NOT_RANDOM = 0.01
+"""The p-value below which labelled rows are taken to differ from the others: a false alarm in one of 100 evaluations."""
+LABELS_NOT_RANDOM = (
+    "the labels are not a random sample of the rows: the judge's mean is {labelled:.3g} on the labelled rows "
+    "and {others:.3g} on the others"
+)
+WEIGHTS_DO_NOT_FIT = (
+    "the labels are not a sample with these weights: the judge's mean is {labelled:.3g} on the labelled rows, weighted, "
+    "and {every:.3g} on all"
+)
+
+
+def weighted_slope(found: GoldPairs) -> float:
+    """The slope of the labels on the judge's answers that makes the weighted residuals' variance least, from 0 to 1."""
+    weights, has = found.weights, found.labelled
+    squares = weights**2 * _not_drawn(found)
+    total = weights.sum()
+    judge, truth = (column[has] - weights @ column[has] / total for column in (found.judge, found.truth))
+    spread = float(squares @ judge**2)
+    return min(max(float(squares @ (judge * truth)) / spread, 0.0), 1.0) if spread > 0 else 0.0
+
+
+def weighted_influence(found: GoldPairs, slope: float, of: GoldScope) -> tuple[float, Floats]:
+    """The estimate with this slope, and what each row adds to it; the sum of their squares is its variance."""
+    weights, has, rows = found.weights, found.labelled, len(found.judge)
+    total, effective = float(weights.sum()), kish(weights)
+    residuals = found.truth[has] - slope * found.judge[has]
+    mean = float(weights @ residuals) / total
+    fitted = 2 if slope and found.inclusion is not None else 1
+    labels = weights * (residuals - mean) / total * math.sqrt(effective / max(effective - fitted, 0.5))
+    level = float(found.judge.mean())
+    influence = np.zeros(rows) if of == "rows" else slope * (found.judge - level) / rows
+    influence[has] += labels * np.sqrt(_not_drawn(found)) if of == "rows" else labels
+    return mean + slope * level, influence
+
+
+def _estimate(found: GoldPairs, slope: float, level: float, of: GoldScope, method: str) -> MetricValue:
+    """The estimate with its interval; a slope of 0 gives the labels alone."""
+    value, influence = weighted_influence(found, slope, of)
+    value = found.clip(value)
+    variance = float((influence**2).sum()) * design_effect(found, influence) + unseen_error(found, of)
+    quantile, effective = student(level, labelled_freedom(found)), kish(found.weights)
+    if found.binary and variance:
+        # Wilson's, of as many rows as the variance is worth at a share that is not quite 0 or 1.
+        inside = min(max(value, 0.5 / effective), 1 - 0.5 / effective)
+        low, high = score(value, inside * (1 - inside) / variance, quantile)
+    else:
+        low, high = value - quantile * math.sqrt(variance), value + quantile * math.sqrt(variance)
+    low, high = min(found.clip(low), value), max(found.clip(high), value)
+    n = len(found.judge) if slope or found.inclusion is None else int(found.labelled.sum())
+    return MetricValue(value, low, high, n, se=math.sqrt(variance), method=method, level=level)
+
+
+def _not_drawn(found: GoldPairs) -> Floats:
+    """For each labelled row, the probability that it was not drawn and labelled. Where only part of the rows that were
+    drawn have their label, the weights add up to fewer rows than there are, by the share that has it."""
+    weights = found.weights
+    share = min(float(weights.sum()) / len(found.judge), 1.0)
+    left: Floats = np.maximum(1 - share / weights, 0.0)
+    return left
+
+
+def labelled_freedom(found: GoldPairs) -> float:
+    """What the labelled rows, or their clusters, are worth with their weights, minus one."""
+    if found.cluster is None:
+        return max(kish(found.weights) - 1, 1.0)
+    of = np.unique(found.cluster[found.labelled], return_inverse=True)[1]
+    return max(kish(np.bincount(of, found.weights).astype(np.float64)) - 1, 1.0)
+
+
+def design_effect(found: GoldPairs, influence: Floats) -> float:
+    """How much larger the variance of an estimate is in clusters, from what each row adds to it; 1 without clusters."""
+    if found.cluster is None:
+        return 1.0
+    of = np.unique(found.cluster, return_inverse=True)[1]
+    alone = float((influence**2).sum())
+    if not alone:
+        return 1.0
+    sizes = np.bincount(of).astype(np.float64)
+    sums = np.bincount(of, influence)
+    seen = float((sums**2).sum()) * len(sums) / max(len(sums) - 1, 1) / alone
+    return raised_design_effect(seen, sizes, 0.5)
+
+
+def unseen_error(found: GoldPairs, of: GoldScope = "population") -> float:
+    """The variance of one more error of the judge than the labels show; `of` the rows, of those without a label."""
+    if not found.binary:
+        return 0.0
+    labels = int(found.labelled.sum())
+    return (1 - labels / len(found.judge) if of == "rows" else 1.0) / kish(found.weights) / labels
+
+
+def label_warnings(found: GoldPairs) -> list[str]:
+    """Why the estimates from labels may not hold: the judge says something else on labelled rows than on all (the mean of
+    a sample from a finite population: Cochran, 1977, section 2.6), or few clusters have labels."""
+    warnings = []
+    labelled, others = found.judge[found.labelled], found.judge[~found.labelled]
+    if len(labelled) and len(others) and np.ptp(found.judge) > 0:
+        weights, effective = found.weights, kish(found.weights)
+        mean, every = float(np.average(labelled, weights=weights)), float(found.judge.mean())
+        variance = float(found.judge.var(ddof=1)) * (1 / effective - 1 / len(found.judge))
+        if found.inclusion is not None:
+            variance = max(variance, float(((weights / weights.sum() * (labelled - mean)) ** 2).sum()))
+        # Half a row less: the continuity correction of a count.
+        away = abs(mean - every) - (0.5 / effective if found.binary else 0.0)
+        if away > normal(1 - NOT_RANDOM) * math.sqrt(max(variance, 0.0)):
+            said = LABELS_NOT_RANDOM if found.inclusion is None else WEIGHTS_DO_NOT_FIT
+            warnings.append(said.format(labelled=mean, others=others.mean(), every=every))
+    if found.cluster is not None and (effective := labelled_freedom(found) + 1) < FEWEST_CLUSTERS:
+        warnings.append(FEW_EFFECTIVE.format(effective=effective))
+    return warnings
+
+
+def effective_labels(found: GoldPairs, kept: Floats) -> float:
+    """How many equally drawn labels the labelled rows in `kept` are worth for the share of the judge's answers there."""
+    weights = np.zeros(len(found.judge))
+    weights[found.labelled] = found.weights
+    weights *= kept
+    worth, total = kish(weights), float(weights.sum())
+    share = float(weights @ found.judge) / total
+    variance = float((weights**2) @ (found.judge - share) ** 2) / total**2
+    return min(float((weights > 0).sum()), share * (1 - share) / variance) if variance > 0 else worth
+
+
+CORRECTED = "ppi"
+"""The corrected estimate that has a difference between runs."""
+NO_GOLD = "the {side} run's evaluation has no `gold`"
+FEW_LABELS_OF_RUN = (
+    "fewer than two rows of the {side} run have a label; a label counts for the run that it was given in"
+)
+LABELS_OF_RUN = "{side} run: {warning}"
+SIDES = ("first", "second")
+
+GoldOrReason = GoldPairs | str | None
+"""A run's answers and labels, why they cannot be compared, or None without `gold`."""
+CorrectedPair = tuple[float | None, float | None, MetricValue, float | None]
+"""Both estimates, the second minus the first, and its p-value."""
+
+
+def corrected_difference(
+    golds: Sequence[GoldOrReason], rows: Sequence[Ints], level: float, first: int = 1
+) -> CorrectedPair:
+    """The difference over these rows, whose indices in each run are `rows`: the mean of the runs after the `first` ones minus
+    that of these. Clusters are the last run's."""
+    if not all(isinstance(found, GoldPairs) for found in golds):
+        side = SIDES[all(isinstance(found, GoldPairs) for found in golds[:first])]
+        return _undefined_pair(next((why for why in golds if isinstance(why, str)), NO_GOLD.format(side=side)), 0)
+    shared = shared_pairs(golds, rows)
+    for index, found in enumerate(shared):
+        if int(found.labelled.sum()) < 2:
+            return _undefined_pair(FEW_LABELS_OF_RUN.format(side=SIDES[index >= first]), len(found.judge))
+    return _corrected_pair(shared[:first], shared[first:], level)
+
+
+def shared_pairs(golds: Sequence[GoldOrReason], rows: Sequence[Ints]) -> list[GoldPairs]:
+    """Each run's answers and labels of the rows that all runs answer, with the last run's clusters."""
+    known = [(found, at) for found, at in zip(golds, rows, strict=True) if isinstance(found, GoldPairs)]
+    kept = np.logical_and.reduce([found.answered[at] for found, at in known])
+    shared = [found.take(at[kept]) for found, at in known]
+    return [replace(found, cluster=shared[-1].cluster) for found in shared]
+
+
+def corrected_influence(found: GoldPairs, of: GoldScope) -> tuple[float, Floats]:
+    """A run's estimate, and what each row adds to it."""
+    value, influence = weighted_influence(found, _slope(found), of)
+    return found.clip(value), influence
+
+
+def _undefined_pair(reason: str, n: int) -> CorrectedPair:
+    return None, None, MetricValue(None, None, None, n, reason), None
+
+
+def _corrected_pair(old: Sequence[GoldPairs], new: Sequence[GoldPairs], level: float) -> CorrectedPair:
+    from scipy.special import stdtr
+
+    last, of = new[-1], new[-1].of
+    sides = [[corrected_influence(found, of) for found in side] for side in (old, new)]
+    first, second = (float(np.mean([value for value, _ in side])) for side in sides)
+    before, after = (np.mean([influence for _, influence in side], axis=0) for side in sides)
+    change, influence = second - first, after - before
+    variance = float((influence**2).sum()) * design_effect(last, influence)
+    # Repeated runs have the same labels: an error that these do not show is in all of them.
+    variance += sum(float(np.mean([unseen_error(found, of) for found in side])) for side in (old, new))
+    freedom = min(labelled_freedom(found) for found in (*old, *new))
+    value = MetricValue(change, None, None, len(last.judge), NO_VARIATION, method="paired PPI", level=level)
+    p = None
+    if variance > 0:
+        error = math.sqrt(variance)
+        low, high = (change + sign * student(level, freedom) * error for sign in (-1, 1))
+        widest = widest_difference(old[-1], last)
+        value = replace(value, low=max(low, -widest), high=min(high, widest), reason="", se=error, df=freedom)
+        p = float(2 * stdtr(freedom, -abs(change) / error))
+    warnings = (
+        LABELS_OF_RUN.format(side=side, warning=warning)
+        for side, runs in zip(SIDES, (old, new), strict=True)
+        for found in runs
+        for warning in label_warnings(found)
+    )
+    return first, second, value.warned(*warnings), p
+
+
+def widest_difference(old: GoldPairs, new: GoldPairs) -> float:
+    """The most by which two estimates can differ."""
+    return min(old.range, new.range) if old.binary == new.binary else math.inf
+
+
+def _slope(found: GoldPairs) -> float:
+    if found.inclusion is not None:
+        return weighted_slope(found)
+    return _of_all_rows(found, tuned(found.judge, found.truth))

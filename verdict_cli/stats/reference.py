@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from verdict_cli.stats.corrected_difference import CORRECTED
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.metrics.metric_families import metric_input, usable
 from verdict_cli.stats.paired import Difference, PairedRows, Repeats, paired_differences
+from verdict_cli.stats.prediction_powered import CORRECTED
 from verdict_cli.stats.simultaneous import JointEstimates, RunSpread, joint_corrected, joint_estimates, run_spread
 
 

@@ -25,11 +25,10 @@ import numpy as np
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import MOST_DELETIONS, Sample
-from verdict_cli.stats.corrected_difference import GoldOrReason, corrected_influence, shared_pairs
 from verdict_cli.stats.intervals.interval_methods import MetricValue, normal, student
 from verdict_cli.stats.metrics.metric_families import BY_CLUSTER, input_statistics, key_columns, metric_input
 from verdict_cli.stats.metrics.statistic import Proportion, Statistic
-from verdict_cli.stats.weighted_labels import labelled_freedom
+from verdict_cli.stats.prediction_powered import GoldOrReason, corrected_influence, labelled_freedom, shared_pairs
 
 _DRAWN = 20_000
 """Draws of all estimates: the 95% point of their maximum is then known to half a percent."""

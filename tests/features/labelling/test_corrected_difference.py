@@ -15,11 +15,10 @@ from verdict_cli.report.evaluation_results import evaluate_run
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.gold_pairs import GoldPairs
 from verdict_cli.stats.compare import compare_runs
-from verdict_cli.stats.corrected_difference import corrected_difference
 from verdict_cli.stats.gates import GateOutcome, decide_gates
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.measure import measure
-from verdict_cli.stats.prediction_powered import corrected
+from verdict_cli.stats.prediction_powered import corrected, corrected_difference
 from verdict_cli.storage.tables.writer import ParquetTable
 
 GOLD = Evaluation.model_validate({"value": "output.good", "gold": {"target": "human.label"}})

@@ -21,8 +21,7 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.gold_pairs import GoldPairs
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.measure import measure
-from verdict_cli.stats.prediction_powered import corrected
-from verdict_cli.stats.weighted_labels import weighted_influence
+from verdict_cli.stats.prediction_powered import corrected, weighted_influence
 from verdict_cli.storage.tables.writer import ParquetTable
 
 
