@@ -144,17 +144,17 @@ def test_a_part_that_cannot_be_drawn_is_named_in_its_place(run: Any, monkeypatch
 @pytest.mark.parametrize(
     ("maker", "name"),
     [
-        ("json.render_json", "report.json"),
-        ("markdown.render_markdown", "report.md"),
-        ("html.render_html", "report.html"),
-        ("junit.render_junit", "junit.xml"),
+        ("study_files.render_json", "report.json"),
+        ("renderers.markdown.render_markdown", "report.md"),
+        ("renderers.html.render_html", "report.html"),
+        ("renderers.junit.render_junit", "junit.xml"),
     ],
 )
 def test_a_file_that_cannot_be_made_says_so_and_the_others_are_complete(
     run: Any, monkeypatch: pytest.MonkeyPatch, maker: str, name: str
 ) -> None:
     before = files(run)
-    monkeypatch.setattr(f"verdict_cli.report.renderers.{maker}", failing)
+    monkeypatch.setattr(f"verdict_cli.report.{maker}", failing)
     done = run("report", "out", "--json")
     assert done.code == 0 and done.json()["gates"][0]["passed"] is True
     assert f"{name} could not be created" in done.err

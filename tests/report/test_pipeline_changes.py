@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verdict_cli.report.pipeline_changes import changes_section, pipeline_changes
+from verdict_cli.report.comparison import changes_section, pipeline_changes
 
 OLD = {
     "name": "a",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from verdict_cli.report.entry_tables import EntryTable, entry_tables
+from verdict_cli.report.row_details import EntryTable, entry_tables
 
 
 def test_units_that_share_a_list_share_a_table() -> None:

@@ -1,7 +1,9 @@
-"""Statistics of a run's calls: cost, latency and failures by unit, and what the run costs and takes without a cache."""
+"""Statistics of a run's calls: cost, latency and failures by unit, and what the run costs and takes without a cache;
+how much probability the tokens of scales had, and how many answers are the default of the extractor `verdict`."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -10,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from verdict_cli.language.extractors.bound_extractor import DEFAULTED_FIELD, MASS_FIELD, SAMPLED_FIELD
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.messages import Usage
@@ -199,3 +202,80 @@ def _median_row_seconds(plan: Plan, rows: Mapping[int, Mapping[str, float | None
                 ends.append(start + (units.get(node.id) or 0.0))
             took.append(max(ends))
     return float(np.median(took)) if took else None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenMass:
+    """The median `mass` of a unit over the `n` rows that it answered.
+
+    With `sequence`, values may have several tokens; on `sampled` of the rows, some of them were estimated from `samples`
+    further replies.
+    """
+
+    n: int
+    median: float
+    sequence: bool = False
+    samples: int = 0
+    sampled: int = 0
+
+
+def token_masses(plan: Plan, results: Path, calls: Path) -> dict[str, TokenMass]:
+    """The evidence of each unit with a token extractor, by its id; units without an answered row are left out.
+
+    It is read from the results, or where the unit passes on other fields (`propagate`), from its calls.
+    """
+    import numpy as np
+
+    readings = {
+        node.id: node.work.reading
+        for node in plan.nodes
+        if isinstance(node.work, LLMNode) and MASS_FIELD in node.work.reading.output.fields
+    }
+    present = set(table_columns(results)) if readings else set()
+    in_calls = _masses_of_calls(calls) if any(f"{node}.{MASS_FIELD}" not in present for node in readings) else {}
+    masses: dict[str, TokenMass] = {}
+    for node, reading in readings.items():
+        names = [name for field in (MASS_FIELD, SAMPLED_FIELD) if (name := f"{node}.{field}") in present]
+        found: list[float] = [] if f"{node}.{MASS_FIELD}" in names else in_calls.get(node, [])
+        sampled = 0
+        for batch in read_table(results, names) if names else ():
+            found += [value for value in batch.get(f"{node}.{MASS_FIELD}", ()) if value is not None]
+            sampled += sum(value is True for value in batch.get(f"{node}.{SAMPLED_FIELD}", ()))
+        if found:
+            samples = reading.more.count if reading.more is not None else 0
+            masses[node] = TokenMass(len(found), float(np.median(found)), reading.sequence, samples, sampled)
+    return masses
+
+
+def _masses_of_calls(calls: Path) -> dict[str, list[float]]:
+    """The `mass` of each reply that was read, by unit."""
+    columns = ("unit", "failure", MASS_FIELD)
+    found: dict[str, list[float]] = {}
+    if calls.exists() and set(columns) <= set(table_columns(calls)):
+        for batch in read_table(calls, columns):
+            for unit, failure, mass in zip(*(batch[name] for name in columns), strict=True):
+                if failure is None and mass is not None:
+                    found.setdefault(unit, []).append(mass)
+    return found
+
+
+_ANSWER_COLUMNS = ("unit", "row", "item", "call", "attempt", "failure")
+
+
+def defaulted_answers(plan: Plan, calls: Path) -> dict[str, int]:
+    """The number of defaulted answers of each unit that has some, by its id. A unit may pass on other fields (`propagate`), so
+    they are counted in its calls."""
+    units = {
+        node.id
+        for node in plan.nodes
+        if isinstance(node.work, LLMNode) and DEFAULTED_FIELD in node.work.reading.output.fields
+    }
+    if not units or not calls.exists() or not set(_ANSWER_COLUMNS) <= set(table_columns(calls)):
+        return {}
+    last: dict[tuple[object, ...], tuple[int, bool]] = {}
+    for batch in read_table(calls, _ANSWER_COLUMNS):
+        for unit, row, item, call, attempt, failure in zip(*(batch[name] for name in _ANSWER_COLUMNS), strict=True):
+            if unit in units:
+                key = (unit, row, item, call)
+                last[key] = max(last.get(key, (-1, False)), (attempt, failure == "no-verdict"))
+    return dict(Counter(str(unit) for (unit, *_), (_, defaulted) in last.items() if defaulted))

@@ -27,8 +27,7 @@ def compare_finished(
     Of three runs or more, those of one pipeline are compared by their mean. `names` are what the document calls the runs; by
     default their directories.
     """
-    from verdict_cli.report.comparison import PipelineContext, comparison_document
-    from verdict_cli.report.pipeline_changes import pipeline_changes
+    from verdict_cli.report.comparison import PipelineContext, comparison_document, pipeline_changes
     from verdict_cli.stats.compare import compare_runs
 
     shared, contexts, keys = _shared_evaluations(runs), _contexts(runs, names), [_repeat_key(run) for run in runs]

@@ -1,4 +1,5 @@
-"""The sections of a run's evaluations: metrics, confusion matrix, groups, published rows, calibration, distributions."""
+"""The sections of a run's evaluations: metrics, confusion matrix, groups, published rows, calibration, distributions,
+annotators."""
 
 from __future__ import annotations
 
@@ -9,14 +10,24 @@ import numpy as np
 
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
-from verdict_cli.report.annotator_parts import annotator_parts
 from verdict_cli.report.charts import Bars, ChartPoint, Dots, PlanePoint, Scatter, Series
 from verdict_cli.report.conclusions import primary_metric
-from verdict_cli.report.document import PAGE_FORMATS, TEXT_FORMATS, Group, MetricList, Note, Only, Part, Section, Table
+from verdict_cli.report.document import (
+    PAGE_FORMATS,
+    TEXT_FORMATS,
+    Group,
+    MetricList,
+    Note,
+    Only,
+    Part,
+    Section,
+    Table,
+    isolated_parts,
+)
 from verdict_cli.report.evaluation_results import Bin, Distributions, Histogram, histogram
-from verdict_cli.report.isolation import isolated_parts
 from verdict_cli.report.report import PublishedComparison, Report
 from verdict_cli.report.report_context import ReportContext, number_vectors
+from verdict_cli.stats.annotators import ADVANTAGE, AnnotatorPair, AnnotatorStudy
 from verdict_cli.stats.columns.column import MISSING
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.measure import Measures
@@ -231,3 +242,94 @@ def _histogram_chart(title: str, bins: Histogram, x: str) -> Bars:
 
 def _bin_points(bins: Sequence[Bin]) -> list[PlanePoint]:
     return [PlanePoint(each.x, each.y, each.low, each.high, label=plural(each.n, "row")) for each in bins]
+
+
+_SHOWN_DISAGREEMENTS = 3
+
+
+def annotator_parts(study: AnnotatorStudy) -> Iterator[Part]:
+    """A conclusion, a table of the annotators, and a folded one of their pairs."""
+    yield Note(_agreement_conclusion(study))
+    yield Note(_replacement(study))
+    rows = [
+        (
+            formatting.visible_text(each.name or "unnamed"),
+            f"{each.rows:,}",
+            f"{each.skipped:,}",
+            _number(each.with_others),
+            _number(each.with_judge),
+            "–" if each.p is None else f"{each.p:.3g}{'' if each.wins else ' (not shown)'}",
+        )
+        for each in study.annotators
+    ]
+    yield Table(
+        ("annotator", "labels", "skipped", "agrees with others", "with the judge", "p (judge as good)"),
+        rows,
+        (1, 2, 3, 4, 5),
+    )
+    if study.nominal:
+        yield Only(PAGE_FORMATS, [_agreement_chart(study)])
+    pairs = [
+        (
+            f"{formatting.visible_text(pair.first or 'unnamed')} and {formatting.visible_text(pair.second or 'unnamed')}",
+            f"{pair.rows:,}",
+            _number(pair.agreement),
+            _disagreements(pair),
+        )
+        for pair in study.pairs
+    ]
+    headers = ("annotators", "rows", "agreement", "most frequent disagreements")
+    yield Table(headers, pairs, (1, 2), folded="Pairs of annotators", most_rows=200)
+
+
+def _agreement_chart(study: AnnotatorStudy) -> Dots:
+    """How often two people agree, and the judge with a person: in all, then for each person."""
+    points = [
+        ChartPoint(name, metric.value, metric.low, metric.high, f"n={metric.n:,}", strong=True)
+        for name, metric in (("two people", study.ceiling), ("judge and a person", study.judge))
+    ]
+    points += [
+        ChartPoint(f"{each.name or 'unnamed'}, {other}", value, note=f"n={each.rows:,}")
+        for each in study.annotators
+        for other, value in (("others", each.with_others), ("judge", each.with_judge))
+    ]
+    known = [point for point in points if point.value is not None]
+    return Dots(
+        "Agreement", known, "share of rows", (0, 1), caption="The judge cannot agree with people more than they do."
+    )
+
+
+def _agreement_conclusion(study: AnnotatorStudy) -> str:
+    kind = "agree on" if study.nominal else "have an agreement (minus the distance) of"
+    return (
+        f"people {kind} {_with_interval(study.ceiling)}, the judge and a person {_with_interval(study.judge)}, on "
+        f"{plural(study.ceiling.n, 'row')} with two labels: difference {_with_interval(study.difference)}"
+    )
+
+
+def _replacement(study: AnnotatorStudy) -> str:
+    if study.winning_rate is None:
+        return f"alternative annotator test: not done, {study.untested}"
+    share = f"the judge wins against {study.winning_rate:.0%} of the annotators (advantage {ADVANTAGE:g})"
+    end = "it may replace them" if study.winning_rate >= 0.5 else "it has not been shown that it may replace them"
+    return f"alternative annotator test: {share}; {end}"
+
+
+def _with_interval(metric: MetricValue) -> str:
+    if metric.value is None:
+        return "–"
+    return f"{formatting.format_number(metric.value)} {formatting.interval(metric.low, metric.high)}".strip()
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else formatting.format_number(value)
+
+
+def _disagreements(pair: AnnotatorPair) -> str:
+    found = [
+        (count, f"{formatting.label(pair.labels[row])} / {formatting.label(pair.labels[column])}: {count:,}")
+        for row, counts in enumerate(pair.counts)
+        for column, count in enumerate(counts)
+        if row != column and count
+    ]
+    return ", ".join(text for _, text in sorted(found, key=lambda each: -each[0])[:_SHOWN_DISAGREEMENTS])

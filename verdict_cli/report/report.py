@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.package_files import datasets
-from verdict_cli.report.token_mass import TokenMass
+from verdict_cli.report.call_stats import TokenMass
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.gates import GateOutcome
 from verdict_cli.stats.intervals.interval_methods import MetricValue

@@ -1,9 +1,13 @@
-"""A row's details for a page: its source, its outputs, and every call with prompt, reply and probabilities."""
+"""A row's details for a page: its source, its outputs, and every call with prompt, reply and probabilities.
+
+The entries of `each` are tables: a line for each entry, with what every unit inside gave there.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +15,9 @@ import numpy as np
 import orjson
 
 from verdict_cli.language.extractors.token_probability import is_logprob
+from verdict_cli.plan.levels import ITEM_COLUMN
 from verdict_cli.report.chat import CHAT_TEXT, as_conversation, chat_turns, image_notes
 from verdict_cli.report.compress import NESTED, encoded
-from verdict_cli.report.entry_tables import entry_tables
 from verdict_cli.stats.columns.column import Ints
 from verdict_cli.storage.tables.arrow_vectors import integers
 from verdict_cli.storage.tables.reader import read_arrow, read_rows, table_columns
@@ -233,3 +237,51 @@ def _is_valid(alternative: Mapping[str, Any]) -> bool:
     """Whether it has a log-probability. JSON has null for numbers that are not finite."""
     logprob = alternative["logprob"]
     return logprob is not None and is_logprob(logprob)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryTable:
+    """Columns and rows: the entry's number, the entries by name, and the outputs of the units inside."""
+
+    columns: list[str]
+    rows: list[list[Any]]
+
+
+def entry_tables(outputs: Mapping[str, Any]) -> tuple[list[EntryTable], dict[str, Any]]:
+    """A table for the units that share a list, from a row's columns by name; and the columns that are in none."""
+    left = dict(outputs)
+    shared: dict[tuple[str, ...], list[tuple[str, list[Any]]]] = {}
+    for column in outputs:
+        unit, _, field = column.rpartition(".")
+        if field != ITEM_COLUMN or not isinstance(outputs[column], list):
+            continue
+        numbered = list(_numbered(outputs[column]))
+        shared.setdefault(tuple(number for number, _ in numbered), []).append((unit, [entry for _, entry in numbered]))
+    tables = []
+    for numbers, units in shared.items():
+        names = list(dict.fromkeys(name for _, entries in units for entry in entries for name in entry or ()))
+        columns = ["entry", *names]
+        rows: list[list[Any]] = [[number] for number in numbers]
+        for place, cells in enumerate(rows):
+            known: Mapping[str, Any] = next((entries[place] for _, entries in units if entries[place] is not None), {})
+            cells += [known.get(name) for name in names]
+        for unit, _ in units:
+            left.pop(f"{unit}.{ITEM_COLUMN}")
+            for column in [each for each in left if each.startswith(f"{unit}.")]:
+                values = [value for _, value in _numbered(left.pop(column), numbers[-1].count(".") if numbers else 0)]
+                columns.append(column)
+                for cells, value in zip(rows, values, strict=False):
+                    cells.append(value)
+        if rows:
+            tables.append(EntryTable(columns, rows))
+    return tables, left
+
+
+def _numbered(values: Sequence[Any], depth: int | None = None, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Number and value of each entry, of lists inside lists too; ``depth``: how deep, where values may be lists."""
+    for place, value in enumerate(values):
+        number = f"{prefix}{place}"
+        if isinstance(value, list) and depth != 0:
+            yield from _numbered(value, None if depth is None else depth - 1, f"{number}.")
+        else:
+            yield number, value

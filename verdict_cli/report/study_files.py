@@ -1,4 +1,4 @@
-"""Files that commands write beside runs: rows, and the document of a sweep or an audit."""
+"""Files that commands write beside runs: rows, and the document of a sweep or an audit; a document as JSON is its data, not its layout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import orjson
 
 from verdict_cli.report.document import ReportDocument
 from verdict_cli.report.renderers.html import render_html
-from verdict_cli.report.renderers.json import render_json
 from verdict_cli.report.renderers.markdown import render_markdown
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.paths import replacing
@@ -31,3 +30,8 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
             file.write(orjson.dumps(row) + b"\n")
             count += 1
     return count
+
+
+def render_json(document: ReportDocument) -> str:
+    """The indented text of a `.json` file."""
+    return f"{orjson.dumps(document.as_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()}\n"

@@ -70,17 +70,16 @@ def write_report(
     ``formats`` are further formats of the results, of `FORMATS`. ``warn`` gets a message for each file that could not
     be rendered; the others are complete. ``sequential`` gives gates bounds that hold at every look.
     """
-    from verdict_cli.report.defaulted import defaulted_answers
+    from verdict_cli.report.call_stats import defaulted_answers, token_masses
     from verdict_cli.report.evaluation_results import evaluate_run
     from verdict_cli.report.renderers.html import render_html
-    from verdict_cli.report.renderers.json import render_json
     from verdict_cli.report.renderers.junit import render_junit
     from verdict_cli.report.renderers.markdown import render_markdown
     from verdict_cli.report.report import build_report
     from verdict_cli.report.report_context import ReportContext
     from verdict_cli.report.run_document import run_document
     from verdict_cli.report.stopping_audit import kept_promises
-    from verdict_cli.report.token_mass import token_masses
+    from verdict_cli.report.study_files import render_json
     from verdict_cli.stats.gates import decide_gates
     from verdict_cli.stats.measure import flip_rates
     from verdict_cli.storage.tables.reader import export_table
@@ -151,9 +150,9 @@ def _write(directory: RunDirectory, name: str, render: Callable[[], str], warn: 
     try:
         content = render()
     except Exception as error:
-        from verdict_cli.report import isolation
+        from verdict_cli.report import document
 
-        message = isolation.failure_text(name, error)
+        message = document.failure_text(name, error)
         warn(message)
-        content = isolation.placeholder(name, message)
+        content = document.placeholder(name, message)
     directory.write(name, content)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, cast
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import ChartPoint, Dots
-from verdict_cli.report.document import PAGE_FORMATS, Note, Only, Part, Section, Table
-from verdict_cli.report.isolation import isolated_parts
+from verdict_cli.report.document import PAGE_FORMATS, Note, Only, Part, Section, Table, isolated_parts
 from verdict_cli.report.report import Report
 from verdict_cli.report.report_context import ReportContext
 

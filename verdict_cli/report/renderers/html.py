@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import Bars, Dots, Scatter
 from verdict_cli.report.compress import island, packed_bytes
-from verdict_cli.report.document import Gates, Group, Part, ReportDocument, Section, parts_for
-from verdict_cli.report.isolation import failed_section
+from verdict_cli.report.document import Gates, Group, Part, ReportDocument, Section, failed_section, parts_for
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template

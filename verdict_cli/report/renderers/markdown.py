@@ -17,10 +17,10 @@ from verdict_cli.report.document import (
     ReportDocument,
     Section,
     Table,
+    isolated_drawing,
     parts_for,
 )
 from verdict_cli.report.formatting import visible_text
-from verdict_cli.report.isolation import isolated_drawing
 
 MOST_COMMENT_BYTES = 60_000
 MOST_TABLE_BYTES = 20_000

@@ -21,6 +21,7 @@ from verdict_cli.report.document import (
     ReportDocument,
     Section,
     Table,
+    isolated_drawing,
     parts_for,
 )
 from verdict_cli.report.formatting import (
@@ -31,7 +32,6 @@ from verdict_cli.report.formatting import (
     metric_text,
     visible_text,
 )
-from verdict_cli.report.isolation import isolated_drawing
 
 MOST_TERMINAL_COLUMNS = 9
 """A confusion matrix of more than eight labels does not fit 80 columns."""
