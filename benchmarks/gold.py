@@ -26,7 +26,7 @@ from verdict_cli.features.labelling.command import (
     systematic_draw,
 )
 from verdict_cli.language.evaluations import GoldScope
-from verdict_cli.stats.columns.gold_pairs import GoldPairs
+from verdict_cli.stats.columns.row_data import GoldPairs
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.prediction_powered import corrected
 

@@ -38,9 +38,8 @@ from verdict_cli.stats.confidence_sequence import drift_intervals
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value
 from verdict_cli.stats.metrics import confusion
-from verdict_cli.stats.paired import PairedRows, RunRows, pair, paired_difference
+from verdict_cli.stats.paired import PairedRows, RunRows, compare_with_reference, pair, paired_difference
 from verdict_cli.stats.permutation import holm_adjusted, swap_tests
-from verdict_cli.stats.reference import compare_with_reference
 from verdict_cli.stats.worst_case import open_pairs
 
 Lines = Iterator[tuple[str, ...]]

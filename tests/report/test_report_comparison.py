@@ -16,8 +16,7 @@ from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.row_identities import RowIdentities
 from verdict_cli.stats.compare import ComparedEvaluation, RunComparison, Significance, Slice
 from verdict_cli.stats.intervals.interval_methods import MetricValue
-from verdict_cli.stats.paired import Difference
-from verdict_cli.stats.reference import AgainstReference
+from verdict_cli.stats.paired import AgainstReference, Difference
 from verdict_cli.stats.row_scores import Flip
 
 FACTS = RunFacts("t", "finished", "", "", "", "", "", "", rows=9, done=9, floors=("baseline/random",))

@@ -20,7 +20,7 @@ from verdict_cli.language import evaluations as section
 from verdict_cli.language import gate_rules as gates
 from verdict_cli.language.evaluations import Evaluation, GoldScope
 from verdict_cli.language.gate_rules import Gate
-from verdict_cli.stats.columns.gold_pairs import GoldPairs
+from verdict_cli.stats.columns.row_data import GoldPairs
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.measure import measure
 from verdict_cli.stats.prediction_powered import corrected, labels_needed, ppi, rogan_gladen, tuned

@@ -9,9 +9,8 @@ from scipy.special import expit
 from verdict_cli.stats.columns.column import Column
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.intervals.intervals import Draw
-from verdict_cli.stats.paired import pair, paired_difference
+from verdict_cli.stats.paired import compare_with_reference, pair, paired_difference
 from verdict_cli.stats.permutation import regrouping_test, swap_tests
-from verdict_cli.stats.reference import compare_with_reference
 
 SEEDS = [7]
 

@@ -36,8 +36,7 @@ from verdict_cli.report.document import (
 from verdict_cli.report.formatting import changed_versions, version_notices
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.compare import ComparedEvaluation, RunComparison, Significance, Slice
-from verdict_cli.stats.paired import Difference, OpenRows
-from verdict_cli.stats.reference import AgainstReference
+from verdict_cli.stats.paired import AgainstReference, Difference, OpenRows
 from verdict_cli.stats.row_scores import Flip
 
 MOST_FLIPS_PRINTED = 10

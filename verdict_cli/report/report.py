@@ -126,35 +126,15 @@ def build_report(
     *,
     published: Mapping[str, Published] | None = None,
     files: Sequence[str] = (),
-    flips: Mapping[str, MetricValue] | None = None,
-    promises: Mapping[str, float] | None = None,
-    masses: Mapping[str, TokenMass] | None = None,
-    level: float = CONFIDENCE_LEVEL,
-    kept: Mapping[str, MetricValue] | None = None,
-    studies: Mapping[str, EvaluationStudy] | None = None,
-    defaulted: Mapping[str, int] | None = None,
+    **more: Any,
 ) -> Report:
-    """The report of a run; `published` is evaluation -> the table that its `published:` names."""
+    """The report of a run; `published` is evaluation -> the table that its `published:` names, `more` are further fields."""
     comparisons = {
         name: _published_comparison(table, measures[name].values.get(table.metric), facts)
         for name, table in (published or {}).items()
         if name in measures
     }
-    return Report(
-        str(run),
-        facts,
-        measures,
-        tuple(gates),
-        comparisons,
-        tuple(files),
-        flips or {},
-        promises or {},
-        masses or {},
-        level,
-        kept or {},
-        studies or {},
-        defaulted or {},
-    )
+    return Report(str(run), facts, measures, tuple(gates), comparisons, tuple(files), **more)
 
 
 def _published_comparison(table: Published, metric: MetricValue | None, facts: RunFacts) -> PublishedComparison:

@@ -15,10 +15,8 @@ from verdict_cli.run.compute import pooled_values
 from verdict_cli.run.stopping_rule import first_batch, is_audited, is_decided
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import Ints
-from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue
-from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
-from verdict_cli.stats.metrics.statistic import proportion
+from verdict_cli.stats.intervals.intervals import Draw, mean_with_interval
 from verdict_cli.storage.tables.reader import read_table, table_columns
 
 
@@ -35,10 +33,9 @@ def kept_promises(plan: Plan, results: Path, *, seed: int, level: float) -> dict
         kept = _kept(plan, early, pool, results, seed)
         known = np.array([each is not None for each in kept], dtype=bool)
         hits = np.array([bool(each) for each in kept if each is not None], dtype=np.float64)
-        sample = Sample.of((hits,), None if clusters is None else clusters[known])
-        statistic = proportion("mean", hits[sample.first], np.ones(len(sample.first)), "no row was called in full")
+        cluster = None if clusters is None else clusters[known]
         draw = Draw(np.random.default_rng(abs(seed)), level)
-        found[pool.id] = metrics_with_intervals({"mean": statistic}, sample, draw)["mean"]
+        found[pool.id] = mean_with_interval(hits, cluster, draw, boolean=True)
     return found
 
 

@@ -23,12 +23,11 @@ import numpy.typing as npt
 
 from verdict_cli.language.evaluations import RELABELLED, Evaluation
 from verdict_cli.stats.columns.collect import collect
-from verdict_cli.stats.columns.column import MISSING, Floats, Ints
+from verdict_cli.stats.columns.column import MISSING, Floats
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue
-from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
-from verdict_cli.stats.metrics.numbers import number_values
+from verdict_cli.stats.intervals.intervals import Draw, mean_with_interval, metrics_with_intervals
 from verdict_cli.stats.metrics.panel import panel_statistics
 from verdict_cli.storage.tables.human_labels import FILE, read_annotations
 
@@ -135,11 +134,12 @@ def _study(data: EvaluationData, names: Sequence[str], skipped: Counter[str], dr
         for index, name in enumerate(names)
     )
     bounds = (0.0, 1.0) if nominal else None
+    cluster = None if data.cluster is None else data.cluster[both]
     return AnnotatorStudy(
         alpha=_alpha(data, draw, nominal=nominal),
-        ceiling=_interval(mutual, both, data, draw, bounds),
-        judge=_interval(judged, both, data, draw, bounds),
-        difference=_interval(judged - mutual, both, data, draw, (-1.0, 1.0) if nominal else None),
+        ceiling=mean_with_interval(mutual[both], cluster, draw, bounds),
+        judge=mean_with_interval(judged[both], cluster, draw, bounds),
+        difference=mean_with_interval((judged - mutual)[both], cluster, draw, (-1.0, 1.0) if nominal else None),
         annotators=annotators,
         pairs=tuple(_pairs(data, names, people, nominal=nominal)),
         nominal=nominal,
@@ -186,14 +186,6 @@ def _alpha(data: EvaluationData, draw: Draw, *, nominal: bool) -> MetricValue:
     values = [column.numbers[atoms] for column in data.panel[1:]]
     statistics = panel_statistics([votes[atoms, index] for index in range(votes.shape[1])], values, None, nominal)
     return metrics_with_intervals({"alpha": statistics["krippendorff_alpha"]}, sample, draw)["alpha"]
-
-
-def _interval(
-    values: Floats, rows: Ints, data: EvaluationData, draw: Draw, bounds: tuple[float, float] | None
-) -> MetricValue:
-    sample = Sample.of((values[rows],), None if data.cluster is None else data.cluster[rows])
-    mean = number_values(values[rows][sample.first], False, bounds)["mean"]
-    return metrics_with_intervals({"mean": mean}, sample, draw)["mean"]
 
 
 def _pairs(data: EvaluationData, names: Sequence[str], people: Agreements, *, nominal: bool) -> list[AnnotatorPair]:

@@ -29,10 +29,19 @@ from verdict_cli.stats.columns.row_data import EvaluationData, requested_metrics
 from verdict_cli.stats.columns.row_identities import RowIdentities, row_identities
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
-from verdict_cli.stats.paired import Difference, PairedRows, Repeats, kind_mismatch, pair, paired_differences, run_rows
+from verdict_cli.stats.paired import (
+    AgainstReference,
+    Difference,
+    PairedRows,
+    Repeats,
+    compare_with_reference,
+    kind_mismatch,
+    pair,
+    paired_differences,
+    run_rows,
+)
 from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS, holm_adjusted, sign_flip_test
 from verdict_cli.stats.prediction_powered import CORRECTED
-from verdict_cli.stats.reference import AgainstReference, compare_with_reference
 from verdict_cli.stats.row_scores import Flip, PairedOutcomes, score_meaning, scores_of
 from verdict_cli.stats.worst_case import open_pairs
 

@@ -16,14 +16,13 @@ from verdict_cli.plural import plural
 from verdict_cli.stats.annotators import AnnotatorStudy, annotator_study
 from verdict_cli.stats.columns.collect import OUTPUT_KEYS, Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Ints, RowMask, disambiguate_labels, key_text
-from verdict_cli.stats.columns.gold_pairs import GoldPairs, check_inclusion
 from verdict_cli.stats.columns.row_data import (
     EvaluationData,
-    check_labels,
+    GoldPairs,
     check_positive,
     in_no_cluster,
     near_misses,
-    reduce_groups,
+    prepared,
     requested_metrics,
 )
 from verdict_cli.stats.columns.sample import Sample
@@ -179,12 +178,8 @@ def iterate_measures(
     """
     found = collect(evaluations, results, only=only)
     for name, evaluation in evaluations.items():
-        collected = reduce_groups(name, evaluation, found.pop(name), results)
-        data = EvaluationData.of(evaluation, collected)
-        if "prediction" in collected.columns:
-            check_labels(name, data, results)
+        collected, data = prepared(name, evaluation, found.pop(name), results)
         check_positive(name, evaluation, data, results)
-        check_inclusion(name, evaluation, collected, results)
         measures = _measures(name, evaluation, collected, data, seed, level, exact)
         study = annotator_study(evaluation, results, _draw(seed, level, name, "annotators"))
         if study is not None:

@@ -35,12 +35,19 @@ import numpy as np
 
 from verdict_cli.language.evaluations import GoldScope
 from verdict_cli.stats.columns.column import Floats, Ints, RowMask
-from verdict_cli.stats.columns.gold_pairs import GoldPairs
-from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.intervals.effective_size import FEW_EFFECTIVE, FEWEST_CLUSTERS, kish, raised_design_effect
-from verdict_cli.stats.intervals.interval_methods import NO_VARIATION, MetricValue, normal, score, student
-from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
-from verdict_cli.stats.metrics import numbers
+from verdict_cli.stats.columns.row_data import GoldPairs
+from verdict_cli.stats.intervals.interval_methods import (
+    FEW_EFFECTIVE,
+    FEWEST_CLUSTERS,
+    NO_VARIATION,
+    MetricValue,
+    kish,
+    normal,
+    raised_design_effect,
+    score,
+    student,
+)
+from verdict_cli.stats.intervals.intervals import Draw, mean_with_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +97,8 @@ def corrected(
 
 
 def _mean(found: GoldPairs, kept: RowMask, column: Floats, draw: Draw) -> MetricValue:
-    rows = np.flatnonzero(kept)
-    if not len(rows):
-        return MetricValue(None, None, None, 0, "no rows")
-    cluster = None
-    if found.cluster is not None:
-        cluster = np.unique(found.cluster[rows], return_inverse=True)[1].astype(np.int64)
-    sample = Sample.of((column[rows],), cluster)
-    mean = numbers.number_values(column[rows][sample.first], found.binary, found.bounds)["mean"]
-    return metrics_with_intervals({"mean": mean}, sample, draw)["mean"]
+    cluster = None if found.cluster is None else found.cluster[kept]
+    return mean_with_interval(column[kept], cluster, draw, found.bounds, boolean=found.binary)
 
 
 def _narrowed(estimate: MetricValue, by: float) -> MetricValue:

@@ -13,7 +13,7 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate, gate_problems
 from verdict_cli.report.evaluation_results import evaluate_run
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.stats.columns.gold_pairs import GoldPairs
+from verdict_cli.stats.columns.row_data import GoldPairs
 from verdict_cli.stats.compare import compare_runs
 from verdict_cli.stats.gates import GateOutcome, decide_gates
 from verdict_cli.stats.intervals.intervals import Draw

@@ -27,9 +27,8 @@ from verdict_cli.report.call_stats import ReplyLatencies, StandaloneCost, standa
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import measure
-from verdict_cli.stats.paired import Difference, RunRows, pair, run_rows
+from verdict_cli.stats.paired import Difference, RunRows, compare_with_reference, pair, run_rows
 from verdict_cli.stats.permutation import SWAPS, holm_adjusted
-from verdict_cli.stats.reference import compare_with_reference
 from verdict_cli.stats.simultaneous import JointEstimates
 from verdict_cli.storage.tables.reader import read_table
 

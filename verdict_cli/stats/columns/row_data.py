@@ -1,22 +1,136 @@
 """The rows of one evaluation as metrics see them: grouped (`group:`, `reduce:`), coded, and of which kind (labels, ordered
-words, numbers, rankings), and which metrics fit it."""
+words, numbers, rankings), and which metrics fit it; with the human labels of some rows, and with what probability these were
+drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.evaluations import Evaluation, GoldScope
 from verdict_cli.language.metric_registry import BUILT_IN_METRICS, METRICS, EvaluationKind, MetricInput
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.collect import LONGER, Collected
-from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Factorized, Floats, Ints, LabelSet, key_text
-from verdict_cli.stats.columns.gold_pairs import GoldPairs, gold_pairs
+from verdict_cli.stats.columns.column import (
+    INCLUSION,
+    MISSING,
+    NUMERIC,
+    Column,
+    Factorized,
+    Floats,
+    Ints,
+    LabelSet,
+    key_text,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GoldPairs:
+    """The judge's answer to each row, and the human label: NaN where there is none.
+
+    `binary`: both are 0 or 1. `cluster` is each row's cluster, `bounds` the ends of the scale that both are on,
+    `inclusion` the probability with which a labelled row was drawn; None where all rows have the same. `of` is what the
+    estimates are about.
+    """
+
+    judge: Floats
+    truth: Floats
+    binary: bool
+    cluster: Ints | None = None
+    bounds: tuple[float, float] | None = None
+    inclusion: Floats | None = None
+    of: GoldScope = "population"
+
+    def clip(self, value: float) -> float:
+        """The value, moved to the nearest end of its range."""
+        low, high = (0.0, 1.0) if self.binary else self.bounds or (-math.inf, math.inf)
+        return min(max(value, low), high)
+
+    @property
+    def range(self) -> float:
+        """The most by which two values can differ."""
+        low, high = self.clip(-math.inf), self.clip(math.inf)
+        return high - low
+
+    @property
+    def labelled(self) -> npt.NDArray[np.bool_]:
+        """True where the row has a label."""
+        return np.logical_not(np.isnan(self.truth))
+
+    @property
+    def answered(self) -> npt.NDArray[np.bool_]:
+        """True where the judge answered."""
+        return np.logical_not(np.isnan(self.judge))
+
+    @property
+    def weights(self) -> Floats:
+        """How many rows each labelled row stands for: one over its probability."""
+        if self.inclusion is None:
+            return np.full(int(self.labelled.sum()), len(self.truth) / max(int(self.labelled.sum()), 1))
+        weights: Floats = 1 / self.inclusion[self.labelled]
+        return weights
+
+    def take(self, rows: Ints) -> GoldPairs:
+        """These rows only."""
+        return replace(
+            self,
+            judge=self.judge[rows],
+            truth=self.truth[rows],
+            cluster=None if self.cluster is None else self.cluster[rows],
+            inclusion=None if self.inclusion is None else self.inclusion[rows],
+        )
+
+
+def gold_pairs(evaluation: Evaluation, columns: Mapping[str, Column], cluster: Ints | None) -> GoldPairs | str | None:
+    """All rows, or why they cannot be compared; None without `gold`. A `positive` makes shares of labels."""
+    if evaluation.gold is None:
+        return None
+    judged, gold = columns["value" if evaluation.value is not None else "prediction"], columns["gold"]
+    if evaluation.positive is not None:
+        found = LabelSet.of(gold, judged, also=(evaluation.positive,))
+        code = found.index(evaluation.positive)
+        judge, truth = ((found.codes(column) == code).astype(np.float64) for column in (judged, gold))
+        binary, bounds = True, None
+    elif judged.numeric and gold.numeric:
+        judge, truth = judged.numbers.copy(), gold.numbers.copy()
+        both = np.concatenate([judge[judged.present], truth[gold.present]])
+        binary, bounds = bool(np.isin(both, (0.0, 1.0)).all()), judged.bounds
+        if bounds and len(both) and not (bounds[0] <= both.min() and both.max() <= bounds[1]):
+            bounds = None
+    else:
+        return "`gold` compares numbers; set `positive` to count a label"
+    truth[np.equal(gold.codes, MISSING)] = np.nan
+    judge[np.equal(judged.codes, MISSING)] = np.nan
+    inclusion = columns[INCLUSION].numbers if INCLUSION in columns else None
+    if inclusion is not None:
+        truth[np.isnan(inclusion)] = np.nan
+    return GoldPairs(judge, truth, binary, cluster, bounds, inclusion, evaluation.gold.of)
+
+
+def check_inclusion(name: str, evaluation: Evaluation, collected: Collected, results: Path) -> None:
+    """Raises DataError where `gold.weight` gives something else than a probability above 0 or null."""
+    column = collected.columns.get(INCLUSION)
+    if column is None or evaluation.gold is None:
+        return
+    found = column.numbers
+    with np.errstate(invalid="ignore"):
+        bad = column.present & ~((found > 0) & (found <= 1))
+    given = "a text" if not column.types <= {"int", "float", "bool"} else "true or false"
+    if bad.any() and not np.isnan(found[bad][0]):
+        given = f"{found[bad][0]:g}"
+    if not bad.any() and column.types <= {"int", "float"}:
+        return
+    row = "" if collected.at is None or not bad.any() else f"row {collected.at[np.flatnonzero(bad)[0]]}: "
+    message = f"{row}`{evaluation.gold.weight}` gives {given}, which is not a row's probability of being drawn"
+    hint = "give a number above 0 and at most 1, such as `human.inclusion`, or null for rows whose label does not count"
+    raise DataError(Problem("gold-weight", message, hint, file=str(results), path=f"evaluate.{name}.{INCLUSION}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +286,18 @@ def check_positive(name: str, evaluation: Evaluation, data: EvaluationData, resu
     raise DataError(Problem("positive", message, hint, file=str(results), path=f"evaluate.{name}"))
 
 
+def prepared(
+    name: str, evaluation: Evaluation, collected: Collected, results: Path
+) -> tuple[Collected, EvaluationData]:
+    """A collected evaluation reduced to its groups. Raises DataError where a reduction, labels or weights do not fit."""
+    collected = reduce_groups(name, evaluation, collected, results)
+    data = EvaluationData.of(evaluation, collected)
+    if "prediction" in collected.columns:
+        check_labels(name, data, results)
+    check_inclusion(name, evaluation, collected, results)
+    return collected, data
+
+
 def reduce_groups(name: str, evaluation: Evaluation, collected: Collected, results: Path) -> Collected:
     """One row for each group, in order of first appearance, with the group's key as its id.
 
@@ -220,8 +346,11 @@ def _reduce(column: Column, groups: Ints, reducer: str, *, skip_missing: bool) -
         )
         numbers[of[rows]], codes[of[rows]] = known.numbers[rows], known.codes[rows]
     else:
-        values, reduced = _REDUCERS[reducer](known.numbers, of)
-        numbers[reduced], codes[reduced] = values, NUMERIC
+        from scipy import ndimage
+
+        reduced = np.unique(of)
+        numbers[reduced] = getattr(ndimage, _REDUCERS[reducer])(known.numbers, of, reduced)
+        codes[reduced] = NUMERIC
         types = frozenset({"float"}) if reducer in ("mean", "median") else types
     if not skip_missing:
         numbers[incomplete], codes[incomplete] = np.nan, MISSING
@@ -249,38 +378,8 @@ def _modes(labels: Ints, groups: Ints) -> Ints:
     return modes
 
 
-GroupReduction = Callable[[Floats, Ints], tuple[Floats, Ints]]
-
-
-def _fold(ufunc: np.ufunc) -> GroupReduction:
-    def fold(numbers: Floats, groups: Ints) -> tuple[Floats, Ints]:
-        order = np.argsort(groups, kind="stable")
-        reduced, starts = np.unique(groups[order], return_index=True)
-        return (ufunc.reduceat(numbers[order], starts) if len(reduced) else np.empty(0)), reduced
-
-    return fold
-
-
-def _mean(numbers: Floats, groups: Ints) -> tuple[Floats, Ints]:
-    sums, reduced = _fold(np.add)(numbers, groups)
-    return sums / np.bincount(groups)[reduced] if len(reduced) else sums, reduced
-
-
-def _median(numbers: Floats, groups: Ints) -> tuple[Floats, Ints]:
-    order = np.lexsort((numbers, groups))
-    reduced, starts, counts = np.unique(groups[order], return_index=True, return_counts=True)
-    ordered = numbers[order]
-    return (ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]) / 2, reduced
-
-
-_REDUCERS: dict[str, GroupReduction] = {
-    "max": _fold(np.maximum),
-    "any": _fold(np.maximum),
-    "min": _fold(np.minimum),
-    "all": _fold(np.minimum),
-    "mean": _mean,
-    "median": _median,
-}
+_REDUCERS = {"max": "maximum", "any": "maximum", "min": "minimum", "all": "minimum", "mean": "mean", "median": "median"}
+"""The functions of `scipy.ndimage` that reduce each group."""
 
 
 OF_ONE_LABEL = ("precision", "recall")

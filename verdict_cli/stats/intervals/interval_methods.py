@@ -4,6 +4,12 @@
   as the share of rows that disagree, times the mean weight of a disagreement. That share has Wilson's interval of as
   many rows as its jackknife variance is worth (Dean and Pagano, 2015), with Student's quantile. For accuracy this is
   Wilson's own interval but for the quantile.
+- Clusters of unequal size are worth as many equal ones as Kish's (1965) formula gives; Student's quantile has that
+  number minus one as its degrees of freedom (Carter, Schnepel and Steigerwald, 2017).
+- The design effect is the cluster variance over that of independent rows. A few clusters without an error, or with
+  one, cannot show that errors come together. Its estimate is therefore raised, as by two more clusters with an
+  intra-cluster correlation of 0.4, where its own information is the clusters times 4 p (1 - p) for a share p.
+- An interval has a warning where a label (or all values but the most frequent one) has too few rows or clusters.
 """
 
 from __future__ import annotations
@@ -16,19 +22,185 @@ from typing import Any
 
 import numpy as np
 
+from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import MOST_DELETIONS, Sample
-from verdict_cli.stats.intervals.effective_size import (
-    SHOWN_FROM,
-    cluster_freedom,
-    cluster_sizes,
-    effective_clusters,
-    hiding_rows,
-    most_frequent_share,
-    near_normal,
-    raised_design_effect,
-)
 from verdict_cli.stats.metrics.statistic import FISHER, IDENTITY, NEAR, NormalizingScale, Statistic
+
+ASSUMED_CORRELATION, ASSUMED_CLUSTERS = 0.4, 2.0
+"""The intra-cluster correlation that is assumed before clusters show theirs, and how many clusters this is worth:
+measured by benchmarks/interval_coverage.py, correlations up to 0.6 are covered and the interval of many clusters stays
+as it is."""
+ASSUMED_RANKED = 2.0
+"""How many rows of a class are assumed to vary as much as they can before the sample shows how its ranks vary (measured)."""
+LEAST_CLUSTER_FREEDOM = 1.0
+"""Student's degrees of freedom of unequal clusters at least: with fewer, no interval is narrower than the metric's range."""
+FEWEST_CLUSTERS = 5
+"""With fewer effective clusters the variance is known too badly for any method."""
+FEW_CLUSTERS_OF_METRIC = 10
+"""The same for metrics that are not shares of rows."""
+FEW_ROWS = 10
+"""Fewer rows of a label than this decide a metric of agreement by chance."""
+CONCENTRATED = 0.8
+"""If so many rows have one value, only the other rows say how the value varies."""
+
+SHOWN_FROM, NOT_NORMAL = 30, 0.05
+"""Fewer rows hide heavy tails; more in clusters worth fewer rows do if they are plainly not normal, by a test at this level."""
+MOST_TESTED = 5000
+"""The p-value of scipy's test is not accurate for more values."""
+LIKE_NORMAL = 0.4
+"""Values that the test does not reject at this level have no heavy tails (measured on Student's with 3 degrees)."""
+FEW_VALUES, ROWS_ON_SCALE = 12, 5
+"""Scales have at most so many points, each used twice on average. A row on a scale shows its tails as so many others do."""
+
+FEW_UNIFORM, UNIFORM = 150, 0.05
+"""Of fewer rows, one in fifty may lie at the other end of the scale unseen. Values that vary by less than this share of the
+variance that the scale allows are close together."""
+
+FEW_EFFECTIVE = "the clusters are worth {effective:.1f} of equal size: the interval is rough"
+FEW_OF_LABEL = "the rarest label has {rows}: the interval may be too narrow"
+FEW_OTHER_LABELS = "{rows} another label than the most frequent one: the interval may be too narrow"
+FEW_CLUSTERS_OF_LABEL = "the rarest label is in clusters worth {effective:.1f}: the interval may be too narrow"
+CERTAIN_ROWS = "{rows} next to 0 or 1: how often these are wrong decides this value, and few rows do not show it"
+CLOSE_TOGETHER = (
+    "{rows} close together on a long scale do not show whether others lie far away: the interval may be too narrow"
+)
+ONE_LABEL = "all rows have the same label: the interval may be too narrow"
+FEW_OTHERS = "{rows} from the most frequent value: the interval may be too narrow"
+FEW_CLUSTERS_OF_OTHERS = (
+    "the rows that differ from the most frequent value are in clusters worth {effective:.1f}: "
+    "the interval may be too narrow"
+)
+
+
+def kish(sizes: Floats) -> float:
+    """How many clusters of equal size these are worth (Kish, 1965)."""
+    squares = float((sizes**2).sum())
+    return float(sizes.sum()) ** 2 / squares if squares else 0.0
+
+
+def cluster_sizes(sample: Sample, kept: Floats | None = None) -> Floats:
+    """The rows of each cluster; of the atoms in `kept` (1 or 0), if given."""
+    assert sample.cluster is not None
+    rows = None if kept is None else kept[sample.atom]
+    return np.bincount(sample.cluster, rows, minlength=sample.units).astype(np.float64)
+
+
+def effective_clusters(sample: Sample) -> float:
+    """How many equal clusters the sample's are worth; of independent rows, their number."""
+    return float(sample.n) if sample.cluster is None else kish(cluster_sizes(sample))
+
+
+def cluster_freedom(sample: Sample) -> float:
+    """Student's degrees of freedom: effective clusters, or rows, minus one."""
+    return max(effective_clusters(sample) - 1, LEAST_CLUSTER_FREEDOM)
+
+
+def raised_design_effect(found: float, sizes: Floats, share: float) -> float:
+    """The design effect of a metric in clusters of these sizes, of which a share of rows (or all others) decides."""
+    information = 4 * share * (1 - share) * kish(sizes)
+    assumed = 1 + (float((sizes**2).sum()) / float(sizes.sum()) - 1) * ASSUMED_CORRELATION
+    mixed = (found * information + assumed * ASSUMED_CLUSTERS) / (information + ASSUMED_CLUSTERS)
+    return max(found, mixed, 1.0)
+
+
+def most_frequent_share(values: Floats, sample: Sample) -> float:
+    """The share of rows that have the most frequent of the values."""
+    return float(np.bincount(np.unique(values, return_inverse=True)[1], sample.counts).max()) / sample.n
+
+
+def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
+    """Why the interval of this statistic may not hold; [] where it does."""
+    found = []
+    share = statistic.share is not None
+    if sample.cluster is not None:
+        effective = effective_clusters(sample)
+        if effective < (FEWEST_CLUSTERS if share else FEW_CLUSTERS_OF_METRIC):
+            found.append(FEW_EFFECTIVE.format(effective=effective))
+    for classes in statistic.classes:
+        found += _few_of_rarest(classes, sample, statistic)
+    for values in statistic.varies:
+        found += _few_others(values, sample)
+    if statistic.scale_ends is not None and hidden_by_uniformity(statistic.varies[0], sample, statistic.scale_ends):
+        found.append(CLOSE_TOGETHER.format(rows=plural(sample.n, "row")))
+    if statistic.certain is not None and (certain := int(sample.counts @ statistic.certain)):
+        found.append(CERTAIN_ROWS.format(rows=plural(certain, "probability is|probabilities are")))
+    return found
+
+
+def raised_rank_variance(variance: float, value: float, separates: Floats, sample: Sample) -> tuple[float, float]:
+    """The variance of a metric of how two classes are ranked, raised as by a few more rows of each class that vary as much
+    as they can, and its degrees of freedom: those of the rarer class. Near the ceiling a sample often lacks the one row
+    of the rarer class that lies among the others, and its variance is then next to nothing."""
+    sides = []
+    for side in (separates, 1 - separates):
+        sides.append(float(sample.counts @ side) if sample.cluster is None else kish(cluster_sizes(sample, side)))
+    rarer = max(min(sides), 1.0)
+    most = value * (1 - value) * sum(1 / max(side, 1.0) for side in sides)
+    return (rarer * variance + ASSUMED_RANKED * most) / (rarer + ASSUMED_RANKED), max(rarer - 1, LEAST_CLUSTER_FREEDOM)
+
+
+def hiding_rows(statistic: Statistic, sample: Sample, design_effect: float) -> float | None:
+    """How many rows there are, if so few do not show how heavy the tails of a statistic's values are; None if they do.
+
+    Rows in clusters count as the independent ones that they are worth, at most one for each cluster of equal size.
+    """
+    rows = min(sample.n / design_effect, effective_clusters(sample))
+    if max(len(np.unique(each)) for each in statistic.varies) <= min(FEW_VALUES, sample.n / 2):
+        rows *= ROWS_ON_SCALE
+    few = rows < SHOWN_FROM and (sample.n < SHOWN_FROM or not near_normal(statistic.tails[0][sample.atom], NOT_NORMAL))
+    return rows if few else None
+
+
+def hidden_by_uniformity(values: Floats, sample: Sample, bounds: tuple[float, float]) -> bool:
+    """Whether so few rows lie so close together within the ends of their scale that a few rows at the other end, which no row
+    shows, would decide the mean."""
+    if sample.n >= FEW_UNIFORM:
+        return False
+    mean = float(sample.counts @ values) / sample.n
+    variance = float(sample.counts @ (values - mean) ** 2) / sample.n
+    return 0 < variance < UNIFORM * (mean - bounds[0]) * (bounds[1] - mean)
+
+
+def near_normal(values: Floats, level: float = LIKE_NORMAL) -> bool:
+    """Whether the test of Shapiro and Wilk (1965) at this level does not reject that the values are normal."""
+    from scipy.stats import shapiro
+
+    some = values[:: len(values) // MOST_TESTED + 1]
+    return bool(np.isfinite(some).all()) and float(shapiro(some).pvalue) >= level
+
+
+def _few_of_rarest(classes: Floats, sample: Sample, statistic: Statistic) -> list[str]:
+    """Of metrics in which labels count by their share of the rows, all labels but the most frequent one count as one: a
+    label that nobody uses does not decide them."""
+    keys, inverse = np.unique(classes, return_inverse=True)
+    counts = np.bincount(inverse, sample.counts)
+    if len(keys) < 2:
+        return [ONE_LABEL]
+    if not statistic.labels_count_alike:
+        inverse = (inverse != counts.argmax()).astype(np.int64)
+        counts = np.bincount(inverse, sample.counts)
+    if (fewest := int(counts.min())) < statistic.least_rows:
+        if statistic.labels_count_alike:
+            return [FEW_OF_LABEL.format(rows=plural(fewest, "row"))]
+        return [FEW_OTHER_LABELS.format(rows="only " + plural(fewest, "row has|rows have"))]
+    if sample.cluster is None:
+        return []
+    each = [kish(cluster_sizes(sample, (inverse == index).astype(np.float64))) for index in range(len(counts))]
+    return [FEW_CLUSTERS_OF_LABEL.format(effective=min(each))] if min(each) < FEWEST_CLUSTERS else []
+
+
+def _few_others(values: Floats, sample: Sample) -> list[str]:
+    inverse = np.unique(values, return_inverse=True)[1]
+    counts = np.bincount(inverse, sample.counts)
+    others = sample.n - int(counts.max())
+    if others and counts.max() >= CONCENTRATED * sample.n and others < FEW_ROWS:
+        return [FEW_OTHERS.format(rows=plural(others, "row differs|rows differ"))]
+    if sample.cluster is None or not others or counts.max() < CONCENTRATED * sample.n:
+        return []
+    effective = kish(cluster_sizes(sample, (inverse != counts.argmax()).astype(np.float64)))
+    return [FEW_CLUSTERS_OF_OTHERS.format(effective=effective)] if effective < FEWEST_CLUSTERS else []
+
 
 NO_VARIATION = "interval undefined: all resamples give the same value, the sample is too uniform"
 LEAST_FREEDOM = 4
@@ -41,10 +213,6 @@ RAISED_BY_FEW = 10.0
 RAISED = (0.0, 1.0, 2.0, 4.0)
 """How a skewness s of n rows is raised before Hall's correction: to s (1 + 10 / n), and where squares decide the metric
 also to s (1 + 10 / n + c s) for these c (benchmarks/interval_coverage.py)."""
-LIKE_NORMAL = 0.4
-"""Values that a test of normality does not reject at this level have no heavy tails (measured on Student's with 3 degrees)."""
-MOSTLY_WRONG = 0.8
-"""With a larger share of rows that are not exactly right, distances are numbers like any others."""
 IntervalEnds = tuple[float, float]
 
 
@@ -172,8 +340,6 @@ def _in_clusters(
         return error
     if statistic.differs is not None:
         share = _share_of(statistic.differs, sample)
-    elif statistic.inexact is not None:
-        share = 1 - _share_of(statistic.inexact, sample)
     else:
         share = max((most_frequent_share(each, sample) for each in statistic.varies or statistic.classes), default=0.5)
     seen = (error.error / alone.error) ** 2
@@ -238,9 +404,7 @@ def skewness_corrected_interval(
     near = plain[int(away < 0)] if scale is FISHER else middle - away * spread * _uncorrected(quantile, skewness)
     units = effective_clusters(sample)
     # Tails that look like normal ones need no more than what few rows hide of any skewness.
-    heavy = bool(statistic.tails) and not (
-        sample.n >= SHOWN_FROM and near_normal(statistic.tails[0][sample.atom], LIKE_NORMAL)
-    )
+    heavy = bool(statistic.tails) and not (sample.n >= SHOWN_FROM and near_normal(statistic.tails[0][sample.atom]))
     raised = [1 + RAISED_BY_FEW / units + of * skewness for of in (RAISED if heavy else RAISED[:1])]
     reach = max(spread * abs(_uncorrected(-quantile, skewness * times)) for times in raised)
     far = middle + away * max(reach, away * (plain[int(away > 0)] - middle))
@@ -251,36 +415,10 @@ def skewness_corrected_interval(
     return low, high
 
 
-def distance_interval(
-    value: float, error: StandardError, statistic: Statistic, sample: Sample, level: float
-) -> IntervalEnds | None:
-    """The ends of a mean distance where many rows are exactly right, as ratings are: the share of the others times their mean
-    distance, with Wilson's interval as of agreement. None where few rows are right, or none is wrong.
-
-    Few errors say little about how far errors go: the upper end is as far as Hall's correction puts it.
-    """
-    share = _share_of(statistic.inexact, sample)
-    if not 0 < share <= MOSTLY_WRONG or not error.error:
-        return None
-    times = share / value
-    variance = (error.error * times) ** 2 * (sample.units - 1) / sample.units
-    quantile = student(level, cluster_freedom(sample))
-    ends = score(share, share * (1 - share) / variance, quantile)
-    # Squares make a few large errors the whole of it.
-    raised = RAISED_BY_FEW if statistic.tails or sample.cluster is not None else 0.0
-    low, high = stretched(share, ends, max(error.skewness, 0.0), effective_clusters(sample), quantile, raised)
-    low, high = low / times, high / times
-    if statistic.tails and sample.n < SHOWN_FROM:
-        high = max(high, skewness_corrected_interval(value, error, statistic, sample, level)[1])
-    return low, high
-
-
-def stretched(
-    value: float, ends: IntervalEnds, skewness: float, units: float, quantile: float, raised: float = RAISED_BY_FEW
-) -> IntervalEnds:
+def stretched(value: float, ends: IntervalEnds, skewness: float, units: float, quantile: float) -> IntervalEnds:
     """The ends of a share in clusters, the one on the side of the long tail as far as Hall's correction puts it. Where large
     clusters are judged worse, the share's errors have a long tail, which a symmetric quantile does not reach."""
-    far = abs(_uncorrected(-quantile, abs(skewness) * (1 + raised / units))) / quantile
+    far = abs(_uncorrected(-quantile, abs(skewness) * (1 + RAISED_BY_FEW / units))) / quantile
     low, high = ends
     if skewness < 0:
         low = value - (value - low) * max(far, 1.0)

@@ -29,14 +29,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from verdict_cli.stats.columns.column import Floats
+from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.intervals.effective_size import (
-    cluster_freedom,
-    effective_clusters,
-    raised_rank_variance,
-    reliability_warnings,
-)
 from verdict_cli.stats.intervals.interval_methods import (
     LEAST_FREEDOM,
     NO_VARIATION,
@@ -45,19 +39,23 @@ from verdict_cli.stats.intervals.interval_methods import (
     StandardError,
     agreement_interval,
     clopper_pearson,
-    distance_interval,
+    cluster_freedom,
+    effective_clusters,
     finite_or_none,
     jackknife_errors,
     jackknife_variance,
     median_metric,
     normal,
     perfect_agreement_interval,
+    raised_rank_variance,
+    reliability_warnings,
     skewness_corrected_interval,
     student,
     student_interval,
     unexplained_limit,
 )
 from verdict_cli.stats.intervals.proportions import mean_share_interval, share_metric
+from verdict_cli.stats.metrics.numbers import number_values
 from verdict_cli.stats.metrics.probability import inverted_test_interval
 from verdict_cli.stats.metrics.statistic import TOO_LARGE, Proportion, Statistic, TransformedStatistic
 
@@ -120,6 +118,20 @@ def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, 
         one = _metric_value(values[name] or 0.0, middle, error, with_error[name], sample, draw.level)
         found[name] = _with_unexplained(one, with_error[name], sample, draw)
     return {name: _described(found[name], statistic, sample, draw.level) for name, statistic in statistics.items()}
+
+
+def mean_with_interval(
+    values: Floats,
+    cluster: Ints | None,
+    draw: Draw,
+    bounds: tuple[float, float] | None = None,
+    *,
+    boolean: bool = False,
+) -> MetricValue:
+    """The mean of values on a scale with these ends, with its interval; of booleans, the share that is 1."""
+    sample = Sample.of((values,), cluster)
+    mean = number_values(values[sample.first], boolean, bounds)["mean"]
+    return metrics_with_intervals({"mean": mean}, sample, draw)["mean"]
 
 
 def _described(found: MetricValue, statistic: Statistic, sample: Sample, level: float) -> MetricValue:
@@ -250,8 +262,6 @@ def _metric_value(
     ends = agreement_interval(value, error, statistic, sample, level) if statistic.interval == "agreement" else None
     if ends is not None:
         method, freedom, few = "Wilson of disagreement", cluster_freedom(sample), ""
-    elif statistic.interval == "skewness" and (ends := distance_interval(value, error, statistic, sample, level)):
-        method, freedom, few = "Wilson of the rows that are wrong", cluster_freedom(sample), ""
     elif statistic.interval == "skewness":
         ends = skewness_corrected_interval(value, error, statistic, sample, level)
         method = "jackknife with Hall's correction"

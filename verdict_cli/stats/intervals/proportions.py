@@ -18,19 +18,17 @@ import numpy.typing as npt
 
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.intervals.effective_size import (
+from verdict_cli.stats.intervals.interval_methods import (
     FEW_EFFECTIVE,
     FEWEST_CLUSTERS,
     LEAST_CLUSTER_FREEDOM,
-    cluster_freedom,
-    kish,
-    raised_design_effect,
-)
-from verdict_cli.stats.intervals.interval_methods import (
     IntervalEnds,
     MetricValue,
     clopper_pearson,
+    cluster_freedom,
+    kish,
     normal,
+    raised_design_effect,
     score,
     stretched,
     student,

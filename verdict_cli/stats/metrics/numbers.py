@@ -143,7 +143,6 @@ def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
             undefined if moments.finite else TOO_LARGE,
             varies=(x, y),
             tails={"rmse": (x - y,), "pearson": (_residuals(x, y),)}.get(name, ()),
-            inexact=(x != y).astype(np.float64) if name in ("mae", "rmse") else None,
         )
 
     def pearson(m: Means) -> Floats:

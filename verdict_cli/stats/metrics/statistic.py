@@ -148,7 +148,6 @@ class Statistic:
         shares: `mean_of_proportions`: makes the shares whose mean it is.
         differs: `agreement`: 1 at the atoms whose labels differ, else 0 (or the share of a row's pairs of votes); the
             metric is 1 where none does.
-        inexact: Of a mean distance: 1 at the atoms whose prediction is not the target, else 0.
         ordered: `order_statistics`: the values at the atoms, whose median it is.
         bins: `inverted_test`: the bins whose absolute mean deviations it adds up.
         transformed: `transformed`: the statistic that it is a function of.
@@ -176,7 +175,6 @@ class Statistic:
     share: Proportion | None = None
     shares: Callable[[], list[Proportion | HarmonicMean]] | None = None
     differs: Floats | None = None
-    inexact: Floats | None = None
     ordered: Floats | None = None
     bins: CalibrationBins | None = None
     transformed: TransformedStatistic | None = None
