@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,7 @@ def plain_column(expression: Expression) -> str | None:
 class PlainTable:
     """The columns of a run's results that plain evaluations name, whether each row failed, and its number."""
 
-    columns: Mapping[str, pa.ChunkedArray]
+    columns: Mapping[str, pa.Array]
     failed: RowMask
     row: Ints
 
@@ -72,16 +72,16 @@ class PlainTable:
     def read(results: Path, names: Sequence[str]) -> PlainTable:
         """The columns of the file."""
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         wanted = list(dict.fromkeys(("row", "status", *names)))
         batches = list(read_arrow(results, wanted, 100_000))
-        table = pa.Table.from_batches(batches).combine_chunks() if batches else None
-        if table is None:
+        if not batches:
             return PlainTable({}, np.zeros(0, bool), np.zeros(0, np.int64))
-        import pyarrow.compute as pc
-
-        failed = ~truths(pc.equal(_one(table["status"]), scalar("ok", "str")))
-        return PlainTable({name: _one(table[name]) for name in wanted}, failed, integers(_one(table["row"])))
+        table = pa.Table.from_batches(batches)
+        columns = {name: table[name].combine_chunks() for name in wanted}
+        failed = ~truths(pc.equal(columns["status"], scalar("ok", "str")))
+        return PlainTable(columns, failed, integers(columns["row"]))
 
     def is_exact(self, name: str) -> bool:
         """Whether floats tell the column's numbers apart."""
@@ -93,12 +93,6 @@ class PlainTable:
             return True
         ends = pc.min_max(column).as_py()
         return ends["min"] is None or bool(-EXACT <= ends["min"] <= ends["max"] <= EXACT)
-
-
-def _one(column: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
 
 
 @dataclass(slots=True)
@@ -119,7 +113,7 @@ class PlainColumns:
             present &= ~self.table.failed
         codes = np.full(len(present), MISSING, dtype=np.int32)
         numbers: Floats = np.full(len(present), np.nan)
-        unread, reason = np.zeros(len(present), bool), "is null"
+        unread = np.zeros(len(present), bool)
         if pa.types.is_string(found.type) or pa.types.is_large_string(found.type):
             kind = "str"
             encoded = found.dictionary_encode()
@@ -135,17 +129,17 @@ class PlainColumns:
             codes[finite], numbers[finite] = NUMERIC, values[finite]
             present = finite
         if output:
-            self._count(key, text, found, unread | (~present & ~self.table.failed), reason)
+            self._count(key, text, found, unread | (~present & ~self.table.failed))
         types = frozenset({kind}) if present.any() else frozenset()
         return Column(numbers, codes, (), types, declared)
 
-    def _count(self, key: str, text: str, found: Any, unread: RowMask, reason: str) -> None:
+    def _count(self, key: str, text: str, found: Any, unread: RowMask) -> None:
         """Count the rows that did not fail and have no value, as reading row by row does."""
         if not unread.any():
             return
         first = int(np.flatnonzero(unread)[0])
         value = found[first].as_py()
-        why = reason if value is None else f"is {value}, which is not a finite number"
+        why = "is null" if value is None else f"is {value}, which is not a finite number"
         self.unreadable[key] = (int(unread.sum()), f"row {int(self.table.row[first])}: `{text}` {why}")
 
     def keys(self, name: str) -> Factorized:
@@ -156,14 +150,6 @@ class PlainColumns:
         if not name.startswith("source."):
             codes[self.table.failed & ~truths(found.is_valid())] = MISSING
         return Factorized(codes, tuple(encoded.dictionary.to_pylist()))
-
-    def with_words(self, columns: Mapping[str, Column]) -> dict[str, Column]:
-        """The columns with the words of all of them."""
-        words = tuple(self.words)
-        return {
-            key: Column(column.numbers, column.codes, words, column.types, column.declared)
-            for key, column in columns.items()
-        }
 
 
 OUTPUT_KEYS = ("prediction", "probability", "value", "consistent")
@@ -263,16 +249,6 @@ def _length(expression: Expression, values: Mapping[str, Any]) -> float:
     raise RowError(f"`{expression.text}` gives {value!r}, which is neither a text nor a length")
 
 
-def _column(expression: Expression, items: str | None) -> str:
-    """The column of `results.parquet` that the expression is, "" where it is more than a column."""
-    match expression.path:
-        case ("output", str(field)):
-            return f"{items or 'output'}.{field}"
-        case ("nodes", str(node), str(field)):
-            return f"{node}.{field}"
-    return ""
-
-
 class _Reader:
     """Reads one evaluation's columns, row by row."""
 
@@ -359,16 +335,9 @@ class _Reader:
         if self.ids is not None:
             for key in ids or ():
                 self.ids.add(key)
-        return Collected(
-            rows=len(table.row),
-            columns=plain.with_words(found),
-            by=tuple(each for key, each in keys.items() if key.startswith("by[")),
-            cluster=keys.get("cluster"),
-            group=keys.get("group"),
-            ids=self.ids.keys() if self.ids is not None else None,
-            unreadable=plain.unreadable,
-            at=np.arange(len(table.row)),
-        )
+        words = tuple(plain.words)
+        given = {key: replace(column, words=words) for key, column in found.items()}
+        return self._collected(given, keys, plain.unreadable, np.arange(len(table.row)))
 
     def read(self, at: int, row: int, failed: bool, row_id: Any, values: Mapping[str, Any]) -> None:
         """Add the row at this index of the file, or each of its entries, if it is selected."""
@@ -506,8 +475,14 @@ class _Reader:
             raise DataError(Problem("expression", error.message, error.hint, path=path)) from None
 
     def _declared(self, expression: Expression, declared: Mapping[str, DeclaredType]) -> DeclaredType | None:
-        found = declared.get(_column(expression, self.items))
-        return found if self.items is None else entry_type(found)
+        column = plain_column(expression) or ""
+        if column.startswith("source."):
+            return None
+        if self.items is None:
+            return declared.get(column)
+        return entry_type(
+            declared.get(column.replace("output.", f"{self.items}.") if column.startswith("output.") else column)
+        )
 
     def _error(self, key: str, row: int | str, message: str, hint: str) -> DataError:
         path = f"evaluate.{self.name}.{key}"
@@ -515,17 +490,27 @@ class _Reader:
 
     def collected(self) -> Collected:
         """The columns of the rows that were read."""
+        columns = {key: builder.column() for key, builder in self.builders.items()}
         keys = {key: builder.keys() for key, builder in self.keys.items()}
+        return self._collected(columns, keys, self.unreadable, np.array(self.at, dtype=np.int64))
+
+    def _collected(
+        self,
+        columns: Mapping[str, Column],
+        keys: Mapping[str, Factorized],
+        unreadable: Mapping[str, tuple[int, str]],
+        at: Ints,
+    ) -> Collected:
         return Collected(
-            rows=len(self.at),
-            columns={key: builder.column() for key, builder in self.builders.items()},
+            rows=len(at),
+            columns=columns,
             by=tuple(column for key, column in keys.items() if key.startswith("by[")),
             cluster=keys.get("cluster"),
             group=keys.get("group"),
             ids=self.ids.keys() if self.ids is not None else None,
-            unreadable=self.unreadable,
+            unreadable=unreadable,
             undecided=self.undecided,
-            at=np.array(self.at, dtype=np.int64) if self.items is None else None,
+            at=at if self.items is None else None,
             skipped=self.skipped,
             unreached=self.unreached,
         )

@@ -297,14 +297,12 @@ def score(share: float, rows: float, quantile: float) -> IntervalEnds:
 class StandardError:
     """A metric's standard error with its degrees of freedom.
 
-    `skewness` is the metric's own, by the adjusted coefficient (Joanes and Gill, 1998); `information` is the effective
-    number of rows that the variance is estimated from, infinite where it is not known; `design_effect` that of clusters.
+    `skewness` is the metric's own, by the adjusted coefficient (Joanes and Gill, 1998); `design_effect` that of clusters.
     """
 
     error: float
     freedom: float
     skewness: float = 0.0
-    information: float = math.inf
     design_effect: float | None = None
 
 
@@ -367,9 +365,8 @@ def _jackknife_error(values: Floats, counts: Floats) -> StandardError | None:
     kurtosis = n * float(counts @ deviation**4) / squares**2
     information = 2 * n / (kurtosis - 1) if kurtosis > 1 else n - 1
     skewness = -float(counts @ deviation**3) / squares**1.5 * (n * n / ((n - 1) * (n - 2)) if n > 2 else 1.0)
-    return StandardError(
-        largest * math.sqrt((n - 1) / n * squares), min(n - 1, max(information, LEAST_FREEDOM)), skewness, information
-    )
+    freedom = min(n - 1, max(information, LEAST_FREEDOM))
+    return StandardError(largest * math.sqrt((n - 1) / n * squares), freedom, skewness)
 
 
 def student_interval(value: float, error: StandardError, scale: NormalizingScale, level: float) -> IntervalEnds:

@@ -32,7 +32,6 @@ import numpy as np
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import (
-    LEAST_FREEDOM,
     NO_VARIATION,
     IntervalEnds,
     MetricValue,
@@ -70,9 +69,6 @@ BLOCK_ROWS = 2500
 FEW_DELETIONS = 64
 """So many random groups of very many rows or clusters give a standard error with 63 degrees of freedom."""
 
-LEAST_INFORMATION = 2.2
-"""The same for metrics of squares with raised skewness: below this one row decides the metric."""
-FEW_DECIDE = "a few {unit}s decide this value: its interval may be too narrow"
 ONE_UNIT = "one {unit} has no interval"
 TOO_OFTEN_UNDEFINED = "the metric is undefined in most resamples, so there is no interval"
 
@@ -173,9 +169,7 @@ def _errors(
     for name, error in (
         jackknife_errors(grouped, sample, draw.rng, draw.width, FEW_DELETIONS).items() if grouped else ()
     ):
-        plain = error and replace(
-            error, skewness=0.0, information=math.inf, freedom=min(error.freedom, FEW_DELETIONS - 1)
-        )
+        plain = error and replace(error, skewness=0.0, freedom=min(error.freedom, FEW_DELETIONS - 1))
         found[name] = values[name] or 0.0, plain
     if smooth:
         errors = jackknife_errors(smooth, sample, draw.rng, draw.width)
@@ -251,17 +245,13 @@ def _metric_value(
         return MetricValue(value, None, None, sample.n, TOO_OFTEN_UNDEFINED)
     if statistic.rounding is not None:
         error = replace(error, error=math.sqrt(error.error**2 + statistic.rounding(sample.counts)))
-    least = LEAST_INFORMATION if statistic.interval == "skewness" and statistic.tails else LEAST_FREEDOM
-    # Values show their own tails. Of labels and probabilities it would be the errors that were seen, which are those that
-    # make the value: a warning by them removes the unlucky samples and keeps the lucky ones.
-    few = FEW_DECIDE.format(unit=_unit(sample)) if error.information < least and not statistic.classes else ""
     if statistic.separates is not None:
         variance, freedom = raised_rank_variance(error.error**2, value, statistic.separates, sample)
         error = replace(error, error=math.sqrt(variance), freedom=min(freedom, cluster_freedom(sample)))
     method, freedom = "jackknife", error.freedom
     ends = agreement_interval(value, error, statistic, sample, level) if statistic.interval == "agreement" else None
     if ends is not None:
-        method, freedom, few = "Wilson of disagreement", cluster_freedom(sample), ""
+        method, freedom = "Wilson of disagreement", cluster_freedom(sample)
     elif statistic.interval == "skewness":
         ends = skewness_corrected_interval(value, error, statistic, sample, level)
         method = "jackknife with Hall's correction"
@@ -269,10 +259,7 @@ def _metric_value(
         ends = student_interval(middle, error, statistic.scale, level)
         method = "jackknife" if statistic.smooth and not statistic.blockwise else "resamples"
     found = _within_bounds(value, *ends, statistic, sample)
-    described = replace(
-        found, se=error.error, method=method, df=finite_or_none(freedom), design_effect=error.design_effect
-    )
-    return described.warned(few)
+    return replace(found, se=error.error, method=method, df=finite_or_none(freedom), design_effect=error.design_effect)
 
 
 def _transformed(value: float, transformed: TransformedStatistic, sample: Sample, draw: Draw) -> MetricValue:
