@@ -200,7 +200,8 @@ def _measures(
         if metric not in GOLD_ESTIMATES
     )
     everything = np.arange(collected.rows)
-    groups, warnings = {}, list(evaluation_warnings(evaluation, collected, data))
+    groups: dict[str, dict[str, dict[str, MetricValue]]] = {}
+    warnings = evaluation_warnings(evaluation, collected, data)
     for text, keys in zip(evaluation.by, collected.by, strict=True):
         if not keys.labels and collected.rows:
             continue  # the dataset has no such column
@@ -214,12 +215,11 @@ def _measures(
             )
         shown = [keys.labels[code] for code in order[:MOST_MEASURED_GROUPS]]
         labels = dict(zip(order.tolist(), disambiguate_labels(shown), strict=False))
-        groups[text] = {
-            label: _group(
-                evaluation, metrics, data, np.flatnonzero(codes == code), _draw(seed, level, name, text, str(code))
-            )
-            for code, label in labels.items()
-        }
+        groups[text] = {}
+        for code, label in labels.items():
+            rows, draw = np.flatnonzero(codes == code), _draw(seed, level, name, text, str(code))
+            groups[text][label] = metric_values(metrics, data, rows, draw)
+            groups[text][label] |= gold_estimates(evaluation, data, draw, rows)[0]
     labelled = np.ones(collected.rows, bool)
     if "target" in collected.columns and not data.panel:
         labelled = data.targets.present
@@ -244,13 +244,6 @@ def _measures(
         of="rows" if evaluation.items is None else "entries",
         averages={name: data.average for name in AVERAGED if name in metrics and data.positive is None and kind},
     )
-
-
-def _group(
-    evaluation: Evaluation, metrics: tuple[str, ...], data: EvaluationData, rows: Ints, draw: Draw
-) -> dict[str, MetricValue]:
-    """The metrics of some of the rows, with the estimates from human labels."""
-    return metric_values(metrics, data, rows, draw) | gold_estimates(evaluation, data, draw, rows)[0]
 
 
 def gold_estimates(

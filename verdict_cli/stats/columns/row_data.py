@@ -165,7 +165,8 @@ class EvaluationData:
     @staticmethod
     def of(evaluation: Evaluation, collected: Collected) -> EvaluationData:
         """The rows of a collected evaluation."""
-        none = _empty(collected.rows)
+        rows = collected.rows
+        none = Column(np.full(rows, np.nan), np.full(rows, MISSING, dtype=np.int32), (), frozenset())
         columns = collected.columns
         targets, predictions = columns.get("target", none), columns.get("prediction", none)
         positive = () if evaluation.positive is None else (evaluation.positive,)
@@ -224,10 +225,6 @@ def _clusters(keys: Factorized) -> Ints:
     codes, alone = keys.codes.astype(np.int64), in_no_cluster(keys)
     codes[alone] = len(keys.labels) + np.arange(int(alone.sum()))
     return codes
-
-
-def _empty(rows: int) -> Column:
-    return Column(np.full(rows, np.nan), np.full(rows, MISSING, dtype=np.int32), (), frozenset())
 
 
 def check_labels(name: str, data: EvaluationData, results: Path) -> None:

@@ -79,7 +79,7 @@ def row_identities(results: Sequence[Path]) -> RowIdentities:
         used.append(name)
         if all(_is_unique(_together(columns, used, run)) for run in range(len(results))):
             break
-    keys = _joined(columns, used) if used else tuple([""] * count for count in map(_row_count, results))
+    keys = _joined(columns, used) if used else tuple([""] * len(each.keys) for each in found)
     for path, run in zip(results, keys, strict=True):
         _check_unique(path, run, "content")
     plain, rest = ([name.partition(".")[2] for name in names] for names in (used, order[len(used) :]))
@@ -131,10 +131,6 @@ def _shared_columns(results: Sequence[Path]) -> tuple[dict[str, list[Ints]], set
         for name, run in codes.items():
             columns[name].append(np.array(run, dtype=np.int64))
     return columns, counters
-
-
-def _row_count(results: Path) -> int:
-    return sum(len(batch["row"]) for batch in read_table(results, ["row"]))
 
 
 def _id_columns(columns: Iterable[str]) -> list[str]:

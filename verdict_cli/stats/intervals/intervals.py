@@ -92,7 +92,8 @@ def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, 
     for name, statistic in statistics.items():
         value = values[name]
         if value is None:
-            why = _why_undefined(statistic, sample) if sample.n else "no rows"
+            too_large = sample.n and np.isinf(statistic.at(sample.counts[None, :])[0])
+            why = TOO_LARGE if too_large else statistic.undefined if sample.n else "no rows"
             found[name] = MetricValue(None, None, None, sample.n, why)
         elif sample.units < 2 and (statistic.share is None or sample.cluster is not None):
             found[name] = MetricValue(value, None, None, sample.n, ONE_UNIT.format(unit=_unit(sample)))
@@ -219,10 +220,6 @@ def _differences(old: Statistic, new: Statistic) -> tuple[Floats, ...]:
     return (*old.varies, *new.varies)
 
 
-def _why_undefined(statistic: Statistic, sample: Sample) -> str:
-    return TOO_LARGE if np.isinf(statistic.at(sample.counts[None, :])[0]) else statistic.undefined
-
-
 def value_of(statistic: Statistic, sample: Sample) -> float | None:
     """The statistic on the sample, None where it is undefined."""
     if not sample.n:
@@ -343,9 +340,13 @@ def paired_interval(
     if not known or None in counts or (error is not None and not np.isfinite(error.error)):
         return None
     row = float(np.mean(known))
-    variance = (_paired_variance(error, sample) if error else 0.0) + MORE_DISCORDANT * row**2
+    # In clusters the jackknife's whole variance, which is CR3, and Student's quantile.
+    alone = sample.cluster is None
+    seen = 0.0 if error is None else jackknife_variance(error, sample) if alone else error.error**2
+    variance = seen + MORE_DISCORDANT * row**2
     shrunk = sample.n / (sample.n + MORE_ROWS)
-    reach = _paired_quantile(sample, level) * math.sqrt(variance) * shrunk
+    quantile = normal(level) if alone else student(level, cluster_freedom(sample))
+    reach = quantile * math.sqrt(variance) * shrunk
     widest = statistics[1].bounds[1] - statistics[0].bounds[0]
     if error is None:
         reach = max(reach, unseen_share(sample, level) * row * sample.n)
@@ -368,20 +369,11 @@ def unseen_share(sample: Sample, level: float) -> float:
     return float(1 - ((1 - level) / 2) ** (1 / effective_clusters(sample)))
 
 
-def _paired_quantile(sample: Sample, level: float) -> float:
-    """The normal quantile of independent rows; of clusters Student's on how many of equal size they are worth."""
-    return normal(level) if sample.cluster is None else student(level, cluster_freedom(sample))
-
-
-def _paired_variance(error: StandardError, sample: Sample) -> float:
-    """The variance for a difference: in clusters the jackknife's whole one, which is CR3."""
-    return jackknife_variance(error, sample) if sample.cluster is None else error.error**2
-
-
 def _row_counts(statistic: Statistic, sample: Sample) -> float | None:
     """The change by one more row that disagrees; 0 where it is not defined, None for other metrics."""
     if statistic.share is not None:
-        return _share_row(statistic.share, sample)
+        share, trials = statistic.share.share(sample.counts)
+        return statistic.share.slope(share) / trials
     if statistic.differs is None:
         return None
     disagreeing = float(sample.counts @ statistic.differs)
@@ -389,12 +381,6 @@ def _row_counts(statistic: Statistic, sample: Sample) -> float | None:
         return (1 - float(statistic.at(sample.counts[None, :])[0])) / disagreeing
     value = statistic.with_disagreement(sample.counts, 1.0) if statistic.with_disagreement is not None else math.nan
     return 1 - value if math.isfinite(value) else 0.0
-
-
-def _share_row(share: Proportion, sample: Sample) -> float:
-    trials = float(sample.counts @ share.trials)
-    value = float(sample.counts @ share.hits) / trials
-    return (share.metric_of(value + 1e-6) - share.metric_of(value - 1e-6)) / 2e-6 / trials
 
 
 def exact_paired_ends(old: Proportion, new: Proportion, sample: Sample, level: float) -> IntervalEnds | None:

@@ -68,8 +68,7 @@ def share_metric(value: float, share: Proportion, sample: Sample, level: float, 
     """The metric of a share with its interval; of clusters also how many there are, and what they are worth."""
     low, high = share_interval(share, sample, level, exact=exact)
     if sample.cluster is None:
-        trials = float(sample.counts @ share.trials)
-        error = _error(float(sample.counts @ share.hits) / float(sample.counts @ share.trials), trials, share)
+        error = _error(*share.share(sample.counts), share)
         return MetricValue(value, low, high, sample.n, se=error, method="Clopper-Pearson" if exact else "Wilson")
     found = clustered_share(share, sample)
     few = FEW_EFFECTIVE.format(effective=found.effective_clusters) if found.effective_clusters < FEWEST_CLUSTERS else ""
@@ -89,16 +88,13 @@ def share_metric(value: float, share: Proportion, sample: Sample, level: float, 
 
 def _error(value: float, rows: float, share: Proportion) -> float:
     """The standard error of the metric of a share."""
-    step = min(max(value, 1e-6), 1 - 1e-6)
-    slope = (share.metric_of(step + 1e-7) - share.metric_of(step - 1e-7)) / 2e-7
-    return float(slope * np.sqrt(value * (1 - value) / rows))
+    return float(share.slope(min(max(value, 1e-6), 1 - 1e-6)) * np.sqrt(value * (1 - value) / rows))
 
 
 def share_interval(share: Proportion, sample: Sample, level: float, *, exact: bool = False) -> IntervalEnds:
     """The ends of a share's interval, as values of the metric."""
     if sample.cluster is None:
-        trials = float(sample.counts @ share.trials)
-        value = float(sample.counts @ share.hits) / float(sample.counts @ share.trials)
+        value, trials = share.share(sample.counts)
         low, high = (clopper_pearson if exact else wilson)(value * trials, trials, level)
     else:
         low, high = clustered_share(share, sample).interval(level, exact=exact)
@@ -138,7 +134,7 @@ def mean_share_interval(
     below, above = weights * np.maximum(values - ends[:, 0], 0.0), weights * np.maximum(ends[:, 1] - values, 0.0)
     influence, times = np.stack([_influence(part, sample) for part in parts]), _times(sample)
     covariance = (influence * times) @ influence.T
-    overlap = np.stack([_by_unit(_trials_of(part), sample) for part in parts])
+    overlap = np.stack([_by_unit(part.trials, sample) for part in parts])
     together = _correlations(covariance, overlap @ overlap.T > 0)
     reach = [math.sqrt(max(float(side @ together @ side), 0.0)) for side in (below, above)]
     total = float(weights @ values)
@@ -149,8 +145,8 @@ def mean_share_interval(
 def _value(part: MeanPart, sample: Sample) -> float:
     if isinstance(part, HarmonicMean):
         return part.of(_value(part.precision, sample), _value(part.recall, sample))
-    trials = float(sample.counts @ part.trials)
-    return part.metric_of(float(sample.counts @ part.hits) / trials) if trials else 0.0
+    share, trials = part.share(sample.counts)
+    return part.metric_of(share) if trials else 0.0
 
 
 def _ends(part: MeanPart, sample: Sample, level: float, *, exact: bool) -> IntervalEnds:
@@ -189,15 +185,9 @@ def _influence(part: MeanPart, sample: Sample) -> Floats:
             return np.zeros(len(_times(sample)))
         slopes = [weight * (part.of(*own) / value) ** 2 for (weight, _), value in zip(shares, own, strict=True)]
         return slopes[0] * _influence(part.precision, sample) + slopes[1] * _influence(part.recall, sample)
-    rows = float(sample.counts @ part.trials)
-    value = float(sample.counts @ part.hits) / rows if rows else 0.0
-    slope = (part.metric_of(value + 1e-6) - part.metric_of(value - 1e-6)) / 2e-6
-    away: Floats = slope * _by_unit(part.hits - value * part.trials, sample) / max(rows, 1.0)
+    value, rows = part.share(sample.counts)
+    away: Floats = part.slope(value) * _by_unit(part.hits - value * part.trials, sample) / max(rows, 1.0)
     return away
-
-
-def _trials_of(part: MeanPart) -> Floats:
-    return part.trials if isinstance(part, Proportion) else part.precision.trials + part.recall.trials
 
 
 def _times(sample: Sample) -> Floats:

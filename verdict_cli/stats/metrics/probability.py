@@ -116,14 +116,14 @@ def inverted_test_interval(
     # A few bins may have the whole deviation: of the others, noise alone is added to it.
     plain = np.where(np.abs(mean) > CLEAR_DEVIATION * np.sqrt(np.diag(covariance)), mean, 0.0)
     shapes = [shares, plain / np.abs(plain).sum()] if plain.any() else [shares]
-    low = min(_crossing(partial(_is_rare, noise, shape, found, tail), most) for shape in shapes)
-    high = _crossing(lambda true: float((np.abs(true * shares + noise).sum(axis=1) <= found).mean()) >= tail, most)
+
+    def is_rare(shape: Floats, true: float) -> bool:
+        """Whether a true sum of this shape shows as much as was found more rarely than in the tail."""
+        return bool((np.abs(true * shape + noise).sum(axis=1) >= found).mean() < tail)
+
+    low = min(_crossing(partial(is_rare, shape), most) for shape in shapes)
+    high = _crossing(lambda true: bool((np.abs(true * shares + noise).sum(axis=1) <= found).mean() >= tail), most)
     return low, max(high, low)
-
-
-def _is_rare(noise: Floats, shape: Floats, found: float, tail: float, true: float) -> bool:
-    """Whether a true sum of this shape shows as much as was found more rarely than in the tail."""
-    return float((np.abs(true * shape + noise).sum(axis=1) >= found).mean()) < tail
 
 
 def _covariance(bins: CalibrationBins, sample: Sample, mean: Floats) -> Floats:

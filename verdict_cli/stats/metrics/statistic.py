@@ -33,10 +33,6 @@ def _inside(value: float) -> float:
     return min(max(value, NEAR), 1 - NEAR)
 
 
-def _logistic(value: float) -> float:
-    return 0.5 * (1 + math.tanh(value / 2))
-
-
 IDENTITY = NormalizingScale(lambda value: value, lambda value: value, lambda value: 1.0)
 FISHER = NormalizingScale(
     lambda value: float(np.arctanh(np.clip(value, NEAR - 1, 1 - NEAR))),
@@ -50,7 +46,7 @@ ANGLE = NormalizingScale(
 )
 LOGIT = NormalizingScale(
     lambda value: math.log(_inside(value) / (1 - _inside(value))),
-    _logistic,
+    lambda value: 0.5 * (1 + math.tanh(value / 2)),
     lambda value: 1 / (_inside(value) * (1 - _inside(value))),
 )
 ARCSINE = NormalizingScale(
@@ -98,6 +94,15 @@ class Proportion:
         """The metric's value at a share."""
         return share if self.transform is None else float(self.transform(share))
 
+    def slope(self, share: float) -> float:
+        """By how much the metric changes with a share."""
+        return (self.metric_of(share + 1e-6) - self.metric_of(share - 1e-6)) / 2e-6
+
+    def share(self, counts: Floats) -> tuple[float, float]:
+        """The share under these counts of the atoms, 0 without trials, and the trials."""
+        trials = float(counts @ self.trials)
+        return (float(counts @ self.hits) / trials if trials else 0.0), trials
+
 
 @dataclass(frozen=True, slots=True)
 class HarmonicMean:
@@ -107,6 +112,11 @@ class HarmonicMean:
     recall: Proportion
     first_weight: float
     weight: Floats | None = None
+
+    @property
+    def trials(self) -> Floats:
+        """How often the rows at each atom count in either share."""
+        return self.precision.trials + self.recall.trials
 
     def of(self, precision: float, recall: float) -> float:
         """F-beta of these shares."""
