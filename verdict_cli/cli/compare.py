@@ -45,7 +45,7 @@ def compare(
 
     Example: verdict compare runs/demo/baseline runs/demo/judge --by source.type --html difference.html
     """
-    from verdict_cli.report.compare_runs import compare_finished
+    from verdict_cli.report.comparison import compare_finished
     from verdict_cli.report.renderers.terminal import render_terminal
     from verdict_cli.stats.columns.collect import require_columns
 

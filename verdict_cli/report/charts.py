@@ -41,7 +41,7 @@ class ChartPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Dots(Part):
+class Dots(Part, kind="chart"):
     """One line a point; `reference` draws a line across all, such as 0 under differences."""
 
     title: str
@@ -50,7 +50,6 @@ class Dots(Part):
     x_range: Range = (None, None)
     reference: float | None = None
     caption: str = ""
-    kind: ClassVar[str] = "chart"
 
     @property
     def height(self) -> int:
@@ -100,9 +99,10 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Scatter(Part):
+class Scatter(Part, kind="chart"):
     """Points in a plane; `diagonal` draws y = x, `logarithmic` applies to the x axis."""
 
+    height: ClassVar[int] = 320  # pixels
     title: str
     series: Sequence[Series]
     x: str
@@ -112,12 +112,6 @@ class Scatter(Part):
     diagonal: bool = False
     logarithmic: bool = False
     caption: str = ""
-    kind: ClassVar[str] = "chart"
-
-    @property
-    def height(self) -> int:
-        """In pixels."""
-        return 320
 
     def script_data(self) -> dict[str, Any]:
         """The data of the page's script."""
@@ -171,9 +165,10 @@ class Scatter(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Bars(Part):
+class Bars(Part, kind="chart"):
     """A bar for each label; more than one series is stacked. `joined` bars touch, as those of a histogram do."""
 
+    height: ClassVar[int] = 280
     title: str
     labels: Sequence[str]
     series: Mapping[str, Sequence[float]]
@@ -181,12 +176,6 @@ class Bars(Part):
     y: str
     joined: bool = False
     caption: str = ""
-    kind: ClassVar[str] = "chart"
-
-    @property
-    def height(self) -> int:
-        """In pixels."""
-        return 280
 
     def script_data(self) -> dict[str, Any]:
         """The data of the page's script."""

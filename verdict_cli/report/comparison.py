@@ -10,12 +10,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import unified_diff
+from string import ascii_lowercase
 from typing import Any
 
+from verdict_cli.errors import UsageError
+from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
-from verdict_cli.report.call_stats import Latency
+from verdict_cli.report.call_stats import Latency, latency
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.compress import packed
 from verdict_cli.report.conclusions import comparison_conclusion, contradictions, short_names, significance_text
@@ -34,8 +37,9 @@ from verdict_cli.report.document import (
     TableColumn,
 )
 from verdict_cli.report.formatting import changed_versions, version_notices
+from verdict_cli.run.load_run import RunResult, pipeline_key
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.stats.compare import ComparedEvaluation, RunComparison, Significance, Slice
+from verdict_cli.stats.compare import ComparedEvaluation, RunComparison, Significance, Slice, compare_runs
 from verdict_cli.stats.paired import AgainstReference, Difference, OpenRows
 from verdict_cli.stats.row_scores import Flip
 
@@ -100,13 +104,7 @@ def run_json(side: ComparisonContext) -> dict[str, Any]:
     facts, took = side.facts, side.latency
     return {
         "run": side.run,
-        "name": facts.name,
-        "status": facts.status,
-        "rows": facts.rows,
-        "failed": facts.failed,
-        "calls": facts.calls,
-        "cost_usd": facts.cost_usd,
-        "wall_s": facts.wall_s,
+        **{key: getattr(facts, key) for key in ("name", "status", "rows", "failed", "calls", "cost_usd", "wall_s")},
         "models": dict(facts.models),
         "served": {model: dict(served) for model, served in facts.served.items()},
         "floors": list(facts.floors),
@@ -119,7 +117,10 @@ def _evaluation_json(one: ComparedEvaluation, letters: Sequence[str], level: flo
     if two:
         alone = one.alone or (0, 0)
         found |= {"only_a": alone[0], "only_b": alone[1], "notes": contradictions(one.whole, letters, level)}
-        found |= {"flipped": [_flip_json(flip) for flip in one.flips]}
+        found["flipped"] = [
+            {"id": flip.id, "a": flip.first, "b": flip.second, "target": flip.target, "gain": flip.gain}
+            for flip in one.flips
+        ]
     else:
         found |= {"not_in_all": list(one.alone)}
     by = {
@@ -165,16 +166,10 @@ def difference_json(each: Difference, first: str = "a", second: str = "b") -> di
         first: each.first,
         second: each.second,
         "difference": change.value,
-        "low": change.low,
-        "high": change.high,
-        "n": change.n,
+        **{key: getattr(change, key) for key in ("low", "high", "n")},
         "p": each.p,
         "p_adjusted": each.p_adjusted,
-        "se": change.se,
-        "method": change.method,
-        "df": change.df,
-        "level": change.level,
-        "reason": change.reason,
+        **{key: getattr(change, key) for key in ("se", "method", "df", "level", "reason")},
         "warnings": list(change.warnings),
         "open_rows": None if each.open_rows is None else _open_json(each.open_rows),
     }
@@ -187,20 +182,8 @@ def _open_json(rows: OpenRows) -> dict[str, Any]:
 
 
 def _test_json(test: Significance) -> dict[str, Any]:
-    return {
-        "name": test.name,
-        "of": test.of,
-        "n": test.n,
-        "better": test.better,
-        "worse": test.worse,
-        "p": test.p,
-        "p_holm": test.p_holm,
-        "effect": {"name": test.effect_name, "value": test.effect},
-    }
-
-
-def _flip_json(flip: Flip) -> dict[str, Any]:
-    return {"id": flip.id, "a": flip.first, "b": flip.second, "target": flip.target, "gain": flip.gain}
+    keys = ("name", "of", "n", "better", "worse", "p", "p_holm")
+    return {key: getattr(test, key) for key in keys} | {"effect": {"name": test.effect_name, "value": test.effect}}
 
 
 def comparison_document(
@@ -240,7 +223,10 @@ def comparison_document(
 
 
 def _two_runs(runs: Sequence[ComparisonContext], names: Sequence[str]) -> Iterator[Part]:
-    facts = [{"run": run.run, **dict(formatting.run_facts(run.facts)), **_latency_facts(run.latency)} for run in runs]
+    facts = [{"run": run.run, **dict(formatting.run_facts(run.facts))} for run in runs]
+    for known, run in zip(facts, runs, strict=True):
+        if (took := run.latency) is not None:
+            known["latency"] = f"{took.median_s:.3g} s median, {took.p95_s:.3g} s p95"
     lines = dict.fromkeys((*facts[0], *facts[1]))
     yield Table(("", *names), [(line, *(each.get(line, "–") for each in facts)) for line in lines])
     yield from _baselines(runs)
@@ -249,10 +235,6 @@ def _two_runs(runs: Sequence[ComparisonContext], names: Sequence[str]) -> Iterat
             yield Note(f"{name}: {notice}", warning=True)
     for notice in changed_versions(runs[0].facts, runs[1].facts):
         yield Note(notice, warning=True)
-
-
-def _latency_facts(latency: Latency | None) -> dict[str, str]:
-    return {} if latency is None else {"latency": f"{latency.median_s:.3g} s median, {latency.p95_s:.3g} s p95"}
 
 
 def _baselines(runs: Sequence[ComparisonContext]) -> Iterator[Part]:
@@ -512,15 +494,14 @@ def changes_section(changes: Sequence[PipelineChange]) -> Iterator[Section]:
         Table(("key", "a", "b"), rows, records=any(len(cell) > _LONGEST // 2 for row in rows for cell in row))
     ]
     parts += [
-        CodeBlock(f"{each.path}: lines that differ", _lines(each.first, each.second))
+        CodeBlock(
+            f"{each.path}: lines that differ",
+            "\n".join(unified_diff(each.first.splitlines(), each.second.splitlines(), "a", "b", lineterm="", n=1)),
+        )
         for each in changes
         if isinstance(each.first, str) and isinstance(each.second, str) and "\n" in each.first + each.second
     ]
     yield Section("What differs between the pipelines", parts)
-
-
-def _lines(first: str, second: str) -> str:
-    return "\n".join(unified_diff(first.splitlines(), second.splitlines(), "a", "b", lineterm="", n=1))
 
 
 def _cell(value: Any) -> str:
@@ -528,3 +509,63 @@ def _cell(value: Any) -> str:
         return "–"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return formatting.visible_text(" ".join(text.split()), _LONGEST)
+
+
+MOST_PIPELINES = len(ascii_lowercase)
+
+
+def compare_finished(
+    runs: Sequence[RunResult], by: Sequence[str] = (), level: float | None = None, names: Sequence[str] = ()
+) -> tuple[ReportDocument, RunComparison]:
+    """The comparison of runs with the first, with its document. UsageError if they share no evaluation.
+
+    Of three runs or more, those of one pipeline are compared by their mean. `names` are what the document calls the runs; by
+    default their directories.
+    """
+    shared, contexts, keys = _shared_evaluations(runs), _contexts(runs, names), [_repeat_key(run) for run in runs]
+    two = len(runs) == 2
+    groups = [[0], [1]] if two else [[at for at, key in enumerate(keys) if key == one] for one in dict.fromkeys(keys)]
+    if len(groups) > MOST_PIPELINES:
+        raise UsageError(
+            f"{plural(len(groups), 'pipeline is|pipelines are')} more than {MOST_PIPELINES}",
+            hint="compare fewer at a time",
+        )
+    order = [at for group in groups for at in group]
+    comparison = compare_runs(
+        {name: [each[at] for at in order] for name, each in shared.items()},
+        [runs[at].directory.results for at in order],
+        sizes=[len(group) for group in groups],
+        by=by,
+        seed=runs[-1].facts.seed,
+        level=level or runs[0].plan.interval_level,
+    )
+    pipelines = [
+        PipelineContext(letter, [contexts[at] for at in group])
+        for letter, group in zip(ascii_lowercase, groups, strict=False)
+    ]
+    changes = pipeline_changes(runs[0].plan.resolved, runs[1].plan.resolved) if two else ()
+    same = two and keys[0] == keys[1]
+    return comparison_document(pipelines, comparison, changes, same_pipeline=same), comparison
+
+
+def _repeat_key(run: RunResult) -> tuple[str, ...]:
+    """What repeated runs have in common: the pipeline without its seeds, the recording that answers, and the data."""
+    return (*pipeline_key(run), run.facts.data_fingerprint)
+
+
+def _contexts(runs: Sequence[RunResult], names: Sequence[str]) -> list[ComparisonContext]:
+    shown = names or [str(run.directory.path) for run in runs]
+    return [
+        ComparisonContext(name, run.facts, latency(run.directory.calls)) for name, run in zip(shown, runs, strict=True)
+    ]
+
+
+def _shared_evaluations(runs: Sequence[RunResult]) -> dict[str, list[Evaluation]]:
+    """Each evaluation that all runs have, as each of them defines it."""
+    known = [run.plan.evaluations for run in runs]
+    shared = {name: [each[name] for each in known] for name in known[-1] if all(name in each for each in known)}
+    if not shared:
+        names = " and ".join(", ".join(each) or "none" for each in known)
+        which = " and ".join(str(run.directory.path) for run in runs)
+        raise UsageError(f"{which} share no evaluation", hint=f"their evaluations are {names}")
+    return shared

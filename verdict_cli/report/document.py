@@ -31,23 +31,25 @@ class Part:
     __slots__ = ()
     kind: ClassVar[str]
 
+    def __init_subclass__(cls, kind: str = "") -> None:
+        if kind:  # a dataclass with slots is a class for the second time, without it
+            cls.kind = kind
+
 
 @dataclass(frozen=True, slots=True)
-class Note(Part):
+class Note(Part, kind="note"):
     """A paragraph; a `warning` stands out."""
 
     text: str
     warning: bool = False
-    kind: ClassVar[str] = "note"
 
 
 @dataclass(frozen=True, slots=True)
-class FactList(Part):
+class FactList(Part, kind="facts"):
     """Names and their values; `details` are facts for which only a page has room."""
 
     rows: Sequence[tuple[str, str]]
     details: Sequence[tuple[str, str]] = ()
-    kind: ClassVar[str] = "facts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +67,14 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class Tiles(Part):
+class Tiles(Part, kind="tiles"):
     """The headline metrics of a page; tables repeat them elsewhere."""
 
     tiles: Sequence[Tile]
-    kind: ClassVar[str] = "tiles"
 
 
 @dataclass(frozen=True, slots=True)
-class Table(Part):
+class Table(Part, kind="table"):
     """Cells of text, the first of each row its head. `right` are the columns of numbers, `strong` the rows that stand out.
 
     `heat` is a shade from 0 to 1 for each cell after the first, negative where the shade means an error. `folded` is
@@ -91,7 +92,6 @@ class Table(Part):
     most_rows: int = 0
     total_rows: int = 0
     records: bool = False
-    kind: ClassVar[str] = "table"
 
     def rows_left(self, printed: int) -> int:
         """How many rows are left out where so many are printed."""
@@ -99,11 +99,10 @@ class Table(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class MetricList(Part):
+class MetricList(Part, kind="metrics"):
     """Metrics with their intervals, and why one is missing or uncertain."""
 
     rows: Sequence[tuple[str, MetricValue]]
-    kind: ClassVar[str] = "metrics"
 
     def table(self, *, with_reasons: bool) -> Table:
         """The metrics as a table."""
@@ -124,11 +123,10 @@ class MetricList(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Gates(Part):
+class Gates(Part, kind="gates"):
     """The outcomes of a run's gates."""
 
     outcomes: Sequence[GateOutcome]
-    kind: ClassVar[str] = "gates"
 
     def table(self, signs: Mapping[str, str]) -> Table:
         """The gates as a table; `signs` is what stands for passed, failed and inconclusive."""
@@ -147,14 +145,13 @@ class Gates(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Failures(Part):
+class Failures(Part, kind="failures"):
     """Failed rows by kind, the most frequent first; `reasons` has an example of each, `tolerated` if a gate allows them."""
 
     kinds: Sequence[tuple[str, int]]
     rows: int
     reasons: Mapping[str, str]
     tolerated: bool = False
-    kind: ClassVar[str] = "failures"
 
     def table(self) -> Table:
         """The kinds as a table."""
@@ -162,29 +159,26 @@ class Failures(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Picture(Part):
+class Picture(Part, kind="picture"):
     """An SVG that this package drew: it is not escaped."""
 
     svg: str
     caption: str = ""
-    kind: ClassVar[str] = "picture"
 
 
 @dataclass(frozen=True, slots=True)
-class CodeBlock(Part):
+class CodeBlock(Part, kind="code"):
     """Preformatted text, folded under its title."""
 
     title: str
     text: str
-    kind: ClassVar[str] = "code"
 
 
 @dataclass(frozen=True, slots=True)
-class Links(Part):
+class Links(Part, kind="links"):
     """Files in the document's directory."""
 
     files: Sequence[str]
-    kind: ClassVar[str] = "links"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +192,7 @@ class TableColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class RowBrowser(Part):
+class RowBrowser(Part, kind="browser"):
     """A table of rows that can be searched and sorted, and opens a row's details.
 
     `rows` are packed lists of lists (one a row, in the order of `columns`, the index of its details or null at the end);
@@ -211,7 +205,6 @@ class RowBrowser(Part):
     per_piece: int
     count: int
     note: str = ""
-    kind: ClassVar[str] = "browser"
 
     def script_data(self) -> dict[str, Any]:
         """The data of the page's script."""
@@ -224,21 +217,19 @@ class RowBrowser(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Group(Part):
+class Group(Part, kind="group"):
     """Parts side by side where there is room, or folded under a `title`."""
 
     parts: Sequence[Part]
     title: str = ""
-    kind: ClassVar[str] = "group"
 
 
 @dataclass(frozen=True, slots=True)
-class Only(Part):
+class Only(Part, kind="only"):
     """Parts for some of the formats."""
 
     formats: Sequence[Format]
     parts: Sequence[Part]
-    kind: ClassVar[str] = "only"
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,13 +163,14 @@ def _decimals(value: float) -> int:
 def summary_json(report: Report) -> dict[str, Any]:
     """The document that `verdict run --json` prints (language.md, section 12)."""
     facts = report.facts
+    stages = {node: [asdict(stage) for stage in stages] for node, stages in facts.stages.items()}
     return {
         "run": report.run,
         "status": facts.status,
         "rows": facts.rows,
         "failed": facts.failed,
         "calls": facts.calls,
-        **({"abstained": facts.abstained, "stages": _stages(facts)} if facts.stages else {}),
+        **({"abstained": facts.abstained, "stages": stages} if stages else {}),
         "cost_usd": facts.cost_usd,
         **({"saved": dict(facts.saved)} if report.promises else {}),
         **({"defaulted": dict(report.defaulted)} if report.defaulted else {}),
@@ -179,14 +180,7 @@ def summary_json(report: Report) -> dict[str, Any]:
         }
         | {name: study.summary_json() for name, study in report.studies.items()},
         "gates": [
-            {
-                "metric": gate.metric,
-                "passed": gate.passed,
-                "value": gate.value,
-                "limit": gate.limit,
-                "verdict": gate.verdict,
-                "reason": gate.reason,
-            }
+            {key: getattr(gate, key) for key in ("metric", "passed", "value", "limit", "verdict", "reason")}
             for gate in report.gates
         ],
     }
@@ -195,10 +189,6 @@ def summary_json(report: Report) -> dict[str, Any]:
 def metric_json(metric: MetricValue) -> dict[str, Any]:
     """A metric as the short documents have it."""
     return {"value": metric.value, "low": metric.low, "high": metric.high, "n": metric.n}
-
-
-def _stages(facts: RunFacts) -> dict[str, Any]:
-    return {node: [asdict(stage) for stage in stages] for node, stages in facts.stages.items()}
 
 
 def full_json(report: Report) -> dict[str, Any]:

@@ -58,21 +58,17 @@ def run_document(report: Report, context: ReportContext | None = None) -> Report
 
     Each section is created on its own: one that fails is replaced by a note that names it.
     """
-    sections = [
-        section
-        for title in SECTIONS.names()
-        for section in isolated_sections(title, partial(_make, title, report, context))
-    ]
+
+    def make(title: str) -> Iterator[Section]:
+        return SECTIONS[title](report, context)
+
+    sections = [section for title in SECTIONS.names() for section in isolated_sections(title, partial(make, title))]
     facts = report.facts
     rows = f"{plural(facts.rows, 'row')} of {facts.dataset}" if facts.dataset else plural(facts.rows, "row")
     lead = f"{rows}, {facts.status} in {formatting.format_duration(facts.wall_s)}"
     return ReportDocument(
         facts.name, sections, lead=lead, data=lambda: full_json(report), conclusion=run_conclusion(report)
     )
-
-
-def _make(title: str, report: Report, context: ReportContext | None) -> Iterator[Section]:
-    return SECTIONS[title](report, context)
 
 
 def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]:
@@ -356,18 +352,14 @@ def _length_charts(context: ReportContext, lengths: dict[str, Floats]) -> Iterat
             yield chart
         if not scored.labelled:
             return
-    fields = [f"output.{name}" for name in _output_fields(context)]
+    node = context.plan.output_node
+    fields = [] if node is None else [f"output.{name}" for name in node.result.fields]
     for name, values in list(number_vectors(context.results, fields).items())[:1]:
         kept = np.isfinite(values)
         if kept.sum() >= LEAST_ROWS and np.ptp(values[kept]) > 0 and np.ptp(total[kept]) > 0:
             yield _scatter(
                 f"{name} by length", _binned(total[kept], values[kept]), "characters", f"mean {name}", None, caption
             )
-
-
-def _output_fields(context: ReportContext) -> Sequence[str]:
-    node = context.plan.output_node
-    return [] if node is None else list(node.result.fields)
 
 
 def _outcome_chart(scored: RowScores, length: Floats, caption: str) -> Scatter | None:

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pytest
 from test_web_pages import ROWS, told, until, wait_told
 
-from verdict_cli.report.compare_runs import compare_finished
+from verdict_cli.report.comparison import compare_finished
 from verdict_cli.run.load_run import load_run
 
 pytestmark = pytest.mark.slow  # `make test-all`

@@ -18,7 +18,7 @@ from verdict_cli.language.package_files import configs, datasets, recordings
 from verdict_cli.llm.providers.detect_models import KEYS, AtHand, at_hand
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
-from verdict_cli.report.compare_runs import compare_finished
+from verdict_cli.report.comparison import compare_finished
 from verdict_cli.run.load_run import load_run
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from starlette.exceptions import HTTPException
 from verdict_cli.features.viewer.labelling import check_shown
 from verdict_cli.features.viewer.run_view import PER_PAGE, RunView
 from verdict_cli.features.viewer.runs import RunEntry
-from verdict_cli.report.compare_runs import compare_finished
-from verdict_cli.report.comparison import has_own_unit
+from verdict_cli.report.comparison import compare_finished, has_own_unit
 from verdict_cli.report.conclusions import short_names
 from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.columns.row_identities import row_identities

@@ -83,7 +83,11 @@ def page_environment() -> Environment:
     from jinja2 import Environment, StrictUndefined
 
     return Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_visible
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: formatting.visible_text(value) if type(value) is str else value,
     )
 
 
@@ -106,15 +110,14 @@ def chart_library() -> tuple[str, str]:
 
 def _page_parts(parts: Sequence[Part]) -> list[Part]:
     """The parts of a page, each in a form that the template draws."""
-    return [_page_part(part) for part in parts_for(parts, "html")]
-
-
-def _page_part(part: Part) -> Part:
-    if isinstance(part, Gates):
-        return part.table(PAGE_SIGNS)
-    if isinstance(part, Group):
-        return replace(part, parts=_page_parts(part.parts))
-    return part
+    return [
+        part.table(PAGE_SIGNS)
+        if isinstance(part, Gates)
+        else replace(part, parts=_page_parts(part.parts))
+        if isinstance(part, Group)
+        else part
+        for part in parts_for(parts, "html")
+    ]
 
 
 def _flat(parts: Sequence[Part]) -> Iterator[Part]:
@@ -131,10 +134,6 @@ def _markup(text: str) -> Any:
     from markupsafe import Markup
 
     return Markup(text)
-
-
-def _visible(value: Any) -> Any:
-    return formatting.visible_text(value) if type(value) is str else value
 
 
 def _breakable(text: str) -> Any:

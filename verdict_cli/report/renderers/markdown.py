@@ -9,10 +9,7 @@ from typing import Any
 from verdict_cli.plural import plural
 from verdict_cli.report.document import (
     FactList,
-    Failures,
-    Gates,
     Links,
-    MetricList,
     Note,
     ReportDocument,
     Section,
@@ -124,18 +121,6 @@ def _table(part: Table, elsewhere: str) -> Iterator[str]:
         yield f"{left:,} more {elsewhere}."
 
 
-def _metrics(part: MetricList, elsewhere: str) -> Iterator[str]:
-    yield from _table(part.table(with_reasons=True), elsewhere)
-
-
-def _gates(part: Gates, elsewhere: str) -> Iterator[str]:
-    yield from _table(part.table(MARKDOWN_SIGNS), elsewhere)
-
-
-def _failures(part: Failures, elsewhere: str) -> Iterator[str]:
-    yield from _table(part.table(), elsewhere)
-
-
 def _links(part: Links, elsewhere: str) -> Iterator[str]:
     if part.files:
         yield ", ".join(map(code, part.files))
@@ -145,8 +130,8 @@ _PARTS: dict[str, Callable[[Any, str], Iterator[str]]] = {
     "note": _note,
     "facts": _facts,
     "table": _table,
-    "metrics": _metrics,
-    "gates": _gates,
-    "failures": _failures,
+    "metrics": lambda part, elsewhere: _table(part.table(with_reasons=True), elsewhere),
+    "gates": lambda part, elsewhere: _table(part.table(MARKDOWN_SIGNS), elsewhere),
+    "failures": lambda part, elsewhere: _table(part.table(), elsewhere),
     "links": _links,
 }
