@@ -252,11 +252,11 @@ def test_few_rows_that_do_not_show_the_tails_of_their_values_have_a_wide_interva
     few, many = rng.normal(size=29), rng.normal(size=40)
     assert reach(few) == pytest.approx(14 * (10 / 29) ** (2 / 3))
     assert reach(many) < 4
-    assert reach(rng.exponential(size=40)) > 2
+    assert reach(rng.exponential(size=40)) >= 14 * (10 / 40) ** (2 / 3) - 1e-9  # plainly not normal
     assert reach(np.array([1.0, 2, 3, 4, 5, 5, 4, 3, 2, 4, 5, 3, 1, 2])) < 4  # a scale has no tails
     giant = np.concatenate([np.zeros(100, int), np.arange(300) % 59 + 1])
     skewed = rng.lognormal(size=400)
-    for clusters, worth in ((np.arange(400) % 14, 14), (giant, 400**2 / (100**2 + 59 * 300**2 / 59**2))):
+    for clusters, worth in ((np.arange(400) % 14, 42), (giant, 400**2 / (100**2 + 59 * 300**2 / 59**2))):
         assert variance_of(rng.normal(size=400), clusters).high < 3
         found = variance_of(skewed, clusters)
         assert found.high / found.value == pytest.approx(14 * (10 / worth) ** (2 / 3), rel=0.02)

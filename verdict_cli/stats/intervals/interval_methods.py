@@ -44,10 +44,13 @@ FEW_ROWS = 10
 CONCENTRATED = 0.8
 """If so many rows have one value, only the other rows say how the value varies."""
 
-SHOWN_FROM, NOT_NORMAL = 30, 0.05
-"""Fewer rows hide heavy tails; more in clusters worth fewer rows do if they are plainly not normal, by a test at this level."""
+SHOWN_FROM, SHOWN_IF_SKEWED_FROM, NOT_NORMAL = 30, 80, 0.05
+"""Fewer rows than the first hide heavy tails; fewer than the second do if they are plainly not normal, by a test at this level."""
 MOST_TESTED = 5000
 """The p-value of scipy's test is not accurate for more values."""
+UNEQUAL, ROWS_OF_CLUSTER = 3, 3
+"""Clusters of which so many are worth one of equal size count as one row each, since a large one decides what tails there
+are; others as at most so many."""
 LIKE_NORMAL = 0.4
 """Values that the test does not reject at this level have no heavy tails (measured on Student's with 3 degrees)."""
 FEW_VALUES, ROWS_ON_SCALE = 12, 5
@@ -143,13 +146,18 @@ def raised_rank_variance(variance: float, value: float, separates: Floats, sampl
 def hiding_rows(statistic: Statistic, sample: Sample, design_effect: float) -> float | None:
     """How many rows there are, if so few do not show how heavy the tails of a statistic's values are; None if they do.
 
-    Rows in clusters count as the independent ones that they are worth, at most one for each cluster of equal size.
+    Rows in clusters count as the independent ones that they are worth, at most three for each cluster of equal size.
     """
-    rows = min(sample.n / design_effect, effective_clusters(sample))
+    rows = sample.n / design_effect
+    if sample.cluster is not None:
+        effective = effective_clusters(sample)
+        rows = min(rows, effective * (1 if effective < sample.units / UNEQUAL else ROWS_OF_CLUSTER))
     if max(len(np.unique(each)) for each in statistic.varies) <= min(FEW_VALUES, sample.n / 2):
         rows *= ROWS_ON_SCALE
-    few = rows < SHOWN_FROM and (sample.n < SHOWN_FROM or not near_normal(statistic.tails[0][sample.atom], NOT_NORMAL))
-    return rows if few else None
+    few = sample.n < SHOWN_FROM or (
+        rows < SHOWN_IF_SKEWED_FROM and not near_normal(statistic.tails[0][sample.atom], NOT_NORMAL)
+    )
+    return rows if few and rows < SHOWN_IF_SKEWED_FROM else None
 
 
 def hidden_by_uniformity(values: Floats, sample: Sample, bounds: tuple[float, float]) -> bool:
