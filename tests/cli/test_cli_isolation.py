@@ -180,7 +180,7 @@ def test_a_gate_that_cannot_be_decided_fails_and_the_others_are_decided(
 
 def test_a_chart_that_cannot_be_counted_costs_no_metric(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     before = json.loads(files(run)["report.json"])
-    monkeypatch.setattr(import_module("verdict_cli.report.evaluation_results"), "distributions_of", failing)
+    monkeypatch.setattr(import_module("verdict_cli.report.report_context"), "distributions_of", failing)
     done = run("report", "out")
     assert done.code == 0
     after = json.loads(files(run)["report.json"])

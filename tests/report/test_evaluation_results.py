@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from verdict_cli.report.evaluation_results import histogram, means_by_bin, proportions_by_bin, quantiles
+from verdict_cli.report.report_context import histogram, means_by_bin, proportions_by_bin, quantiles
 
 
 def test_shares_are_by_bins_closed_on_the_right_with_wilsons_interval():

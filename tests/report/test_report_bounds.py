@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
 from verdict_cli.report.compress import island, packed
-from verdict_cli.report.evaluation_results import evaluate_run
 from verdict_cli.report.renderers.html import render_html
 from verdict_cli.report.report import build_report
-from verdict_cli.report.report_context import ReportContext
+from verdict_cli.report.report_context import ReportContext, evaluate_run
 from verdict_cli.report.row_details import row_details
 from verdict_cli.report.row_table import MOST_DETAILS, row_table, select_rows
 from verdict_cli.report.run_document import run_document

@@ -4,8 +4,7 @@ import pytest
 
 from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
-from verdict_cli.report.evaluation_results import evaluate_run
-from verdict_cli.report.report_context import ReportContext
+from verdict_cli.report.report_context import ReportContext, evaluate_run
 from verdict_cli.report.run_document import bias_effects
 from verdict_cli.run.result_columns import result_columns
 from verdict_cli.storage.tables.writer import ParquetTable

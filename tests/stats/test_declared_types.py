@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.report.evaluation_results import evaluate_run
+from verdict_cli.report.report_context import evaluate_run
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.measure import measure
 from verdict_cli.stats.prediction_powered import GoldPairs, corrected

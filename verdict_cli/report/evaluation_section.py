@@ -24,9 +24,8 @@ from verdict_cli.report.document import (
     Table,
     isolated_parts,
 )
-from verdict_cli.report.evaluation_results import Bin, Distributions, Histogram, histogram
 from verdict_cli.report.report import PublishedComparison, Report
-from verdict_cli.report.report_context import ReportContext, number_vectors
+from verdict_cli.report.report_context import Bin, Distributions, Histogram, ReportContext, histogram, number_vectors
 from verdict_cli.stats.annotators import ADVANTAGE, AnnotatorPair, AnnotatorStudy
 from verdict_cli.stats.columns.column import MISSING
 from verdict_cli.stats.intervals.interval_methods import MetricValue

@@ -1,20 +1,194 @@
-"""The input of the sections that only a page has: a run's plan, tables and evaluation results."""
+"""The input of the sections that only a page has: a run's plan, tables and evaluation results, which are its metrics, the scores
+of its rows and the distributions that a report shows, from one pass over its results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from verdict_cli.errors import VerdictError
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.plan.resolve import as_yaml
-from verdict_cli.report.evaluation_results import EvaluationResults
-from verdict_cli.stats.columns.column import Floats
+from verdict_cli.stats.columns.column import MISSING, Floats, Ints, disambiguate_labels
+from verdict_cli.stats.columns.row_data import EvaluationData
+from verdict_cli.stats.intervals.interval_methods import student, wilson
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
+from verdict_cli.stats.measure import Measures, iterate_measures
+from verdict_cli.stats.row_scores import MOST_SCORED, RowScores, row_scores
 from verdict_cli.storage.tables.arrow_vectors import floats
 from verdict_cli.storage.tables.reader import read_arrow, table_columns
+
+HISTOGRAM_BINS = 10
+"""Bins of a reliability diagram: those of the calibration error."""
+BARS = 20
+"""The most bars of a histogram."""
+MOST_LABELS_IN_CHART = 6
+"""The most labels that a histogram distinguishes."""
+MOST_TARGETS = 12
+"""The most targets that have a mean of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Some rows: their number, their mean `x` on the first axis, and the mean `y` of the second with its interval."""
+
+    n: int
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """`edges` has one number more than each of `counts` (label -> rows in each bin). The last bin is closed."""
+
+    edges: tuple[float, ...]
+    counts: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Distributions:
+    """What charts of one evaluation show; empty where it does not apply.
+
+    `reliability` is the share of positive targets by bin of the probability, `by_target` the mean prediction by target.
+    """
+
+    reliability: tuple[Bin, ...] = ()
+    probabilities: Histogram | None = None
+    predictions: Histogram | None = None
+    by_target: tuple[Bin, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationResults:
+    """The metrics and distributions of each evaluation, and the rows of the first few; those with a target come first."""
+
+    measures: Mapping[str, Measures]
+    distributions: Mapping[str, Distributions]
+    scored: tuple[RowScores, ...]
+
+
+def evaluate_run(
+    evaluations: Mapping[str, Evaluation], results: Path, *, seed: int = 0, level: float = CONFIDENCE_LEVEL
+) -> EvaluationResults:
+    """The results of a run's evaluations, with intervals at `level`. Raises what `measure` does."""
+    measures: dict[str, Measures] = {}
+    distributions: dict[str, Distributions] = {}
+    kept: list[RowScores] = []
+    for name, measured, data, at in iterate_measures(evaluations, results, seed=seed, level=level):
+        measures[name] = measured
+        distributions[name] = Distributions()
+        try:
+            distributions[name] = distributions_of(data)
+            if at is not None:
+                kept.append(row_scores(name, at, data, [one for one in measured.values if find_metric(one)]))
+        except VerdictError:
+            raise
+        except Exception as error:  # what only the page shows must not cost the metrics
+            fault = f"internal error in verdict (please report it): {type(error).__name__}: {error}"[:500]
+            warning = f"charts and rows of this evaluation are missing from the report: {fault}"
+            measures[name] = replace(measured, warnings=(*measured.warnings, warning))
+        kept.sort(key=lambda each: not each.labelled)
+        del kept[MOST_SCORED:]
+    return EvaluationResults(measures, distributions, tuple(kept))
+
+
+def distributions_of(data: EvaluationData) -> Distributions:
+    """The shapes of one evaluation's rows."""
+    positive = data.is_positive if data.probability.types and data.targets.types else None
+    kept = np.flatnonzero((data.target != MISSING) & np.isfinite(data.probability.numbers))
+    reliability: tuple[Bin, ...] = ()
+    probabilities = None
+    if positive is not None and len(kept):
+        p = data.probability.numbers[kept]
+        reliability = proportions_by_bin(p, positive[kept], np.linspace(0, 1, HISTOGRAM_BINS + 1))
+        probabilities = histogram(p, data.target[kept], data.labels, 0.0, 1.0)
+    numbers, targets = data.predictions.numbers, data.targets.numbers
+    number = np.isfinite(numbers)
+    if data.kind not in ("ordinal", "numeric") or data.words or not number.any():
+        return Distributions(reliability, probabilities)
+    both = number & np.isfinite(targets)
+    scale = data.predictions.bounds
+    return Distributions(
+        reliability,
+        probabilities,
+        histogram(numbers[number], None, (), scale=scale),
+        means_by_bin(targets[both], numbers[both], scale),
+    )
+
+
+def proportions_by_bin(x: Floats, hits: Floats, edges: Floats) -> tuple[Bin, ...]:
+    """The share of `hits` (0 or 1) with Wilson's interval, in bins of `x` that are closed on the right."""
+    bins = np.clip(np.searchsorted(edges[1:-1], x, side="left"), 0, len(edges) - 2)
+    found = []
+    for index in np.unique(bins):
+        here = bins == index
+        n, hit = int(here.sum()), round(float(hits[here].sum()))
+        low, high = wilson(hit, n, CONFIDENCE_LEVEL)
+        found.append(Bin(n, float(x[here].mean()), hit / n, low, high))
+    return tuple(found)
+
+
+def means_by_bin(x: Floats, y: Floats, scale: tuple[float, float] | None = None) -> tuple[Bin, ...]:
+    """The mean of `y` with Student's interval, within its scale, by the value of `x` or, of many values, by its bins."""
+    least, most = scale or (-np.inf, np.inf)
+    if not len(x):
+        return ()
+    values, bins = np.unique(x, return_inverse=True)
+    if len(values) > MOST_TARGETS:
+        edges = np.unique(np.quantile(x, np.linspace(0, 1, HISTOGRAM_BINS + 1)))
+        bins = np.searchsorted(edges[1:-1], x, side="right")
+    found = []
+    for index in np.unique(bins):
+        here = y[bins == index]
+        reach = (
+            0.0
+            if len(here) < 2
+            else student(CONFIDENCE_LEVEL, len(here) - 1) * float(here.std(ddof=1)) / len(here) ** 0.5
+        )
+        middle = float(here.mean())
+        ends = max(middle - reach, least), min(middle + reach, most)
+        found.append(Bin(len(here), float(x[bins == index].mean()), middle, *ends))
+    return tuple(found)
+
+
+def quantiles(x: Floats, bins: int = 5) -> Floats:
+    """The edges of equally filled bins; fewer where values repeat."""
+    return np.unique(np.quantile(x, np.linspace(0, 1, bins + 1)))
+
+
+def histogram(
+    x: Floats,
+    codes: Ints | None,
+    labels: Sequence[Any],
+    low: float | None = None,
+    high: float | None = None,
+    scale: tuple[float, float] | None = None,
+) -> Histogram:
+    """How often each value occurs, for each label that `codes` name (the most frequent ones); without, all together.
+
+    The axis is from `low` to `high`, else that of the scale, else that of the values.
+    """
+    least, most = scale or (float(x.min()), float(x.max()))
+    least, most = least if low is None else low, most if high is None else high
+    if bool(np.all(x == np.round(x))) and least.is_integer() and most - least < BARS and low is None:
+        edges = np.arange(least - 0.5, most + 1.0)
+    else:
+        edges = np.linspace(least, most if most > least else least + 1, BARS + 1)
+    if codes is None:
+        return Histogram(tuple(edges.tolist()), {"": tuple(np.histogram(x, edges)[0].tolist())})
+    present, sizes = np.unique(codes[codes != MISSING], return_counts=True)
+    shown = np.sort(present[np.argsort(-sizes, kind="stable")][:MOST_LABELS_IN_CHART])
+    names = disambiguate_labels([labels[code] for code in shown])
+    counts = {name: np.histogram(x[codes == code], edges)[0].tolist() for name, code in zip(names, shown, strict=True)}
+    return Histogram(tuple(edges.tolist()), {name: tuple(each) for name, each in counts.items()})
 
 
 @dataclass(frozen=True, slots=True)

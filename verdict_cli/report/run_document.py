@@ -38,11 +38,18 @@ from verdict_cli.report.document import (
     Tiles,
     isolated_sections,
 )
-from verdict_cli.report.evaluation_results import Bin, means_by_bin, proportions_by_bin, quantiles
 from verdict_cli.report.formatting import cached_share, prompt_cache_facts, version_notices
 from verdict_cli.report.plan_graph import as_svg
 from verdict_cli.report.report import PublishedComparison, Report, full_json
-from verdict_cli.report.report_context import ReportContext, number_vectors, text_lengths
+from verdict_cli.report.report_context import (
+    Bin,
+    ReportContext,
+    means_by_bin,
+    number_vectors,
+    proportions_by_bin,
+    quantiles,
+    text_lengths,
+)
 from verdict_cli.report.row_table import row_table
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.intervals.interval_methods import MetricValue

@@ -39,7 +39,7 @@ _PRELOADED = (
     "verdict_cli.report.renderers.markdown",
     "verdict_cli.report.renderers.terminal",
     "verdict_cli.report.run_document",
-    "verdict_cli.report.evaluation_results",
+    "verdict_cli.report.report_context",
     "verdict_cli.stats.gates",
 )
 """Modules that a report imports where it first needs them. They are loaded while the first calls are in flight."""
@@ -70,15 +70,13 @@ def write_report(
     ``formats`` are further formats of the results, of `FORMATS`. ``warn`` gets a message for each file that could not
     be rendered; the others are complete. ``sequential`` gives gates bounds that hold at every look.
     """
-    from verdict_cli.report.call_stats import defaulted_answers, token_masses
-    from verdict_cli.report.evaluation_results import evaluate_run
+    from verdict_cli.report.call_stats import defaulted_answers, kept_promises, token_masses
     from verdict_cli.report.renderers.html import render_html
     from verdict_cli.report.renderers.junit import render_junit
     from verdict_cli.report.renderers.markdown import render_markdown
     from verdict_cli.report.report import build_report
-    from verdict_cli.report.report_context import ReportContext
+    from verdict_cli.report.report_context import ReportContext, evaluate_run
     from verdict_cli.report.run_document import run_document
-    from verdict_cli.report.stopping_audit import kept_promises
     from verdict_cli.report.study_files import render_json
     from verdict_cli.stats.gates import decide_gates
     from verdict_cli.stats.measure import flip_rates

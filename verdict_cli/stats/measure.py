@@ -25,7 +25,6 @@ from verdict_cli.stats.columns.row_data import (
     prepared,
     requested_metrics,
 )
-from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
 from verdict_cli.stats.metrics.by_cluster import mean_of_clusters, no_value, values_by_cluster
@@ -34,9 +33,8 @@ from verdict_cli.stats.metrics.metric_families import (
     BY_CLUSTER,
     by_input,
     counts_wrong_rows,
-    input_statistics,
     judged_rows,
-    key_columns,
+    sampled_statistics,
     undefined_for_wrong_rows,
     usable,
     wrong_types,
@@ -99,11 +97,8 @@ def _values_of_input(
         return {metric: MetricValue(None, None, None, len(kept), reason) for metric in metrics}
     if of in BY_CLUSTER:
         return {metric: _mean_within_clusters(metric, data, kept, draw) for metric in metrics}
-    sample = Sample.of(
-        tuple(column[kept] for column in key_columns(of, data)),
-        data.cluster[kept] if data.cluster is not None else None,
-    )
-    given = input_statistics(of, metrics, data, kept[sample.first])
+    cluster = None if data.cluster is None else data.cluster[kept]
+    sample, given = sampled_statistics(of, metrics, data, kept, cluster)
     if isinstance(given, str):
         return {metric: MetricValue(None, None, None, sample.n, given) for metric in metrics}
     used = len(np.union1d(data.target[kept], data.prediction[kept])) if of == "labels" else 1

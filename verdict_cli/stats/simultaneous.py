@@ -24,9 +24,9 @@ import numpy as np
 
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
-from verdict_cli.stats.columns.sample import MOST_DELETIONS, Sample
+from verdict_cli.stats.columns.sample import MOST_DELETIONS
 from verdict_cli.stats.intervals.interval_methods import MetricValue, normal, student
-from verdict_cli.stats.metrics.metric_families import BY_CLUSTER, input_statistics, key_columns, metric_input
+from verdict_cli.stats.metrics.metric_families import BY_CLUSTER, metric_input, sampled_statistics
 from verdict_cli.stats.metrics.statistic import Proportion, Statistic
 from verdict_cli.stats.prediction_powered import GoldOrReason, corrected_influence, labelled_freedom, shared_pairs
 
@@ -111,8 +111,7 @@ def joint_estimates(
     group = (rng.permutation(count) % groups)[units]
     values, changes = [], []
     for each, at in zip(data, rows, strict=True):
-        sample = Sample.of(tuple(column[at] for column in key_columns(of, each)))
-        given = input_statistics(of, (metric,), each, at[sample.first])
+        sample, given = sampled_statistics(of, (metric,), each, at)
         if isinstance(given, str) or metric not in given:
             return None
         atoms = len(sample.counts)

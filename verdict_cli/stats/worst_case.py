@@ -16,17 +16,15 @@ import numpy as np
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData
-from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import value_of
 from verdict_cli.stats.metrics.metric_families import (
     CHOICES,
     has_prediction,
     has_target,
-    input_statistics,
-    key_columns,
     metric_input,
     needs_target,
+    sampled_statistics,
     usable,
     wrong_types,
 )
@@ -75,8 +73,7 @@ def _value(metric: str, data: EvaluationData) -> float | None:
     kept = np.flatnonzero(usable(of, data))
     if not len(kept) or wrong_types(of, data):
         return None
-    sample = Sample.of(tuple(column[kept] for column in key_columns(of, data)))
-    given = input_statistics(of, (metric,), data, kept[sample.first])
+    sample, given = sampled_statistics(of, (metric,), data, kept)
     return value_of(given[metric], sample) if not isinstance(given, str) and metric in given else None
 
 

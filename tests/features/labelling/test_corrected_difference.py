@@ -11,7 +11,7 @@ import pytest
 from verdict_cli.features.labelling.command import inclusion_probabilities, scaled_sizes, systematic_draw
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate, gate_problems
-from verdict_cli.report.evaluation_results import evaluate_run
+from verdict_cli.report.report_context import evaluate_run
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.row_data import GoldPairs
 from verdict_cli.stats.compare import compare_runs

@@ -75,11 +75,12 @@ def row_identities(results: Sequence[Path]) -> RowIdentities:
     # A counter of a run's rows is in all runs too: it identifies a row of the file, not of the dataset.
     order = sorted(others or columns, key=lambda name: -_overlap(columns[name]))
     used: list[str] = []
+    keys = tuple([""] * len(each.keys) for each in found)
     for name in order:
         used.append(name)
-        if all(_is_unique(_together(columns, used, run)) for run in range(len(results))):
+        keys = _joined(columns, used)
+        if all(len(set(run)) == len(run) for run in keys):
             break
-    keys = _joined(columns, used) if used else tuple([""] * len(each.keys) for each in found)
     for path, run in zip(results, keys, strict=True):
         _check_unique(path, run, "content")
     plain, rest = ([name.partition(".")[2] for name in names] for names in (used, order[len(used) :]))
@@ -142,15 +143,6 @@ def _id_columns(columns: Iterable[str]) -> list[str]:
 
 def _is_unique(keys: Ints) -> bool:
     return len(np.unique(keys)) == len(keys)
-
-
-def _together(columns: Mapping[str, Sequence[Ints]], names: Sequence[str], run: int) -> Ints:
-    """One number for each combination of a run's values."""
-    found = np.zeros(len(columns[names[0]][run]), dtype=np.int64)
-    for name in names:
-        values = np.unique(columns[name][run], return_inverse=True)[1]
-        found = np.unique(found * (int(values.max(initial=0)) + 1) + values, return_inverse=True)[1]
-    return found
 
 
 def _joined(columns: Mapping[str, Sequence[Ints]], names: Sequence[str]) -> tuple[list[str], ...]:

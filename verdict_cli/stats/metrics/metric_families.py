@@ -18,6 +18,7 @@ from verdict_cli.language.units.pairwise import TIE
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData
+from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
 from verdict_cli.stats.metrics.statistic import NORMALIZING_SCALES, Statistic, proportion, statistic_of
 
@@ -166,6 +167,14 @@ def input_statistics(
         if metric is not None and metric.formula is not None:
             found[name] = array_statistic(metric, *_arrays(of, data, at))
     return found
+
+
+def sampled_statistics(
+    of: MetricInput, metrics: Iterable[str], data: EvaluationData, rows: Ints, cluster: Ints | None = None
+) -> tuple[Sample, dict[str, Statistic] | str]:
+    """These rows as a sample, and the statistics of this input at its atoms, or why there are none."""
+    sample = Sample.of(tuple(column[rows] for column in key_columns(of, data)), cluster)
+    return sample, input_statistics(of, metrics, data, rows[sample.first])
 
 
 def _built_in(of: MetricInput, data: EvaluationData, at: Ints) -> dict[str, Statistic] | str:
