@@ -4,7 +4,7 @@ import numpy as np
 
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
-from verdict_cli.stats.metrics import by_cluster, metric_families
+from verdict_cli.stats.metrics import metric_families, panel
 
 SAMPLES = 150
 
@@ -29,7 +29,7 @@ def covered(one_sample, truth):
 def test_pass_at_k_of_sixty_problems_with_five_samples():
     def one_sample(rng):
         right = rng.random((60, 5)) < rng.beta(1, 2, 60)[:, None]
-        return (right.sum(axis=1).astype(float),), lambda count: by_cluster.of_panel(
+        return (right.sum(axis=1).astype(float),), lambda count: panel.pass_at_k_of_panel(
             (np.arange(5) < count[:, None]).astype(float), 2
         )
 

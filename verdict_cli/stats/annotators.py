@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from verdict_cli.language.evaluations import RELABELLED, Evaluation
+from verdict_cli.language.metric_registry import EvaluationKind
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import MISSING, Floats
 from verdict_cli.stats.columns.row_data import EvaluationData
-from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw, mean_with_interval, metrics_with_intervals
-from verdict_cli.stats.metrics.panel import panel_statistics
+from verdict_cli.stats.metrics.metric_families import judged_rows, sampled_statistics
 from verdict_cli.storage.tables.human_labels import FILE, read_annotations
 
 ADVANTAGE = 0.2
@@ -176,19 +176,20 @@ def _overall(values: Floats) -> float | None:
 
 
 def _alpha(data: EvaluationData, draw: Draw, *, nominal: bool) -> MetricValue:
-    votes = np.stack(data.votes[1:], axis=1)
-    kept = np.flatnonzero((votes != MISSING).sum(axis=1) >= 2)
+    kind: EvaluationKind = "classification" if nominal else "numeric"
+    people = replace(data, panel=data.panel[1:], votes=data.votes[1:], kind=kind)
+    kept = np.flatnonzero(judged_rows(people))
     if not len(kept):
         return MetricValue(None, None, None, 0, "no row has labels of two annotators")
-    columns = [votes[kept, index] for index in range(votes.shape[1])]
-    sample = Sample.of(tuple(columns), None if data.cluster is None else data.cluster[kept])
-    atoms = kept[sample.first]
-    values = [column.numbers[atoms] for column in data.panel[1:]]
-    statistics = panel_statistics([votes[atoms, index] for index in range(votes.shape[1])], values, None, nominal)
-    return metrics_with_intervals({"alpha": statistics["krippendorff_alpha"]}, sample, draw)["alpha"]
+    cluster = None if data.cluster is None else data.cluster[kept]
+    sample, given = sampled_statistics("panel", (), people, kept, cluster)
+    assert not isinstance(given, str)
+    return metrics_with_intervals({"alpha": given["krippendorff_alpha"]}, sample, draw)["alpha"]
 
 
 def _pairs(data: EvaluationData, names: Sequence[str], people: Agreements, *, nominal: bool) -> list[AnnotatorPair]:
+    from scipy.stats.contingency import crosstab
+
     found = []
     for one, other in combinations(range(len(names)), 2):
         shared = np.flatnonzero(np.isfinite(people[:, one, other]))
@@ -200,10 +201,8 @@ def _pairs(data: EvaluationData, names: Sequence[str], people: Agreements, *, no
             continue
         first, second = data.votes[1 + one][shared], data.votes[1 + other][shared]
         used = np.union1d(first, second)
-        counts = np.zeros((len(used), len(used)), dtype=int)
-        np.add.at(counts, (np.searchsorted(used, first), np.searchsorted(used, second)), 1)
         labels = tuple(data.labels[code] for code in used)
-        table = tuple(tuple(row) for row in counts.tolist())
+        table = tuple(map(tuple, crosstab(first, second, levels=(used, used)).count.tolist()))
         found.append(AnnotatorPair(names[one], names[other], len(shared), agreement, labels, table))
     return found
 

@@ -27,16 +27,18 @@ from verdict_cli.stats.columns.row_data import (
 )
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
-from verdict_cli.stats.metrics.by_cluster import mean_of_clusters, no_value, values_by_cluster
 from verdict_cli.stats.metrics.confusion import MOST_DISTINCT_LABELS
 from verdict_cli.stats.metrics.metric_families import (
     BY_CLUSTER,
     by_input,
     counts_wrong_rows,
     judged_rows,
+    mean_of_clusters,
+    no_value,
     sampled_statistics,
     undefined_for_wrong_rows,
     usable,
+    values_by_cluster,
     wrong_types,
 )
 from verdict_cli.stats.prediction_powered import GoldFacts, corrected

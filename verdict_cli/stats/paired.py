@@ -21,13 +21,15 @@ from verdict_cli.stats.columns.row_data import EvaluationData, GoldPairs, prepar
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value, value_of
-from verdict_cli.stats.metrics.by_cluster import mean_of_clusters, no_value, values_by_cluster
 from verdict_cli.stats.metrics.metric_families import (
     BY_CLUSTER,
     input_statistics,
     key_columns,
+    mean_of_clusters,
     metric_input,
+    no_value,
     usable,
+    values_by_cluster,
     wrong_types,
 )
 from verdict_cli.stats.metrics.statistic import Statistic

@@ -23,7 +23,7 @@ from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.intervals.interval_methods import MetricValue, wilson
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
-from verdict_cli.stats.metrics.by_cluster import mean_of_clusters
+from verdict_cli.stats.metrics.metric_families import mean_of_clusters
 from verdict_cli.stats.paired import pair, paired_difference, run_rows
 from verdict_cli.stats.permutation import holm_adjusted, sign_flip_test
 from verdict_cli.stats.row_scores import outcome_cell

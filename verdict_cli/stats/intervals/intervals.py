@@ -43,17 +43,18 @@ from verdict_cli.stats.intervals.interval_methods import (
     finite_or_none,
     jackknife_errors,
     jackknife_variance,
+    mean_share_interval,
     median_metric,
     normal,
     perfect_agreement_interval,
     raised_rank_variance,
     reliability_warnings,
+    share_metric,
     skewness_corrected_interval,
     student,
     student_interval,
     unexplained_limit,
 )
-from verdict_cli.stats.intervals.proportions import mean_share_interval, share_metric
 from verdict_cli.stats.metrics.numbers import number_values
 from verdict_cli.stats.metrics.probability import inverted_test_interval
 from verdict_cli.stats.metrics.statistic import TOO_LARGE, Proportion, Statistic, TransformedStatistic

@@ -3,6 +3,10 @@
 The length-controlled win rate is how often option A would win at equal lengths (Dubois et al., 2024): a logistic regression of
 the choice on the hyperbolic tangent of the difference of the lengths over its standard deviation, as in AlpacaEval 2, at a
 difference of 0. Oracle: statsmodels.
+
+Metrics within clusters are the mean of a value for each cluster: correlations (Fabbri et al., 2021; Liu et al., 2023), or pass@k
+of its samples. A cluster whose predictions or targets are all equal has no correlation and is left out, as is a problem with
+fewer than k samples. The clusters are the sample, and the interval is that of their mean. Oracle: scipy.
 """
 
 from __future__ import annotations
@@ -13,14 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from verdict_cli.errors import UsageError
-from verdict_cli.language.metric_registry import REQUIRED_KEYS, Metric, MetricInput, find_metric
+from verdict_cli.language.metric_registry import REQUIRED_KEYS, SIGNED, UNIT, Metric, MetricInput, find_metric
 from verdict_cli.language.units.pairwise import TIE
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
-from verdict_cli.stats.metrics.statistic import NORMALIZING_SCALES, Statistic, proportion, statistic_of
+from verdict_cli.stats.metrics.statistic import NORMALIZING_SCALES, Statistic, mean_of_values, proportion, statistic_of
 
 NOMINAL = ("classification", "pairwise")
 CHOICES = ("A", "B")
@@ -308,3 +312,44 @@ def length_controlled_win_rate(wins: Floats, size: Floats) -> Statistic:
         return np.where((np.abs(level) > STEEPEST) | (np.abs(slope) > STEEPEST) | flat, np.nan, found)
 
     return statistic_of("length_controlled_win_rate", at, SEPARATED, classes=(wins,))
+
+
+NO_CORRELATION = "no cluster has different predictions and different targets"
+
+
+def no_value(metric: str, data: EvaluationData) -> str:
+    """Why no cluster has a value."""
+    return panel.TOO_FEW_SAMPLES.format(k=data.k) if metric == "pass_at_k" else NO_CORRELATION
+
+
+def values_by_cluster(metric: str, data: EvaluationData, rows: Ints) -> Floats:
+    """The metric within each cluster of these rows, at the cluster's code; NaN where it has none."""
+    assert data.cluster is not None
+    codes = data.cluster[rows]
+    found = np.full(int(data.cluster.max(initial=MISSING)) + 1, np.nan)
+    order = np.argsort(codes, kind="stable")
+    clusters, starts = np.unique(codes[order], return_index=True)
+    for code, of in zip(clusters, np.split(rows[order], starts[1:]), strict=True):
+        if code == MISSING:
+            continue
+        if metric == "pass_at_k":
+            found[code] = panel.pass_at_k(data.value.numbers[of], data.k)
+            continue
+        x, y = data.predictions.numbers[of], data.targets.numbers[of]
+        if len(of) > 1 and np.ptp(x) > 0 and np.ptp(y) > 0:
+            found[code] = _correlation_within(metric, x, y)
+    return found
+
+
+def mean_of_clusters(values: Floats, bounds: tuple[float, float] = SIGNED) -> tuple[Sample, Statistic]:
+    """The mean of the clusters' values that are defined, and the sample that they are."""
+    kept = values[np.isfinite(values)]
+    sample = Sample.of((kept,))
+    first = kept[sample.first]
+    return sample, Statistic(mean_of_values(first), NO_CORRELATION, bounds, varies=(first,) if bounds == UNIT else ())
+
+
+def _correlation_within(metric: str, x: Floats, y: Floats) -> float:
+    name = metric.removesuffix("_within")
+    given = numbers.number_pairs(x, y) if name == "pearson" else ranks.rank_pairs(x, y)
+    return float(given[name].at(np.ones((1, len(x))))[0])

@@ -7,10 +7,13 @@ example of Shrout and Fleiss (1979) for `icc` and `icc_k`, which are over the ro
 - `effective_judges`: how many independent judges would be worth as much, k / (1 + (k - 1) r) of k judges, where r is the
   mean correlation of two judges' errors (Clemen and Winkler, 1985): of being wrong where votes are labels, of the
   distance to the target where they are numbers; without a target, of the votes themselves.
+- `pass_at_k`: the share of problems that at least one of k samples solves (Chen et al., 2021): of n samples of a problem, c of
+  them right, the unbiased estimate is 1 - C(n - c, k) / C(n, k). Oracle: all subsets, by hand.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -19,7 +22,6 @@ import numpy.typing as npt
 
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints
 from verdict_cli.stats.metrics import confusion, numbers
-from verdict_cli.stats.metrics.by_cluster import of_panel
 from verdict_cli.stats.metrics.numbers import ordinal_alpha
 from verdict_cli.stats.metrics.statistic import (
     FISHER,
@@ -195,7 +197,7 @@ PanelRows = npt.NDArray[np.bool_]
 def rater_statistics(votes: Sequence[Ints], values: Sequence[Floats], k: int, *, numeric: bool) -> dict[str, Statistic]:
     """The metrics of the judges' votes at each atom: codes of labels, and the same as numbers, NaN where they are none."""
     numbers = np.stack(values, axis=1)
-    found = {"fleiss_kappa": fleiss_kappa(np.stack(votes, axis=1)), "pass_at_k": of_panel(numbers, k)}
+    found = {"fleiss_kappa": fleiss_kappa(np.stack(votes, axis=1)), "pass_at_k": pass_at_k_of_panel(numbers, k)}
     if numeric:
         return found | intraclass_correlations(numbers) | {"ordinal_alpha": ordinal_alpha(values)}
     none = Statistic(lambda weights: np.full(len(weights), np.nan), NO_NUMBERS)
@@ -263,3 +265,26 @@ def intraclass_correlations(values: Floats) -> dict[str, Statistic]:
             "icc_k", icc_k, NO_SPREAD, scale=FISHER, transformed=TransformedStatistic(single, of_mean)
         ),
     }
+
+
+TOO_FEW_SAMPLES = "no problem has {k} samples that are true or false, or 0 or 1"
+
+
+def pass_at_k(samples: Floats, k: int) -> float:
+    """The estimate of one problem from its samples, 1 for right and 0 for wrong; NaN with fewer than k, or other values."""
+    n, wrong = len(samples), int((samples == 0).sum())
+    if n < k or wrong + int((samples == 1).sum()) < n:
+        return math.nan
+    return 1 - math.comb(wrong, k) / math.comb(n, k)
+
+
+def pass_at_k_of_panel(votes: Floats, k: int) -> Statistic:
+    """The mean over rows whose votes (atoms, judges) are the samples, NaN where a vote is missing."""
+    each = np.array([pass_at_k(row[np.isfinite(row)], k) for row in votes])
+    known = np.isfinite(each).astype(float)
+    values = np.nan_to_num(each)
+
+    def at(weights: Floats) -> Floats:
+        return ratio(weights @ (values * known), weights @ known)
+
+    return statistic_of("pass_at_k", at, TOO_FEW_SAMPLES.format(k=k), varies=(values,))
