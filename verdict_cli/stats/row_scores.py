@@ -119,13 +119,9 @@ def scored_rows(evaluations: Mapping[str, Evaluation], results: Path) -> tuple[R
 
 def row_scores(name: str, at: Ints, data: EvaluationData, metrics: Sequence[str]) -> RowScores:
     scores = scores_of(data, [metric for metric in metrics if metric != "confusion"] or metrics)
-    labels = bool(data.targets.types and data.predictions.types) and _right_or_wrong(scores)
+    both = bool(data.targets.types and data.predictions.types)
+    labels = both and bool(np.isin(scores[np.isfinite(scores)], (0, 1)).all())
     return RowScores(name, at, data, scores, labels)
-
-
-def _right_or_wrong(scores: Floats) -> bool:
-    known = scores[np.isfinite(scores)]
-    return bool(np.all((known == 0) | (known == 1)))
 
 
 Cell = Literal["a", "b", "both", "neither"]

@@ -121,9 +121,13 @@ def observations(unit: str, values: Mapping[str, Any]) -> list[Observation] | No
     if not isinstance(entries, list):
         return None
     outputs = {name: column for name, column in fields.items() if name != ITEM_COLUMN}
-    return [
-        _observation(place, index, entry, given, values) for place, index, entry, given in _flat("", entries, outputs)
-    ]
+    found = []
+    for place, index, entry, given in _flat("", entries, outputs):
+        output = {name: TextKeyed(value) if type(value) is dict else value for name, value in given.items()}
+        lacks_output = all(value is None for value in output.values())
+        known = {**values, **entry, "index": index, "output": {} if lacks_output else output}
+        found.append(Observation(place, known, lacks_output))
+    return found
 
 
 def _flat(
@@ -137,16 +141,6 @@ def _flat(
             yield from _flat(f"{place}.", entry, inner)
         elif entry is not None:
             yield place, index, entry, inner
-
-
-def _observation(
-    place: str, index: int, entry: Mapping[str, Any], given: Mapping[str, Any], values: Mapping[str, Any]
-) -> Observation:
-    output = {name: TextKeyed(value) if type(value) is dict else value for name, value in given.items()}
-    lacks_output = all(value is None for value in output.values())
-    return Observation(
-        place, {**values, **entry, "index": index, "output": {} if lacks_output else output}, lacks_output
-    )
 
 
 def row_paths(unit: str, paths: Sequence[SavedRowPath]) -> list[SavedRowPath]:

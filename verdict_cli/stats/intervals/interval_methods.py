@@ -266,16 +266,8 @@ class MetricValue:
     def warned(self, *warnings: str) -> MetricValue:
         """The value with more warnings; those that it has already, and empty ones, are left out."""
         new = tuple(dict.fromkeys(text for text in warnings if text and text not in self.warnings))
-        known = (self.reason,) if self.reason and self.reason not in self.warnings else ()
-        return (
-            replace(
-                self,
-                reason="; ".join((*known, *new)) if not self.warnings else "; ".join((self.reason, *new)),
-                warnings=(*self.warnings, *new),
-            )
-            if new
-            else self
-        )
+        reason = "; ".join(filter(None, (self.reason, *new)))
+        return replace(self, reason=reason, warnings=(*self.warnings, *new)) if new else self
 
 
 def normal(level: float) -> float:

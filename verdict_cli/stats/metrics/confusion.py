@@ -187,11 +187,8 @@ def accuracy(counts: CountTables) -> Floats:
 
 def balanced_accuracy(counts: CountTables) -> Floats:
     """The mean recall of the labels that occur as targets."""
-    return _mean_where(ratio(_diagonal(counts), counts.sum(axis=2)), counts.sum(axis=2) > 0)
-
-
-def _mean_where(values: Floats, kept: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Floats:
-    return ratio(np.where(kept, values, 0.0).sum(axis=1), kept.sum(axis=1).astype(float))
+    rows = counts.sum(axis=2)
+    return ratio(np.nan_to_num(ratio(_diagonal(counts), rows)).sum(axis=1), (rows > 0).sum(axis=1).astype(float))
 
 
 def mcc(counts: CountTables) -> Floats:
