@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 
-from verdict_cli.stats.confidence_sequence import drift_intervals
+from verdict_cli.features.watch.drift import drift_intervals
 
 DAYS, DROP, DAY = 365, 0.05, 30
 JUDGES = (

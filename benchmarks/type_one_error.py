@@ -31,10 +31,10 @@ from verdict_cli.features.audit.effects import Effect, attack_p, probe_p, with_f
 from verdict_cli.features.power.sample_size import rows_for_difference
 from verdict_cli.features.rank.standings import _differ, _pooled
 from verdict_cli.features.rank.tournament import Choice, fit_ratings
+from verdict_cli.features.watch.drift import drift_intervals
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.confidence_sequence import drift_intervals
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value
 from verdict_cli.stats.metrics import confusion

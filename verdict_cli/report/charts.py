@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, ClassVar
 
 from verdict_cli.report import formatting
@@ -123,15 +123,7 @@ class Scatter(Part, kind="chart"):
                     "joined": series.joined,
                     "named": series.named,
                     "places": [
-                        [
-                            point.x,
-                            point.y,
-                            point.low,
-                            point.high,
-                            point.x_low,
-                            point.x_high,
-                            formatting.visible_text(point.label, MOST_LABEL),
-                        ]
+                        [*astuple(point)[:-1], formatting.visible_text(point.label, MOST_LABEL)]
                         for point in series.points
                     ],
                 }
@@ -149,12 +141,8 @@ class Scatter(Part, kind="chart"):
         """The numbers as a table."""
         rows = [
             (
-                " ".join(part for part in (series.name, point.label) if part),
-                " ".join(
-                    part
-                    for part in (formatting.format_number(point.x), formatting.interval(point.x_low, point.x_high))
-                    if part
-                ),
+                f"{series.name} {point.label}".strip(),
+                formatting.number_with_interval(point.x, point.x_low, point.x_high),
                 formatting.format_number(point.y),
                 formatting.interval(point.low, point.high),
             )

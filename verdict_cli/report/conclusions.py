@@ -49,9 +49,8 @@ def run_conclusion(report: Report) -> str:
     name, main = next(((name, main) for name, main in mains.items() if main is not None), ("", None))
     if main is not None:
         metric, value = main
-        interval = formatting.interval(value.low, value.high)
         head = f"{formatting.visible_text(name, 60)}: " if len(mains) > 1 else ""
-        numbers = f"{formatting.format_number(value.value)} {interval}".strip()
+        numbers = formatting.number_with_interval(value.value, value.low, value.high)
         parts.append(f"{head}{metric.replace('_', ' ')} {numbers} on {value.n:,} {report.measures[name].of}")
     parts += [gates_conclusion(report.gates)] if report.gates else []
     if main is not None and (wrong := _wrong(report.measures[name])) is not None:

@@ -299,10 +299,14 @@ def _agreement_chart(study: AnnotatorStudy) -> Dots:
 
 
 def _agreement_conclusion(study: AnnotatorStudy) -> str:
+    people, judge, difference = (
+        formatting.number_with_interval(each.value, each.low, each.high)
+        for each in (study.ceiling, study.judge, study.difference)
+    )
     kind = "agree on" if study.nominal else "have an agreement (minus the distance) of"
     return (
-        f"people {kind} {_with_interval(study.ceiling)}, the judge and a person {_with_interval(study.judge)}, on "
-        f"{plural(study.ceiling.n, 'row')} with two labels: difference {_with_interval(study.difference)}"
+        f"people {kind} {people}, the judge and a person {judge}, on {plural(study.ceiling.n, 'row')} with two labels: "
+        f"difference {difference}"
     )
 
 
@@ -312,12 +316,6 @@ def _replacement(study: AnnotatorStudy) -> str:
     share = f"the judge wins against {study.winning_rate:.0%} of the annotators (advantage {ADVANTAGE:g})"
     end = "it may replace them" if study.winning_rate >= 0.5 else "it has not been shown that it may replace them"
     return f"alternative annotator test: {share}; {end}"
-
-
-def _with_interval(metric: MetricValue) -> str:
-    if metric.value is None:
-        return "–"
-    return f"{formatting.format_number(metric.value)} {formatting.interval(metric.low, metric.high)}".strip()
 
 
 def _number(value: float | None) -> str:

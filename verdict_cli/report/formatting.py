@@ -75,6 +75,11 @@ def interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"[{format_number(low)}, {format_number(high)}]"
 
 
+def number_with_interval(value: float | None, low: float | None, high: float | None) -> str:
+    """`0.771 [0.730, 0.808]`, without the interval where there is none."""
+    return f"{format_number(value)} {interval(low, high)}".strip()
+
+
 def interval_header(level: float, note: str = "") -> str:
     """`95% interval`, or `95% interval (together)`."""
     return f"{100 * level:g}% interval" + (f" ({note})" if note else "")
@@ -82,9 +87,8 @@ def interval_header(level: float, note: str = "") -> str:
 
 def metric_text(metric: MetricValue) -> str:
     """`0.771 [0.730, 0.808] n=450`."""
-    clusters = "" if metric.clusters is None else f"in {plural(metric.clusters, 'cluster')}"
-    parts = [format_number(metric.value), interval(metric.low, metric.high), f"n={metric.n}", clusters]
-    return " ".join(part for part in parts if part)
+    clusters = "" if metric.clusters is None else f" in {plural(metric.clusters, 'cluster')}"
+    return f"{number_with_interval(metric.value, metric.low, metric.high)} n={metric.n}{clusters}"
 
 
 def metric_cells(metric: MetricValue) -> tuple[str, str, str]:

@@ -1,9 +1,8 @@
-"""Several runs over the same rows: intervals that hold together, which run may be the best, and which are not significantly different.
+"""Several runs over the same rows: intervals that hold together.
 
 The variants' estimates vary together, since they score the same rows. Their covariance is the jackknife's over random
 groups of rows (or clusters), the same groups for every variant. From it come the level at which intervals, each by the
-metric's own method, hold for all variants at once (max-T: Dunnett, 1955; Westfall and Young, 1993), and each variant's
-probability of being the best (the share of draws around the estimates in which it is).
+metric's own method, hold for all variants at once (max-T: Dunnett, 1955; Westfall and Young, 1993).
 
 Repeated runs of one pipeline are a level of their own:
 
@@ -25,7 +24,7 @@ import numpy as np
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import MOST_DELETIONS
-from verdict_cli.stats.intervals.interval_methods import MetricValue, normal, student
+from verdict_cli.stats.intervals.interval_methods import MetricValue, student
 from verdict_cli.stats.metrics.metric_families import BY_CLUSTER, metric_input, sampled_statistics
 from verdict_cli.stats.metrics.statistic import Proportion, Statistic
 from verdict_cli.stats.prediction_powered import GoldOrReason, corrected_influence, labelled_freedom, shared_pairs
@@ -59,42 +58,6 @@ class JointEstimates:
         from scipy.special import stdtr  # takes longer than all else that a `--help` needs
 
         return float(max(level, 2 * stdtr(self.freedom, np.quantile(largest, level)) - 1))
-
-    def probability_best(self, rng: np.random.Generator, *, lower_is_better: bool) -> Floats:
-        """How likely each variant is the best; equal ones share.
-
-        The estimates are shrunk to their mean by what their spread shows beyond their errors (empirical Bayes: Efron and
-        Morris, 1973). Without that the best estimate of equal variants seems the best variant, because it was chosen.
-        """
-        count = len(self.values)
-        away = (self.values - self.values.mean()) * (-1.0 if lower_is_better else 1.0)
-        centre = np.eye(count) - 1 / count
-        spread = max((float(away @ away) - float(np.trace(centre @ self.covariance))) / max(count - 1, 1), 0.0)
-        if not spread:
-            return np.full(count, 1 / count)
-        weights = spread * np.linalg.inv(spread * np.eye(count) + self.covariance)
-        shrunk = replace(self, values=weights @ away, covariance=spread * (np.eye(count) - weights))
-        drawn = shrunk.values + shrunk.draws(rng)
-        best = drawn >= drawn.max(axis=1, keepdims=True) - 1e-12
-        found: Floats = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
-        return found
-
-    def indistinct(self, level: float, rng: np.random.Generator) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-        """Which pairs of variants are not significantly different, all pairs together."""
-        count = len(self.values)
-        pairs = np.array([(i, j) for i in range(count) for j in range(i)]).reshape(-1, 2)
-        contrasts = np.eye(count)[pairs[:, 0]] - np.eye(count)[pairs[:, 1]]
-        errors = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", contrasts, self.covariance, contrasts), 0))
-        known = errors > 1e-12
-        same = np.eye(count, dtype=bool)
-        quantile = np.inf
-        if known.any():
-            largest = np.abs(self.draws(rng) @ contrasts[known].T / errors[known]).max(axis=1)
-            quantile = float(np.quantile(largest, level))
-        apart = known & (np.abs(contrasts @ self.values) > quantile * np.where(known, errors, 1.0))
-        for (i, j), differs in zip(pairs, apart, strict=True):
-            same[i, j] = same[j, i] = not differs
-        return same
 
 
 def joint_estimates(
@@ -139,24 +102,6 @@ def joint_corrected(golds: Sequence[GoldOrReason], rows: Sequence[Ints]) -> Join
         influence = np.stack([np.bincount(of, added) for added in influence]) * np.sqrt(times)
     freedom = min(labelled_freedom(one) for one in found)
     return JointEstimates(np.array([value for value, _ in each]), influence @ influence.T, freedom)
-
-
-def largest_errors(covariance: Floats, level: float, draws: int = 10_000) -> tuple[float, float]:
-    """The points below which the largest standardised error of single values, and of their differences, is with this
-    probability (max-T, by seeded normal draws)."""
-    values, vectors = np.linalg.eigh(covariance)
-    noise = np.random.default_rng(0).normal(size=(draws, len(values)))
-    drawn = noise @ (vectors * np.sqrt(np.maximum(values, 0))).T
-    spread = np.diag(covariance)
-    largest = np.zeros(draws)
-    for one in range(1, len(values)):
-        variance = spread[one] + spread[:one] - 2 * covariance[one, :one]
-        known = variance > 0
-        if known.any():
-            away = np.abs(drawn[:, :one] - drawn[:, [one]])[:, known] / np.sqrt(variance[known])
-            largest = np.maximum(largest, away.max(axis=1))
-    alone = np.abs(drawn / np.sqrt(np.maximum(spread, 1e-300))).max(axis=1)
-    return float(np.quantile(alone, level)), max(float(np.quantile(largest, level)), normal(level))
 
 
 NO_STANDARD_ERROR = "the metric has no standard error here, so repeated runs cannot be compared by it"

@@ -38,7 +38,7 @@ def align_conclusion(alignment: Alignment) -> str:
         return f"{name} was best on the rows of `select`, but could not be compared on the sealed rows"
     change = alignment.sealed.change
     test = f"{alignment.metric} {formatting.format_number(alignment.sealed.first)} to {formatting.format_number(alignment.sealed.second)}"
-    gain = f"difference {formatting.format_number(change.value)} {formatting.interval(change.low, change.high)}".strip()
+    gain = f"difference {formatting.number_with_interval(change.value, change.low, change.high)}"
     p = "" if alignment.sealed.p is None else f", p {alignment.sealed.p:.3g}"
     rows = f"on {change.n:,} sealed rows"
     if alignment.better:

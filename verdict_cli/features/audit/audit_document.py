@@ -287,7 +287,7 @@ def _metric_text(metric: MetricValue | None) -> str:
         return "–"
     if metric.value is None:
         return metric.reason or "–"
-    return f"{formatting.format_number(metric.value)} {formatting.interval(metric.low, metric.high)}".strip()
+    return formatting.number_with_interval(metric.value, metric.low, metric.high)
 
 
 def _p_text(effect: Effect) -> str:

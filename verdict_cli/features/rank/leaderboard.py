@@ -22,6 +22,7 @@ from verdict_cli.features.rank.strengths import (
     Strengths,
     battle_counts,
     bradley_terry,
+    largest_errors,
     mean_scores,
     read_contests,
     win_rates,
@@ -32,7 +33,6 @@ from verdict_cli.report.conclusions import listed_names
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import MOST_DELETIONS
 from verdict_cli.stats.intervals.interval_methods import NO_VARIATION
-from verdict_cli.stats.simultaneous import largest_errors
 
 LEVEL = 0.95
 FEW_ITEMS = 10

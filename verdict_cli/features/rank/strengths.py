@@ -41,6 +41,7 @@ from verdict_cli.language.expressions.expression import Expression, compile_expr
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.stats.columns.column import Floats, Ints, KeyBuilder, disambiguate_labels
 from verdict_cli.stats.columns.saved_rows import SAVED_ROW_ROOTS, SKIPPED, saved_rows
+from verdict_cli.stats.intervals.interval_methods import normal
 from verdict_cli.storage.tables.reader import declared_types
 
 _WINNERS = {"a": 1.0, "model_a": 1.0, "b": 0.0, "model_b": 0.0, "tie": 0.5, "tie (bothbad)": 0.5}
@@ -520,3 +521,21 @@ def _named(names: list[str]) -> str:
 
 def _undefined(reason: str, n: Floats) -> Strengths:
     return Strengths(np.empty(0), np.empty((0, 0)), n.sum(axis=0), n > 0, reason)
+
+
+def largest_errors(covariance: Floats, level: float, draws: int = 10_000) -> tuple[float, float]:
+    """The points below which the largest standardised error of single values, and of their differences, is with this
+    probability (max-T, by seeded normal draws)."""
+    values, vectors = np.linalg.eigh(covariance)
+    noise = np.random.default_rng(0).normal(size=(draws, len(values)))
+    drawn = noise @ (vectors * np.sqrt(np.maximum(values, 0))).T
+    spread = np.diag(covariance)
+    largest = np.zeros(draws)
+    for one in range(1, len(values)):
+        variance = spread[one] + spread[:one] - 2 * covariance[one, :one]
+        known = variance > 0
+        if known.any():
+            away = np.abs(drawn[:, :one] - drawn[:, [one]])[:, known] / np.sqrt(variance[known])
+            largest = np.maximum(largest, away.max(axis=1))
+    alone = np.abs(drawn / np.sqrt(np.maximum(spread, 1e-300))).max(axis=1)
+    return float(np.quantile(alone, level)), max(float(np.quantile(largest, level)), normal(level))

@@ -24,8 +24,8 @@ from scipy.special import logsumexp, softmax
 from verdict_cli.errors import RowError
 from verdict_cli.features.rank.candidates import Candidate, CandidateColumns, Order
 from verdict_cli.features.rank.standings import CandidateResult, CountingJudge, Ranking, rank_candidates
+from verdict_cli.features.rank.strengths import largest_errors
 from verdict_cli.messages import Result
-from verdict_cli.stats.simultaneous import largest_errors
 
 SPREAD = 2.0
 """The standard deviation, in log-odds, of the normal prior on each strength: it keeps finite who won every contest."""

@@ -19,6 +19,7 @@ from verdict_cli.cli.show_report import show_study
 from verdict_cli.cli.signals import stopping
 from verdict_cli.cli.spending import tell_cost
 from verdict_cli.errors import UsageError
+from verdict_cli.features.watch.drift import DriftInterval, drift_intervals
 from verdict_cli.features.watch.history import Look, WatchHistory, anchor_score, open_history, served_models
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
@@ -27,7 +28,6 @@ from verdict_cli.report.document import PAGE_FORMATS, FactList, Note, Only, Part
 from verdict_cli.report.write_report import write_report
 from verdict_cli.run.job import Stop
 from verdict_cli.run.session import open_run
-from verdict_cli.stats.confidence_sequence import DriftInterval, drift_intervals
 
 MOST_LOOKS_PRINTED = 20
 CHANGE_TITLE = "Change since the reference"

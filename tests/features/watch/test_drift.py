@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verdict_cli.stats.confidence_sequence import drift_intervals
+from verdict_cli.features.watch.drift import drift_intervals
 
-FILE = Path(__file__).parents[2] / "benchmarks" / "drift.py"
+FILE = Path(__file__).parents[3] / "benchmarks" / "drift.py"
 spec = importlib.util.spec_from_file_location("drift", FILE)
 simulation = importlib.util.module_from_spec(spec)
 sys.modules[spec.name] = simulation

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from verdict_cli.features.sweep.variants import indistinct, probability_best
 from verdict_cli.stats.columns.column import Column
 from verdict_cli.stats.columns.row_data import EvaluationData
-from verdict_cli.stats.simultaneous import joint_estimates
+from verdict_cli.stats.simultaneous import JointEstimates, joint_estimates
 
 ROWS = 200
 
@@ -48,7 +49,7 @@ def test_intervals_of_all_variants_hold_together_in_95_of_100_sweeps():
 
 def test_equal_variants_are_told_apart_in_at_most_5_of_100_sweeps():
     rng = np.random.default_rng(2)
-    apart = sum(not estimates(variants(6, rng), rng).indistinct(0.95, rng).all() for _ in range(100))
+    apart = sum(not indistinct(estimates(variants(6, rng), rng), 0.95, rng).all() for _ in range(100))
     assert apart <= 11
 
 
@@ -56,7 +57,7 @@ def test_the_chance_of_being_best_is_shared_by_equal_variants_and_near_1_for_a_b
     rng = np.random.default_rng(3)
     same = run_of(rng.random(ROWS) < 0.7, rng)
     better = run_of(rng.random(ROWS) < 0.97, rng)
-    found = estimates([same, same, better], rng).probability_best(rng, lower_is_better=False)
+    found = probability_best(estimates([same, same, better], rng), rng, lower_is_better=False)
     assert found[2] > 0.99
     assert found[:2] == pytest.approx([found[0]] * 2)
     assert found.sum() == pytest.approx(1)
@@ -65,12 +66,10 @@ def test_the_chance_of_being_best_is_shared_by_equal_variants_and_near_1_for_a_b
 @pytest.mark.parametrize(("count", "most"), [(5, 0.4), (20, 0.2)])
 def test_the_best_of_equal_variants_is_not_likely_to_be_the_best(count, most):
     """With a flat prior its probability was 0.52 of five and 0.34 of twenty: it is the best because it was chosen."""
-    from verdict_cli.stats.simultaneous import JointEstimates
-
     rng, chances = np.random.default_rng(5), []
     covariance = 0.0008 * (np.eye(count) + 1)
     for _ in range(40):
         values = rng.multivariate_normal(np.full(count, 0.8), covariance)
-        found = JointEstimates(values, covariance, 200.0).probability_best(rng, lower_is_better=False)
+        found = probability_best(JointEstimates(values, covariance, 200.0), rng, lower_is_better=False)
         chances.append(found[values.argmax()])
     assert np.mean(chances) < most

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from verdict_cli.features.sweep.standalone_costs import ReplyLatencies, standalone_costs
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validated
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
-from verdict_cli.report.call_stats import ReplyLatencies, standalone_costs
 from verdict_cli.run.result_columns import CALL_COLUMNS
 from verdict_cli.storage.tables.writer import ParquetTable
 
