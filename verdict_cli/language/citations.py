@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from verdict_cli.errors import ReplyError, RowError
-from verdict_cli.language.conversation import ConversationError
+from verdict_cli.language.conversation import ConversationError, numbered
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION
-from verdict_cli.language.transcript import numbered
 
 CITATIONS = "citations"
 """The output field with the cited numbers, in ascending order."""

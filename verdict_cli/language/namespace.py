@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
 import re
 
-from verdict_cli.language.egress_hosts import ALLOWED, is_user_host
-from verdict_cli.language.model_address import FORM, AddressError, parse_address
+from verdict_cli.language.model_address import ALLOWED, FORM, AddressError, is_user_host, parse_address
 
 MOST_FALLBACK_MODELS = 100
 """The most models that a selection policy may try."""

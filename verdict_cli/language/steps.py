@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, Expected, Seq, Whole, displayed
+from verdict_cli.config_model import ConfigModel, Expected, LazyUnion, Seq, Whole, displayed
 from verdict_cli.language.document.error_messages import nearest_spelling
-from verdict_cli.language.registry import LazyUnion
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import RowKeys, UnitBase
 from verdict_cli.model import ModelKey

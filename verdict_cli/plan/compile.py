@@ -11,9 +11,8 @@ from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.fields.field_keys import InputDefault, fits, is_path_key, plain_type
 from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, TranscriptType, UnknownType
-from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.language.units.base import ABSTAIN, ANSWERED_BY, LLMUnit
 from verdict_cli.language.units.choice_base import OPTIONS_HINT, ChoiceUnit
-from verdict_cli.language.units.escalate import ABSTAIN, ANSWERED_BY
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
 from verdict_cli.model import Model

@@ -9,7 +9,6 @@ from typing import Any
 from verdict_cli.errors import DataError, ReplyError, RowError, SpecError, UsageError
 from verdict_cli.language.calibrations import FITTED, CalibrationFile, Fitted
 from verdict_cli.language.citations import CITATIONS, Citations
-from verdict_cli.language.examples import MOST_EXAMPLES, Examples
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.extractors import resolve_extractor
@@ -19,7 +18,7 @@ from verdict_cli.language.namespace import missing_prompt
 from verdict_cli.language.prompts.few_shot import ExamplePool, LabelledExample, shown_value
 from verdict_cli.language.prompts.prompt import CompiledPrompt, compile_prompt
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.language.units.base import MOST_EXAMPLES, Examples, LLMUnit
 from verdict_cli.language.units.choice_base import ChoiceUnit
 from verdict_cli.model import Model
 from verdict_cli.plan.compile_context import PROMPT_ROOTS, CompileContext, CompiledUnit

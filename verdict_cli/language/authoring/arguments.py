@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from verdict_cli.config_model import ConfigModel
 from verdict_cli.errors import UsageError
-from verdict_cli.language.examples import Examples
 from verdict_cli.language.prompts.sections import dedented
+from verdict_cli.language.units.base import Examples
 from verdict_cli.model import Model
 
 ConfigType = TypeVar("ConfigType", bound=ConfigModel)

@@ -10,10 +10,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, Tag, ValidationError
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, Expected, described, displayed
+from verdict_cli.config_model import ConfigModel, Expected, LazyUnion, described, displayed
 from verdict_cli.errors import Problem
 from verdict_cli.language.document.source_positions import Document, format_path
-from verdict_cli.language.registry import LazyUnion
 
 _MEANT = (
     (("a", "b", "candidates", "responses"), "options", "write `options: [source.a, source.b]`"),

@@ -12,6 +12,7 @@ from jinja2.environment import Template
 from jinja2.parser import Parser
 
 from verdict_cli.errors import RowError
+from verdict_cli.language.conversation import NumberedMessages
 from verdict_cli.language.expressions import resource_limits
 from verdict_cli.language.expressions.ast_check import check_ast, literal_path, rewrite, tested_paths
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolve, unresolved
@@ -19,7 +20,6 @@ from verdict_cli.language.expressions.sandbox import LARGEST_BITS, Sandbox, sand
 from verdict_cli.language.expressions.turns import Turns
 from verdict_cli.language.expressions.type_check import check_types, infer_type
 from verdict_cli.language.fields.types import FieldType, ItemsType, UnknownType
-from verdict_cli.language.transcript import NumberedMessages
 
 
 def to_plain(value: Any) -> Any:

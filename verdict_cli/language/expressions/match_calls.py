@@ -9,10 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.conversation import ConversationError, read_tool_call
+from verdict_cli.language.conversation import ConversationError, numbered, read_tool_call
 from verdict_cli.language.expressions.turns import TURNS, turns
 from verdict_cli.language.fields.types import INTEGER, TEXT, ListType, OptionalType, RecordType
-from verdict_cli.language.transcript import numbered
 
 MATCHES = ListType(
     RecordType({"tool": TEXT, "match": TEXT, "expected": TEXT, "made": TEXT, "turn": OptionalType(INTEGER)})

@@ -16,9 +16,8 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from verdict_cli.language.conversation import ConversationError
+from verdict_cli.language.conversation import ConversationError, filtered
 from verdict_cli.language.expressions import resource_limits, summary_statistics
-from verdict_cli.language.transcript import filtered
 
 LARGEST_BITS = 14_000
 """The most bits of a whole number: Python writes no more than 4,300 digits."""

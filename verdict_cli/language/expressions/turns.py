@@ -9,9 +9,16 @@ from typing import Any
 import orjson
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.conversation import CHAT_ROLES, ConversationError, role_name
+from verdict_cli.language.conversation import (
+    CHAT_ROLES,
+    ConversationError,
+    NumberedMessages,
+    calls_text,
+    content_text,
+    numbered,
+    role_name,
+)
 from verdict_cli.language.fields.types import INTEGER, TEXT, ListType, RecordType, TranscriptType, UnknownType
-from verdict_cli.language.transcript import NumberedMessages, calls_text, content_text, numbered
 
 TURN = RecordType(
     {"index": INTEGER, "role": TEXT, "content": TEXT, "before": TranscriptType(), "message": UnknownType()}

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.conversation import ConversationError
+from verdict_cli.language.conversation import ConversationError, numbered
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.parse_value import bare, quoted
-from verdict_cli.language.transcript import numbered
 
 
 class FieldType(Protocol):

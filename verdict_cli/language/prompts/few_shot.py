@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.examples import ExampleChoice
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.prompts.delimit import Delimited, boundary, wrap_in_tags
+from verdict_cli.language.units.base import ExampleChoice
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Message

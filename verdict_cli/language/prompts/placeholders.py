@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.conversation import ConversationError
+from verdict_cli.language.conversation import MESSAGE_FILTERS, ConversationError, filtered
 from verdict_cli.language.expressions.paths import (
     ExpressionError,
     ExpressionPath,
@@ -25,7 +25,6 @@ from verdict_cli.language.fields.image import ImageType
 from verdict_cli.language.fields.types import without_null
 from verdict_cli.language.prompts.brace_texts import BraceText, find_brace_texts, unescaped
 from verdict_cli.language.prompts.delimit import Delimited, closed
-from verdict_cli.language.transcript import MESSAGE_FILTERS, filtered
 
 PLACEHOLDER_ROOTS = ("source", "previous", "input", "unit")
 

@@ -1,8 +1,7 @@
 """Units: the building blocks of a judge (language.md, section 6; paper, section 3.1 and appendix A.1)."""
 
-from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
+from verdict_cli.language.units.base import ABSTAIN, ANSWERED_BY, ITSELF, Escalate, LLMUnit, UnitBase, snake
 from verdict_cli.language.units.choice_base import ChoiceUnit, shown
-from verdict_cli.language.units.escalate import ABSTAIN, ANSWERED_BY, ITSELF, Escalate
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
 from verdict_cli.registry import Registry
