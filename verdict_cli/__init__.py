@@ -140,7 +140,7 @@ def __getattr__(name: str) -> Any:
 
         return sorted(["__version__", *(name for names in _MODULES.values() for name in names), *TYPES])
     if name[0].isupper():  # submodules are looked up here too, and must not import the language
-        from verdict_cli.language.authoring.custom_units import PACKAGE_UNITS
+        from verdict_cli.language.authoring.unit_step import PACKAGE_UNITS
         from verdict_cli.language.authoring.units import unit_class
         from verdict_cli.language.extractors import EXTRACTORS
         from verdict_cli.language.scales import SCALES

@@ -53,7 +53,7 @@ def load_plan_for_command(
     document = remove_value(document, off)
     unit_types: UnitTypes = {}
     if allow_code:
-        from verdict_cli.language.authoring.custom_units import import_unit_types
+        from verdict_cli.language.authoring.unit_step import import_unit_types
 
         unit_types = import_unit_types(allow_code)
     built = load_plan(document, config.parent, _path_policy(config, settings, model, allow_outside), unit_types)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic.json_schema import CoreRef, GenerateJsonSchema
 
 from verdict_cli.config_model import FILE_KEYS, ConfigModel, described
-from verdict_cli.language.authoring.custom_units import PACKAGE_UNITS
+from verdict_cli.language.authoring.unit_step import PACKAGE_UNITS
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.metric_registry import METRICS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,6 @@ from pydantic import ValidationError
 
 from verdict_cli.config_model import ConfigModel
 from verdict_cli.errors import Problem, SpecError
-from verdict_cli.language.custom_types import MergedType, UnknownTypeError, merge_custom_type
 from verdict_cli.language.document.document import MAX_BYTES
 from verdict_cli.language.document.error_messages import explain_error, known_keys, nearest_spelling
 from verdict_cli.language.document.source_positions import format_path
@@ -20,10 +20,11 @@ from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.fields.field_keys import PLAIN, map_parts
 from verdict_cli.language.fields.types import FieldType, ScaleType, UnknownType
 from verdict_cli.language.load import Spec, load
+from verdict_cli.language.model_address import ALLOWED, FORM, AddressError, is_user_host, parse_address
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile
 from verdict_cli.language.scales import SCALES, Scale, named_scales, scale_of_type, written_range
 from verdict_cli.language.schema_check import schema_problems
-from verdict_cli.language.steps import Block, CustomStep, Layer
+from verdict_cli.language.steps import Block, CustomStep, CustomType, Layer
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
 from verdict_cli.model import Model
@@ -33,9 +34,64 @@ if TYPE_CHECKING:
     from verdict_cli.language.authoring.unit_step import LLMUnitStep, UnitClass
 
 
-import re
+class UnknownTypeError(ValueError):
+    """A type that leads to no built-in one. ``name`` is the unknown type, ``at`` the declared type whose ``base`` names
+    it, None where the step itself does."""
 
-from verdict_cli.language.model_address import ALLOWED, FORM, AddressError, is_user_host, parse_address
+    def __init__(self, message: str, name: str, at: str | None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.name = name
+        self.at = at
+
+
+@dataclass(frozen=True)
+class MergedType:
+    """What a type means: the built-in one that it ends at, the keys it sets, which declared type set each (a Python class
+    set the others), and that class."""
+
+    base: str
+    keys: Mapping[str, Any]
+    set_by: Mapping[str, str]
+    imported: type[LLMUnitStep] | None = None
+
+    def language_class(self) -> type[UnitBase]:
+        """The class that reads the type's keys."""
+        return TYPES[self.base] if self.imported is None else self.imported.written_class()
+
+
+def merge_custom_type(
+    name: str, types: Mapping[str, CustomType], imported: Mapping[str, type[LLMUnitStep]]
+) -> MergedType:
+    """What a type means; its own keys win over those of its base. Built-in names come first, then those that the file
+    declares, then the classes that were imported, then those of installed packages.
+
+    Raises UnknownTypeError for a type that leads to none.
+    """
+    keys: dict[str, Any] = {}
+    set_by: dict[str, str] = {}
+    seen: list[str] = []
+    while name not in TYPES:
+        at = seen[-1] if seen else None
+        if name in seen:
+            raise UnknownTypeError(f"the unit type {name!r} builds on itself", name, at)
+        if name not in types:
+            from verdict_cli.language.authoring.unit_step import PACKAGE_UNITS  # here, because few files need it
+
+            kind = imported.get(name) or PACKAGE_UNITS.get(name)
+            if kind is None:
+                raise UnknownTypeError(f"unknown unit type {name!r}", name, at)
+            document = kind.default().document((), {})
+            if seen:
+                del document["name"]  # a declared type has a name of its own
+            return MergedType(str(document.pop("unit")), {**document, **keys}, set_by, kind)
+        seen.append(name)
+        for key, value in (types[name].model_extra or {}).items():
+            keys.setdefault(key, value)
+            set_by.setdefault(key, name)
+        name = types[name].base
+    return MergedType(name, keys, set_by)
+
 
 MOST_FALLBACK_MODELS = 100
 """The most models that a selection policy may try."""
@@ -305,7 +361,7 @@ class Namespace:
                     self.tell(problem)
 
     def _unknown_type(self, error: UnknownTypeError, path: Path_) -> None:
-        from verdict_cli.language.authoring.custom_units import PACKAGE_UNITS  # here, because few files need it
+        from verdict_cli.language.authoring.unit_step import PACKAGE_UNITS  # here, because few files need it
 
         where = path if error.at is None else ("units", error.at, "base")
         known = [*TYPES, *PACKAGE_UNITS.names(), *self.spec.file.units, *self.spec.unit_types]

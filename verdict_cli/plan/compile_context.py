@@ -13,10 +13,8 @@ from verdict_cli.language.calibrations import CalibrationFile, Fitted
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.expressions.expression import Expression
-from verdict_cli.language.fields.field_keys import field_type, map_parts
-from verdict_cli.language.fields.image import ImageType
-from verdict_cli.language.fields.type_text import TYPES_HINT, TypeTextError
-from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType
+from verdict_cli.language.fields.field_keys import TYPES_HINT, TypeTextError, field_type, map_parts
+from verdict_cli.language.fields.types import FieldType, ImageType, RecordType, UnknownType
 from verdict_cli.language.namespace import UnknownNameError
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS
 from verdict_cli.language.expressions.expression import Expression
-from verdict_cli.language.expressions.match_calls import ENTRY_LISTS
 from verdict_cli.language.expressions.paths import ExpressionPath
 from verdict_cli.language.fields.types import (
     INTEGER,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS
 from verdict_cli.language.expressions.expression import compile_expression
-from verdict_cli.language.expressions.match_calls import ENTRY_LISTS
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.units.base import ENTRY, RowKeys

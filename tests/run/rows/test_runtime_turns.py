@@ -14,7 +14,7 @@ import pytest
 from verdict_cli import Pipeline
 from verdict_cli.errors import RowError
 from verdict_cli.language import conversation
-from verdict_cli.language.expressions.turns import turns
+from verdict_cli.language.expressions.entry_lists import turns
 from verdict_cli.messages import Request
 from verdict_cli.stats.measure import measure
 from verdict_cli.storage.tables.reader import read_table

@@ -15,8 +15,7 @@ from pydantic import TypeAdapter
 from verdict_cli.errors import ReplyError, RowError, UsageError
 from verdict_cli.language.authoring.arguments import check_known
 from verdict_cli.language.authoring.schema import Schema, to_view, type_key, unwrap_views
-from verdict_cli.language.fields.field_keys import FieldTypes, record
-from verdict_cli.language.fields.type_text import TypeTextError
+from verdict_cli.language.fields.field_keys import FieldTypes, TypeTextError, record
 from verdict_cli.language.fields.types import RecordType, UnknownType
 from verdict_cli.language.scales import named_scales
 from verdict_cli.language.scales.parse_value import quoted

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Union, get_args, get_origin
 from verdict_cli.config_model import ConfigModel
 from verdict_cli.errors import UsageError
 from verdict_cli.language.extractors.bound_extractor import Extractor
-from verdict_cli.language.fields.type_text import type_text
+from verdict_cli.language.fields.field_keys import type_text
 from verdict_cli.language.scales import Scale
 
 _PLAIN: dict[Any, str] = {str: "str", int: "int", float: "float", bool: "bool", list[str]: "list[str]"}

@@ -13,7 +13,6 @@ from jinja2 import TemplateSyntaxError, Undefined, nodes
 from jinja2.environment import Template
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.expressions import resource_limits
 from verdict_cli.language.expressions.ast_check import assigned_names, check_ast, literal_path, rewrite, tested_paths
 from verdict_cli.language.expressions.expression import FAULTS
 from verdict_cli.language.expressions.paths import (
@@ -23,13 +22,12 @@ from verdict_cli.language.expressions.paths import (
     Resolved,
     format_expression_path,
 )
-from verdict_cli.language.expressions.sandbox import sandbox_environment
+from verdict_cli.language.expressions.sandbox import begin_rendering, bounded, charge, sandbox_environment, weight
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.extractors.answer_text import requested_tags
-from verdict_cli.language.fields.image import ImageType
-from verdict_cli.language.fields.types import without_null
-from verdict_cli.language.prompts.brace_texts import BraceText, brace_error, find_brace_texts, unescaped
+from verdict_cli.language.fields.types import ImageType, without_null
 from verdict_cli.language.prompts.delimit import Delimited, append_data_notice, boundary, row_content, wrap_in_tags
+from verdict_cli.language.prompts.placeholders import BraceText, brace_error, find_brace_texts, unescaped
 from verdict_cli.language.prompts.prompt import Rendered, Tell
 from verdict_cli.language.prompts.sections import MARKER, ROLES, dedented, trimmed
 
@@ -68,7 +66,7 @@ class JinjaTemplate:
         from verdict_cli.messages import Message  # here, because no message is made before a run
 
         try:
-            resource_limits.begin()
+            begin_rendering()
             text = self.template.render(dict(values))
         except RowError as error:
             raise RowError(f"the jinja prompt: {error.message}", hint=error.hint, kind=error.failure) from None
@@ -139,7 +137,7 @@ def compile_jinja(
         if delimit:
             sandbox.filters[_DELIMITED] = partial(_signed, sign)
             _delimit(tree)
-        sandbox.filters["tojson"] = resource_limits.bounded("tojson", _json)
+        sandbox.filters["tojson"] = bounded("tojson", _json)
         sandbox.filters[_NAMED] = _not_null
         _name_values(tree)
         braces = _brace_texts(tree, roots, problem)
@@ -240,5 +238,5 @@ def _written(value: Any) -> str:
     if isinstance(value, Undefined):
         return str(value)
     if not isinstance(value, str):
-        resource_limits.charge(resource_limits.weight(value))
+        charge(weight(value))
     return insert(value)

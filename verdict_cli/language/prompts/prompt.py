@@ -14,9 +14,15 @@ from typing_extensions import TypeAliasType
 from verdict_cli.config_model import ConfigModel, Expected, displayed
 from verdict_cli.language.expressions.paths import ExpressionPath, Resolve
 from verdict_cli.language.extractors.answer_text import requested_tags
-from verdict_cli.language.prompts.brace_texts import BraceText, brace_error, warning_of
 from verdict_cli.language.prompts.delimit import append_data_notice, boundary, row_content, wrap_in_tags
-from verdict_cli.language.prompts.placeholders import PLACEHOLDER_ROOTS, Slot, parse_placeholders
+from verdict_cli.language.prompts.placeholders import (
+    PLACEHOLDER_ROOTS,
+    BraceText,
+    Slot,
+    brace_error,
+    parse_placeholders,
+    warning_of,
+)
 from verdict_cli.language.prompts.sections import dedented, split_sections
 
 if TYPE_CHECKING:
