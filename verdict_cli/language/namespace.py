@@ -21,10 +21,10 @@ from verdict_cli.language.fields.field_keys import PLAIN, map_parts
 from verdict_cli.language.fields.types import FieldType, ScaleType, UnknownType
 from verdict_cli.language.load import Spec, load
 from verdict_cli.language.model_address import ALLOWED, FORM, AddressError, is_user_host, parse_address
+from verdict_cli.language.pipeline_file import Block, CustomStep, CustomType, Layer
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile
 from verdict_cli.language.scales import SCALES, Scale, named_scales, scale_of_type, written_range
 from verdict_cli.language.schema_check import schema_problems
-from verdict_cli.language.steps import Block, CustomStep, CustomType, Layer
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
 from verdict_cli.model import Model

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from verdict_cli.errors import Problem, RowError
 from verdict_cli.language.calibrations import Fitted
 from verdict_cli.language.citations import Citations
-from verdict_cli.language.evaluations import Evaluation, Published
+from verdict_cli.language.evaluations import Evaluation, Gate, Published
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.paths import ExpressionPath
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor
 from verdict_cli.language.fields.types import FieldType, RecordType
-from verdict_cli.language.gate_rules import Gate
 from verdict_cli.language.prompts.few_shot import ExamplePool
 from verdict_cli.language.prompts.prompt import CompiledPrompt
 from verdict_cli.language.scales import Scale

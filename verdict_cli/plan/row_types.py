@@ -28,7 +28,7 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.language.namespace import Namespace, UnknownNameError
 from verdict_cli.language.scales import named_scales
-from verdict_cli.plan.row_steps import InstancePath
+from verdict_cli.plan.expand import InstancePath
 from verdict_cli.plan.scope import NodeScope
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPolicy
 

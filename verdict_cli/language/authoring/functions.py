@@ -18,7 +18,7 @@ from verdict_cli.language.authoring.schema import Schema, to_view, type_key, unw
 from verdict_cli.language.fields.field_keys import FieldTypes, TypeTextError, record
 from verdict_cli.language.fields.types import RecordType, UnknownType
 from verdict_cli.language.scales import named_scales
-from verdict_cli.language.scales.parse_value import quoted
+from verdict_cli.language.scales.written_number import quoted
 
 OUTPUT_NAMES = ("output", "response", "input", "previous", "source", "unit")
 MAP_NAMES = ("outputs", "input", "previous", "source", "unit")

@@ -13,7 +13,7 @@ from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors.answer_text import scalar_text, split_thoughts, without_marks
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
 from verdict_cli.language.fields.types import RecordType
-from verdict_cli.language.scales.parse_value import quoted
+from verdict_cli.language.scales.written_number import quoted
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request

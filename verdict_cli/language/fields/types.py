@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.conversation import ConversationError, numbered
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.scales.parse_value import bare, quoted
+from verdict_cli.language.scales.written_number import bare, quoted
 
 
 class FieldType(Protocol):
