@@ -36,7 +36,7 @@ from verdict_cli.language.package_files import is_shipped
 from verdict_cli.language.pipeline_file import PipelineFile
 from verdict_cli.language.prompts.prompt import PlaceholderPrompt
 from verdict_cli.language.units.base import ENTRY, MOST_ENTRIES
-from verdict_cli.language.units.choice_base import OPTIONS_HINT, ChoiceUnit
+from verdict_cli.language.units.choice import OPTIONS_HINT, ChoiceUnit
 from verdict_cli.plan.check_evaluations import check_evaluations, load_published, rows_shown, shown_labels
 from verdict_cli.plan.compile import compile_node
 from verdict_cli.plan.early_stopping import EarlyStop, compile_early_stopping

@@ -28,9 +28,8 @@ from verdict_cli.language.prompts.few_shot import ExamplePool, LabelledExample, 
 from verdict_cli.language.prompts.prompt import CompiledPrompt, compile_prompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import ABSTAIN, ANSWERED_BY, MOST_EXAMPLES, Examples, LLMUnit
-from verdict_cli.language.units.choice_base import OPTIONS_HINT, ChoiceUnit
-from verdict_cli.language.units.map import MapUnit
-from verdict_cli.language.units.pools import Pool
+from verdict_cli.language.units.choice import OPTIONS_HINT, ChoiceUnit
+from verdict_cli.language.units.pools import MapUnit, Pool
 from verdict_cli.model import Model
 from verdict_cli.plan.compile_context import (
     PROMPT_ROOTS,

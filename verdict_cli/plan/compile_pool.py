@@ -24,9 +24,7 @@ from verdict_cli.language.fields.types import (
     without_null,
 )
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.units.map import MapUnit
-from verdict_cli.language.units.pools import Pool
-from verdict_cli.language.units.rubric_pool import RubricPoolUnit
+from verdict_cli.language.units.pools import MapUnit, Pool, RubricPoolUnit
 from verdict_cli.plan.compile_context import (
     PROMPT_ROOTS,
     CompileContext,

@@ -19,8 +19,7 @@ from verdict_cli.language.prompts.few_shot import ExamplePool
 from verdict_cli.language.prompts.prompt import CompiledPrompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit, UnitBase
-from verdict_cli.language.units.map import MapUnit
-from verdict_cli.language.units.pools import Pool
+from verdict_cli.language.units.pools import MapUnit, Pool
 from verdict_cli.model import Model
 from verdict_cli.plan.levels import Condition, EachGroup, Level, Spread, listed, plan_level
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy

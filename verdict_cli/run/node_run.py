@@ -18,7 +18,7 @@ from verdict_cli.language.extractors.bound_extractor import MoreReplies
 from verdict_cli.language.prompts.delimit import Delimited
 from verdict_cli.language.prompts.few_shot import prefixed
 from verdict_cli.language.prompts.sections import suffixed
-from verdict_cli.language.units.choice_base import shown
+from verdict_cli.language.units.choice import shown
 from verdict_cli.llm.providers.model_checks import with_seen_images
 from verdict_cli.messages import Call, Output, Request, Row
 from verdict_cli.model import Model
