@@ -189,7 +189,7 @@ def test_validate_imports_only_the_units_extractors_and_commands_that_it_needs(
     )
     loaded = set(done.stderr.split())
     assert {"verdict_cli.language.units.judges", "verdict_cli.language.extractors.structured"} <= loaded
-    assert loaded.isdisjoint({"verdict_cli.language.units.choice", "verdict_cli.language.units.free_text"})
+    assert "verdict_cli.language.units.rubric" not in loaded
     assert loaded.isdisjoint(
         {"verdict_cli.language.extractors.regex", "verdict_cli.language.extractors.token_probability"}
     )

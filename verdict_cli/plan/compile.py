@@ -8,7 +8,6 @@ from typing import Any
 
 from verdict_cli.errors import DataError, ReplyError, RowError, SpecError, UsageError
 from verdict_cli.language.calibrations import FITTED, CalibrationFile, Fitted, Threshold
-from verdict_cli.language.citations import CITATIONS, Citations
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.extractors import resolve_extractor
@@ -42,7 +41,17 @@ from verdict_cli.plan.compile_context import (
 )
 from verdict_cli.plan.compile_pool import compile_map, compile_pool
 from verdict_cli.plan.expand import InstancePath, UnitInstance
-from verdict_cli.plan.node import Cast, CompiledRule, Escalation, LLMNode, Node, OutputFields, OutputFunction
+from verdict_cli.plan.node import (
+    CITATIONS,
+    Cast,
+    Citations,
+    CompiledRule,
+    Escalation,
+    LLMNode,
+    Node,
+    OutputFields,
+    OutputFunction,
+)
 from verdict_cli.plan.scope import NodeScope, Upstream
 
 _ROOTS = (*PROMPT_ROOTS, "response", "output")

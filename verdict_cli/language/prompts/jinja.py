@@ -26,10 +26,19 @@ from verdict_cli.language.expressions.sandbox import begin_rendering, bounded, c
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.extractors.answer_text import requested_tags
 from verdict_cli.language.fields.types import ImageType, without_null
-from verdict_cli.language.prompts.delimit import Delimited, append_data_notice, boundary, row_content, wrap_in_tags
 from verdict_cli.language.prompts.placeholders import BraceText, brace_error, find_brace_texts, unescaped
 from verdict_cli.language.prompts.prompt import Rendered, Tell
-from verdict_cli.language.prompts.sections import MARKER, ROLES, dedented, trimmed
+from verdict_cli.language.prompts.sections import (
+    MARKER,
+    ROLES,
+    Delimited,
+    append_data_notice,
+    boundary,
+    dedented,
+    row_content,
+    trimmed,
+    wrap_in_tags,
+)
 
 _BEGINS, _ENDS = "89"
 _DELIMITED = "delimited text"

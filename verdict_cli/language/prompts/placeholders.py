@@ -23,7 +23,7 @@ from verdict_cli.language.expressions.paths import (
 )
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.fields.types import ImageType, without_null
-from verdict_cli.language.prompts.delimit import Delimited, closed
+from verdict_cli.language.prompts.sections import Delimited, closed
 
 _BRACES = re.compile(r"(?P<escape>\\)?(?P<braces>(?P<opening>\{+)(?P<inner>[^{}\n]*)(?P<closing>\}*))")
 _NAME = r"[^\W\d]\w*"

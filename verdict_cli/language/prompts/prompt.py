@@ -14,7 +14,6 @@ from typing_extensions import TypeAliasType
 from verdict_cli.config_model import ConfigModel, Expected, displayed
 from verdict_cli.language.expressions.paths import ExpressionPath, Resolve
 from verdict_cli.language.extractors.answer_text import requested_tags
-from verdict_cli.language.prompts.delimit import append_data_notice, boundary, row_content, wrap_in_tags
 from verdict_cli.language.prompts.placeholders import (
     PLACEHOLDER_ROOTS,
     BraceText,
@@ -23,7 +22,14 @@ from verdict_cli.language.prompts.placeholders import (
     parse_placeholders,
     warning_of,
 )
-from verdict_cli.language.prompts.sections import dedented, split_sections
+from verdict_cli.language.prompts.sections import (
+    append_data_notice,
+    boundary,
+    dedented,
+    row_content,
+    split_sections,
+    wrap_in_tags,
+)
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Message
