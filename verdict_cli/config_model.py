@@ -108,14 +108,11 @@ class ConfigModel(BaseModel):
         """Raises UsageError, which names the class and the first key that is wrong."""
         kind = type(self)
         if kind.model_config.get("extra") != "allow":
-            check_keywords(kind.__name__, keys, [field.alias or name for name, field in kind.model_fields.items()])
+            check_keywords(kind.__name__, keys, known_keys(kind))
         try:
             super().__init__(**keys)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(str(part) for part in first["loc"][:1])
-            message = f"{kind.__name__}: {where}: {first['msg']}, found {first['input']!r:.80}"
-            raise UsageError(message) from None
+            raise first_error(kind.__name__, error) from None
 
     def has_value(self, key: str, *, written: bool = False) -> bool:
         """Whether the value of a key says something, and with ``written`` also is no default."""
@@ -164,6 +161,18 @@ def with_added_keys(kind: type[Kind]) -> type[Kind]:
     return cast(
         "type[Kind]", create_model(kind.__name__, __base__=bases, __module__=kind.__module__, __doc__=kind.__doc__)
     )
+
+
+def known_keys(kind: type[BaseModel]) -> tuple[str, ...]:
+    """The keys of a class, as in a file."""
+    return tuple(field.alias or name for name, field in kind.model_fields.items())
+
+
+def first_error(owner: str, error: ValidationError) -> UsageError:
+    """The first problem of a validation error, for a Python caller."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"][:1])
+    return UsageError(f"{owner}: {where}: {first['msg']}, found {first['input']!r:.80}")
 
 
 def check_keywords(owner: str, keys: Iterable[str], known: Sequence[str]) -> None:

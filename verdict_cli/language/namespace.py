@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
-from verdict_cli.config_model import ConfigModel
+from verdict_cli.config_model import ConfigModel, known_keys
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.document.document import MAX_BYTES
-from verdict_cli.language.document.error_messages import explain_error, known_keys, nearest_spelling
+from verdict_cli.language.document.error_messages import explain_error, nearest_spelling
 from verdict_cli.language.document.source_positions import format_path
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.fields.field_keys import PLAIN, map_parts
@@ -99,7 +99,7 @@ MOST_FALLBACK_MODELS = 100
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
-class ModelError(ValueError):
+class _ModelError(ValueError):
     """A model that cannot be called: a code, a message, a hint, and the path of what is wrong."""
 
     def __init__(self, code: str, message: str, hint: str, path: tuple[str | int, ...]) -> None:
@@ -107,57 +107,26 @@ class ModelError(ValueError):
         self.problem = (code, message, hint, path)
 
 
-class Presets:
-    """The named models of one file; each is resolved once."""
-
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
-        self.known: dict[str, tuple[Model, ...]] = {}
-
-    def policy(self, key: Any, path: tuple[str | int, ...], seen: tuple[str, ...] = ()) -> tuple[Model, ...]:
-        """The models of a key, in the order in which they are tried. ModelError when there are none."""
-        if isinstance(key, list | tuple):
-            models: tuple[Model, ...] = ()
-            for index, item in enumerate(key):
-                models += self.policy(item, (*path, index), seen)
-                if len(models) > MOST_FALLBACK_MODELS:
-                    message = f"more than {MOST_FALLBACK_MODELS} models would be tried one after another"
-                    raise ModelError("too-many-models", message, "name fewer", path)
-            return models
-        if isinstance(key, str) and key in self.spec.file.models:
-            if key in seen:
-                hint = "name a model of a provider"
-                raise ModelError("model-cycle", f"the model {key!r} names itself", hint, path)
-            if key not in self.known:
-                self.known[key] = self.policy(self.spec.file.models[key], ("models", key), (*seen, key))
-            return self.known[key]
-        model = Model(name=key) if isinstance(key, str) else key
-        if model.api_base is None:
-            return (model,)
-        base = _expanded(model.api_base, (*path, "api_base"))
-        return (model.model_copy(update={"api_base": base}),)
-
-
 def _expanded(text: str, path: tuple[str | int, ...]) -> str:
-    """The address with each `${VAR}` replaced from the environment. ModelError when one is not set, when the result is not a
+    """The address with each `${VAR}` replaced from the environment. _ModelError when one is not set, when the result is not a
     plain address, and when a variable is part of an address whose host is not the user's own."""
 
     def value(match: re.Match[str]) -> str:
         setting = os.environ.get(match[1])
         if setting is None:
             message = f"the environment variable {match[1]!r} is not set"
-            raise ModelError("unset-variable", message, f"export {match[1]}=…, or write the value", path)
+            raise _ModelError("unset-variable", message, f"export {match[1]}=…, or write the value", path)
         return setting
 
     address = _VARIABLE.sub(value, text)
     try:
         parse_address(address)
     except AddressError as fault:
-        raise ModelError("bad-address", f"the address {fault}", FORM, path) from None
+        raise _ModelError("bad-address", f"the address {fault}", FORM, path) from None
     if address != text and not is_user_host(address, os.environ):
         message = "a variable of the environment would be sent to a host that the pipeline file chose"
         hint = f"name the variable ..._BASE_URL or ..._API_BASE, or list the host in {ALLOWED} or with --allow-host"
-        raise ModelError("foreign-host", message, hint, path)
+        raise _ModelError("foreign-host", message, hint, path)
     return address
 
 
@@ -190,7 +159,7 @@ class Namespace:
         """Remembers itself among the files that `use: FILE#name` may reach."""
         self.code = dict(self.spec.code)
         self.python_units: set[str] = set()
-        self.presets = Presets(self.spec)
+        self._presets: dict[str, tuple[Model, ...]] = {}
         self.files.setdefault(self._reached(Path(self.spec.document.file).name), self)
 
     def problem(self, code: str, message: str, hint: str, path: Path_, *, key: bool = False) -> None:
@@ -283,10 +252,33 @@ class Namespace:
     def policy(self, key: Any, path: Path_) -> tuple[Model, ...] | None:
         """The models of a key, in the order in which they are tried. Reports a bad one and returns None."""
         try:
-            return self.presets.policy(key, path)
-        except ModelError as error:
+            return self._models(key, path)
+        except _ModelError as error:
             self.problem(*error.problem)
             return None
+
+    def _models(self, key: Any, path: Path_, seen: tuple[str, ...] = ()) -> tuple[Model, ...]:
+        """The models of a key; each of the file's own is resolved once. Raises _ModelError."""
+        if isinstance(key, list | tuple):
+            models: tuple[Model, ...] = ()
+            for index, item in enumerate(key):
+                models += self._models(item, (*path, index), seen)
+                if len(models) > MOST_FALLBACK_MODELS:
+                    message = f"more than {MOST_FALLBACK_MODELS} models would be tried one after another"
+                    raise _ModelError("too-many-models", message, "name fewer", path)
+            return models
+        if isinstance(key, str) and key in self.spec.file.models:
+            if key in seen:
+                hint = "name a model of a provider"
+                raise _ModelError("model-cycle", f"the model {key!r} names itself", hint, path)
+            if key not in self._presets:
+                self._presets[key] = self._models(self.spec.file.models[key], ("models", key), (*seen, key))
+            return self._presets[key]
+        model = Model(name=key) if isinstance(key, str) else key
+        if model.api_base is None:
+            return (model,)
+        base = _expanded(model.api_base, (*path, "api_base"))
+        return (model.model_copy(update={"api_base": base}),)
 
     def unit(self, step: UnitBase | CustomStep, path: Path_) -> UnitBase | None:
         """The unit of a step; the keys of a declared type are merged with the step's. Reports an unknown one and returns None."""

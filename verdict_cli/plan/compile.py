@@ -36,7 +36,6 @@ from verdict_cli.plan.compile_context import (
     CompiledUnit,
     code_at,
     compile_output_function,
-    compile_process,
     compile_python_unit,
 )
 from verdict_cli.plan.compile_pool import compile_map, compile_pool
@@ -181,12 +180,8 @@ def _processed(context: CompileContext, compiled: CompiledUnit) -> CompiledUnit:
     code = code_at(context, "process")
     if code is None or not isinstance(compiled.work, LLMNode):
         return compiled
-    output_fields = code.output_fields or compiled.output
-    return CompiledUnit(
-        replace(compiled.work, process=compile_process(code, context.scope, output_fields)),
-        compiled.response,
-        output_fields,
-    )
+    process = compile_output_function(context, code, context.scope, "process", compiled.output)
+    return CompiledUnit(replace(compiled.work, process=process), compiled.response, process.output_fields)
 
 
 def _rules(context: CompileContext, scope: NodeScope) -> tuple[CompiledRule, ...]:

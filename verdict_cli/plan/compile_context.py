@@ -286,16 +286,12 @@ def compile_python_unit(code: Function, scope: NodeScope) -> PythonCall:
     return PythonCall(code, scope, words)
 
 
-def compile_output_function(context: CompileContext, code: Function, scope: NodeScope, key: str) -> OutputCall:
-    """The function with the fields that it gives: the declared ones, else those that a trial shows."""
+def compile_output_function(
+    context: CompileContext, code: Function, scope: NodeScope, key: str, otherwise: RecordType | None = None
+) -> OutputCall:
+    """The function with the fields that it gives: the declared ones, else ``otherwise``, else those that a trial shows."""
     call = compile_python_unit(code, scope)
-    output_fields = code.output_fields or _fields_of_trial(context, call, scope, key)
-    return OutputCall(call.code, call.scope, call.words, output_fields)
-
-
-def compile_process(code: Function, scope: NodeScope, output_fields: RecordType) -> OutputCall:
-    """The function that makes an output of these fields from a response."""
-    call = compile_python_unit(code, scope)
+    output_fields = code.output_fields or otherwise or _fields_of_trial(context, call, scope, key)
     return OutputCall(call.code, call.scope, call.words, output_fields)
 
 

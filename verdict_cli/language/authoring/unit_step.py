@@ -10,9 +10,9 @@ from pathlib import Path
 from types import new_class
 from typing import Any, ClassVar, Self, Unpack, cast
 
-from verdict_cli.config_model import checked_arguments
+from verdict_cli.config_model import check_keywords, checked_arguments
 from verdict_cli.errors import UsageError
-from verdict_cli.language.authoring.arguments import LLMUnitKeys, ModelKeys, ModelLike, Prompt, check_known, prompt_key
+from verdict_cli.language.authoring.arguments import LLMUnitKeys, ModelKeys, ModelLike, Prompt, prompt_key
 from verdict_cli.language.authoring.functions import (
     OUTPUT_NAMES,
     RULE_NAMES,
@@ -47,7 +47,7 @@ class UnitStep(Step):
     def __init__(self, **keys: Any) -> None:
         kind, own = type(self), own_keys(type(self))
         fields = self.language_class().model_fields
-        check_known(
+        check_keywords(
             kind.__name__, keys, [*(field.alias or name for name, field in fields.items() if name != "unit"), *own]
         )
         for key in ("input", "output", "response"):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, Tag, ValidationError
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, Expected, LazyUnion, described, displayed
+from verdict_cli.config_model import ConfigModel, Expected, LazyUnion, described, displayed, known_keys
 from verdict_cli.errors import Problem
 from verdict_cli.language.document.source_positions import Document, format_path
 
@@ -213,11 +213,6 @@ def locate_error(root: type[BaseModel], loc: ErrorPath) -> tuple[ErrorPath, type
         if isinstance(bare, type) and issubclass(bare, BaseModel):
             owner = bare
     return tuple(path), owner, here
-
-
-def known_keys(kind: type[BaseModel]) -> tuple[str, ...]:
-    """The keys of a class, as in a file."""
-    return tuple(field.alias or name for name, field in kind.model_fields.items())
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:

@@ -138,11 +138,15 @@ _CONVERT = "convert a text with `| float` or `| int`, a list of them with `| map
 _METHODS: dict[str, type] = {"text": str, "list": list, "mapping": dict}
 
 
-def check_types(node: nodes.Node, type_of: TypeOf) -> None:
-    """Raise ExpressionError for an operation that no value of the types in it allows. An expression of constants alone has
-    no declared types; it fails where it is evaluated."""
-    if isinstance(node, nodes.Name) or next(node.find_all(nodes.Name), None) is not None:
-        _Checker(type_of).types(node)
+def type_error(node: nodes.Node, type_of: TypeOf) -> ExpressionError | None:
+    """The error of an operation that no value of the types in it allows, else None. An expression of constants alone has no
+    declared types; it fails where it is evaluated."""
+    try:
+        if isinstance(node, nodes.Name) or next(node.find_all(nodes.Name), None) is not None:
+            _Checker(type_of).types(node)
+    except ExpressionError as error:
+        return error
+    return None
 
 
 @dataclass(frozen=True)
@@ -457,7 +461,7 @@ def compile_expression(text: str, roots: Collection[str] | None = None, resolve:
             raise TemplateSyntaxError("chunk after expression", parser.stream.current.lineno)
         check_ast(parsed, sandbox)
         kind = infer_type(parsed, type_of)
-        wrong_type = _type_error(parsed, type_of)
+        wrong_type = type_error(parsed, type_of)
         tested = tested_paths(parsed)
         meant = rewrite(parsed, resolve, roots, paths, frozenset())
         if wrong_type is not None:  # later than errors of names, which are more likely its cause
@@ -475,14 +479,6 @@ def compile_expression(text: str, roots: Collection[str] | None = None, resolve:
         raise ExpressionError(f"`{text:.200}` is not an expression: {error}", _syntax_hint(text)) from None
     kind = UnknownType() if isinstance(kind, ItemsType) else kind
     return Expression(text, tuple(paths), kind, template, literal_path(meant), tested)
-
-
-def _type_error(node: nodes.Node, type_of: Callable[[ExpressionPath], FieldType]) -> ExpressionError | None:
-    try:
-        check_types(node, type_of)
-    except ExpressionError as error:
-        return error
-    return None
 
 
 _sandbox = cache(sandbox_environment)
