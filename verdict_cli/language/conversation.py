@@ -124,12 +124,12 @@ def _parts(head: MessageData, content: Sequence[Any], calls: list[MessageData]) 
             parts.append(read)
     yield from results
     texts = [part["text"] for part in parts if part.get("type") == "text"]
-    made: Any = "\n".join(texts) if len(texts) == len(parts) else parts
+    shown: Any = "\n".join(texts) if len(texts) == len(parts) else parts
     if not parts and results and not calls:
         return
     if not parts and not calls:
-        made = ""
-    yield {**head, "content": made if parts or not calls else None, **({"tool_calls": calls} if calls else {})}
+        shown = ""
+    yield {**head, "content": shown if parts or not calls else None, **({"tool_calls": calls} if calls else {})}
 
 
 def _text(part: Mapping[str, Any]) -> MessageData:
@@ -154,8 +154,8 @@ def read_tool_call(call: Any) -> MessageData:
     )
     if not isinstance(arguments, str):
         arguments = _json(arguments)
-    made: MessageData = {"type": "function", "function": {"name": name, "arguments": arguments}}
-    return {"id": call["id"], **made} if isinstance(call.get("id"), str) else made
+    normalized: MessageData = {"type": "function", "function": {"name": name, "arguments": arguments}}
+    return {"id": call["id"], **normalized} if isinstance(call.get("id"), str) else normalized
 
 
 def _tool_result(part: Mapping[str, Any]) -> MessageData:
@@ -166,13 +166,13 @@ def _tool_result(part: Mapping[str, Any]) -> MessageData:
         result = message["content"]
     elif not isinstance(result, str):
         result = _json(result)
-    made: MessageData = {"role": "tool", "content": result}
+    normalized: MessageData = {"role": "tool", "content": result}
     identity = part.get("tool_use_id") or part.get("tool_call_id") or part.get("id")
     if isinstance(part.get("name"), str):
-        made["name"] = part["name"]
+        normalized["name"] = part["name"]
     if isinstance(identity, str):
-        made["tool_call_id"] = identity
-    return made
+        normalized["tool_call_id"] = identity
+    return normalized
 
 
 def _image(url: Any) -> MessageData:
@@ -277,9 +277,9 @@ def transcript(value: Any) -> Transcript:
         tagged = (f"<{message['role']}>\n{message['content']}\n</{message['role']}>" for message in messages)
         return Transcript("\n\n".join(tagged))
     lines = (_indented(line) for number, message in pairs for line in _lines(f"[{number}]", message))
-    made = Transcript("\n".join(lines))
-    made.images = conversation_images(messages)
-    return made
+    text = Transcript("\n".join(lines))
+    text.images = conversation_images(messages)
+    return text
 
 
 def _indented(text: str) -> str:
@@ -304,9 +304,9 @@ def _writes_tags(messages: Sequence[MessageData]) -> bool:
 def message_text(value: Any) -> Transcript:
     """One message in any form, as a turn without a number. Raises ConversationError."""
     messages = read_conversation([value])
-    made = Transcript("\n".join(line.strip() for message in messages for line in _lines("", message)))
-    made.images = conversation_images(messages)
-    return made
+    text = Transcript("\n".join(line.strip() for message in messages for line in _lines("", message)))
+    text.images = conversation_images(messages)
+    return text
 
 
 def _lines(number: str, message: MessageData) -> Iterator[str]:

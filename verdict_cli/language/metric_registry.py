@@ -137,8 +137,8 @@ class Metric:
         if not isinstance(self.formula, str):
             return self.formula
         module, _, function = self.formula.partition(":")
-        found: Callable[..., float] = getattr(import_module(module), function)
-        return found
+        formula: Callable[..., float] = getattr(import_module(module), function)
+        return formula
 
 
 _CLASSES: tuple[EvaluationKind, ...] = ("classification",)

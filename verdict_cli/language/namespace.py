@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from verdict_cli.config_model import ConfigModel, known_keys
 from verdict_cli.errors import Problem, SpecError
-from verdict_cli.language.document.document import MAX_BYTES
+from verdict_cli.language.document.document import MAX_BYTES, read_document
 from verdict_cli.language.document.error_messages import explain_error, nearest_spelling
-from verdict_cli.language.document.source_positions import format_path
+from verdict_cli.language.document.source_positions import Document, format_path
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.fields.field_keys import PLAIN, map_parts
 from verdict_cli.language.fields.types import FieldType, ScaleType, UnknownType
@@ -286,40 +286,40 @@ class Namespace:
             written = self.code.get((*path, "class"))
             return step if written is None else self._unit_of_class(cast("UnitClass", written), step, path)
         try:
-            made = self.merged_type(step.unit)
+            merged = self.merged_type(step.unit)
         except UnknownTypeError as error:
             self._unknown_type(error, (*path, "unit"))
             return None
-        if made.imported is not None:
+        if merged.imported is not None:
             self.python_units.add(step.unit)
         given = dict(step.model_extra or {})
 
         def to_document(inside: Path_) -> Path_:
-            owner = None if inside[0] in given else made.set_by.get(str(inside[0]))
+            owner = None if inside[0] in given else merged.set_by.get(str(inside[0]))
             return (*path, *inside) if owner is None else ("units", owner, *inside)
 
-        keys = {"name": snake(step.unit), **made.keys, **given, "unit": made.base}
-        return self._validated(made, keys, path, to_document)
+        keys = {"name": snake(step.unit), **merged.keys, **given, "unit": merged.base}
+        return self._validated(merged, keys, path, to_document)
 
     def _unit_of_class(self, written: UnitClass, step: UnitBase, path: Path_) -> UnitBase | None:
         """A unit of Python code whose class decides more than its document."""
-        made = MergedType(step.type_name, written.keys(step), {}, written.unit_class)
-        return self._validated(made, made.keys, path, lambda inside: (*path, *inside), written.unit)
+        merged = MergedType(step.type_name, written.keys(step), {}, written.unit_class)
+        return self._validated(merged, merged.keys, path, lambda inside: (*path, *inside), written.unit)
 
     def _validated(
         self,
-        made: MergedType,
+        merged: MergedType,
         keys: Mapping[str, Any],
         path: Path_,
         to_document: Callable[[Path_], Path_],
         like: LLMUnitStep | None = None,
     ) -> UnitBase | None:
         """The unit of these keys. Reports those that its type does not accept and returns None."""
-        kind = made.language_class()
+        kind = merged.language_class()
         try:
-            if made.imported is None:
+            if merged.imported is None:
                 return kind.model_validate(keys)
-            unit, functions = made.imported.from_keys(keys, path, like)
+            unit, functions = merged.imported.from_keys(keys, path, like)
         except ValidationError as error:
             for problem in explain_error(error, kind, self.spec.document, to_document):
                 self.tell(problem)
@@ -334,20 +334,20 @@ class Namespace:
     def _check_type(self, name: str) -> None:
         """Check the keys that a declared type sets. Those that it leaves to the step may be missing."""
         try:
-            made = self.merged_type(name)
+            merged = self.merged_type(name)
         except UnknownTypeError as error:
             self._unknown_type(error, ("units", name, "base"))
             return
-        if "unit" in made.keys:
+        if "unit" in merged.keys:
             hint = "a type names what it builds on with `base`"
-            path = ("units", made.set_by["unit"], "unit")
+            path = ("units", merged.set_by["unit"], "unit")
             self.problem("unknown-key", "unknown key 'unit'", hint, path, key=True)
-        kind = made.language_class()
-        left_out = {format_path(("units", name, key)) for key in known_keys(kind) if key not in made.keys}
+        kind = merged.language_class()
+        left_out = {format_path(("units", name, key)) for key in known_keys(kind) if key not in merged.keys}
         try:
-            kind.model_validate({**made.keys, "unit": made.base})
+            kind.model_validate({**merged.keys, "unit": merged.base})
         except ValidationError as error:
-            to_document = lambda inside: ("units", made.set_by.get(str(inside[0]), name), *inside)  # noqa: E731
+            to_document = lambda inside: ("units", merged.set_by.get(str(inside[0]), name), *inside)  # noqa: E731
             for problem in explain_error(error, kind, self.spec.document, to_document):
                 if problem.code != "missing-key" or problem.path not in left_out:
                     self.tell(problem)
@@ -381,12 +381,21 @@ class Namespace:
             self.problem("outside", f"the file {error}", ALLOW_OUTSIDE, path)
             return None
 
+    def used_document(self, file: str, path: Path_) -> Document | None:
+        """The document of a file that this one uses. Reports one that cannot be read and returns None."""
+        inside = self.inside(file, path)
+        try:
+            return None if inside is None else read_document(inside)
+        except SpecError as error:
+            self.bad_file(file, error, path)
+            return None
+
     def _read(self, file: str, path: Path_) -> str | None:
-        found = self.inside(file, path)
-        if found is None:
+        inside = self.inside(file, path)
+        if inside is None:
             return None
         try:
-            with found.open("rb") as stream:
+            with inside.open("rb") as stream:
                 content = stream.read(MAX_BYTES + 1)
             if len(content) <= MAX_BYTES:
                 return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")

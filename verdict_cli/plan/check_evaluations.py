@@ -12,8 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from verdict_cli.errors import RowError, SpecError
-from verdict_cli.language.document.document import read_document
+from verdict_cli.errors import RowError
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.evaluations import Evaluation, Published, evaluation_problems, evaluator_of, gate_problems
 from verdict_cli.language.expressions.expression import compile_expression
@@ -32,13 +31,8 @@ def load_published(names: Namespace) -> dict[str, Published]:
     for name, evaluation in names.spec.file.evaluate.items():
         if evaluation.published is None:
             continue
-        path = names.inside(evaluation.published, ("evaluate", name, "published"))
-        if path is None:
-            continue
-        try:
-            document = read_document(path)
-        except SpecError as error:
-            names.bad_file(evaluation.published, error, ("evaluate", name, "published"))
+        document = names.used_document(evaluation.published, ("evaluate", name, "published"))
+        if document is None:
             continue
         try:
             tables[name] = Published.model_validate(document.data)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import ValidationError
 
-from verdict_cli.errors import ReplyError, RowError, SpecError
+from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
-from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.paths import ExpressionError, follow
@@ -86,13 +85,8 @@ class CompileContext:
 
     def _read_calibration(self, key: CalibrationFile, kind: type[Compiled], path: InstancePath) -> Compiled | None:
         names = self.instance.names
-        file = names.inside(key.file, (*path, "file"))
-        if file is None:
-            return None
-        try:
-            document = read_document(file)
-        except SpecError as error:
-            names.bad_file(key.file, error, (*path, "file"))
+        document = names.used_document(key.file, (*path, "file"))
+        if document is None:
             return None
         try:
             calibration = kind.model_validate(document.data)

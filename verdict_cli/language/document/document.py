@@ -446,9 +446,9 @@ def plain_words(error: MarkedYAMLError, text: str) -> tuple[str, str, str, Any]:
     match, message, hint = next(
         (match, message, hint) for pattern, message, hint in _MESSAGES if (match := re.search(pattern, original))
     )
-    found = match[1] if match.re.groups else ""
-    token = _TOKENS.get(found, f"`{found.strip('<>')}`")
-    message = message.format(found, token=token, line=begun.line + 1 if begun else 0, problem=error.problem)
+    captured = match[1] if match.re.groups else ""
+    token = _TOKENS.get(captured, f"`{captured.strip('<>')}`")
+    message = message.format(captured, token=token, line=begun.line + 1 if begun else 0, problem=error.problem)
     cause_is_earlier = "could not find" in original or "scalar: found unexpected" in original
     line = "" if at is None else text[at.index - at.column :].partition("\n")[0]
     if quote := _TYPOGRAPHIC.search(line):

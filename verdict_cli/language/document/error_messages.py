@@ -92,7 +92,7 @@ def explain_error(
             path = path[:-1]
         grouped.setdefault(path, []).append((detail, owner, annotation))
     entered = {path[:depth] for path in grouped for depth in range(len(path))}
-    found = []
+    problems = []
     for path, details in grouped.items():
         detail, owner, annotation = details[0]
         kinds = {known["type"] for known, _, _ in details}
@@ -108,8 +108,8 @@ def explain_error(
             )
         whole = to_document(path)
         position = document.key_at(whole) if at_key else document.value_at(whole)
-        found.append(Problem(code, message, hint, document.file, position.line, position.column, format_path(whole)))
-    return found
+        problems.append(Problem(code, message, hint, document.file, position.line, position.column, format_path(whole)))
+    return problems
 
 
 def _words(

@@ -119,8 +119,8 @@ class _Parser:
             item = self.type()
             self._expect("]")
             return list_of(item)
-        found: FieldType = self.named(name[0])
-        return found
+        kind: FieldType = self.named(name[0])
+        return kind
 
     def _mapping(self) -> FieldType:
         if _NOT_A_RECORD.match(self.text, self.at):
@@ -154,17 +154,17 @@ class _Parser:
 
     def _take(self, mark: str) -> bool:
         self._skip()
-        found = self.text.startswith(mark, self.at)
-        self.at += len(mark) if found else 0
-        return found
+        follows = self.text.startswith(mark, self.at)
+        self.at += len(mark) if follows else 0
+        return follows
 
     def _expect(self, mark: str) -> None:
         if not self._take(mark):
             raise self._error(f"`{mark}`")
 
     def _error(self, expected: str) -> TypeTextError:
-        found = repr(self.text[self.at : self.at + 12]) if self.at < len(self.text) else "the end"
-        return TypeTextError(f"{self.text!r:.120} is not a type: expected {expected}, found {found}")
+        rest = repr(self.text[self.at : self.at + 12]) if self.at < len(self.text) else "the end"
+        return TypeTextError(f"{self.text!r:.120} is not a type: expected {expected}, found {rest}")
 
 
 def _closing(text: str, start: int) -> int:

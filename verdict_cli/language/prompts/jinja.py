@@ -136,7 +136,7 @@ def compile_jinja(
     sign = f"{secrets.randbits(128):039d}"
     marked = MARKER.sub(lambda marker: f"{sign}{ROLES.index(marker[1])}", dedented(text))
     sandbox = sandbox_environment(finalize=_written)
-    found: list[ExpressionPath] = []
+    paths: list[ExpressionPath] = []
     try:
         tree = sandbox.parse(marked)
         if next(tree.find_all(_ELSEWHERE), None) is not None:
@@ -151,7 +151,7 @@ def compile_jinja(
         _name_values(tree)
         braces = _brace_texts(tree, roots, problem)
         tested = tested_paths(tree)
-        rewrite(tree, _text_only(resolve), roots, found, assigned_names(tree))
+        rewrite(tree, _text_only(resolve), roots, paths, assigned_names(tree))
         template = sandbox.from_string(tree)
     except TemplateSyntaxError as error:
         problem(f"line {error.lineno} of the jinja prompt: {error.message}", "it is a Jinja2 template")
@@ -165,18 +165,18 @@ def compile_jinja(
     except (SyntaxError, ValueError) as error:
         problem(f"the jinja prompt: {error}", "it is a Jinja2 template")
         return None
-    return JinjaTemplate(template, sign, tuple(found), delimit, tested, requested_tags(text), braces)
+    return JinjaTemplate(template, sign, tuple(paths), delimit, tested, requested_tags(text), braces)
 
 
 def _brace_texts(tree: nodes.Template, roots: tuple[str, ...], problem: Tell) -> tuple[BraceText, ...]:
     """The braces in the literal text that may name a column; those that name a root are told."""
     braces: list[BraceText] = []
     for literal in tree.find_all(nodes.TemplateData):
-        for found in find_brace_texts(literal.data, roots):
-            if found.kind == "root":
-                problem(*brace_error(found, jinja=True))
+        for text in find_brace_texts(literal.data, roots):
+            if text.kind == "root":
+                problem(*brace_error(text, jinja=True))
             else:
-                braces.append(found)
+                braces.append(text)
         literal.data = unescaped(literal.data, roots)
     return tuple(braces)
 

@@ -74,10 +74,10 @@ def find_brace_texts(text: str, roots: Collection[str]) -> Iterator[BraceText]:
     """The brace texts in a text without placeholders; each once, in order."""
     seen = set()
     for match in _BRACES.finditer(text):
-        found = None if match["escape"] else _read(match, roots)
-        if found is not None and found not in seen:
-            seen.add(found)
-            yield found
+        brace = None if match["escape"] else _read(match, roots)
+        if brace is not None and brace not in seen:
+            seen.add(brace)
+            yield brace
 
 
 def unescaped(text: str, roots: Collection[str]) -> str:
@@ -87,32 +87,32 @@ def unescaped(text: str, roots: Collection[str]) -> str:
     return _BRACES.sub(lambda match: match["braces"] if match["escape"] and _read(match, roots) else match[0], text)
 
 
-def warning_of(found: BraceText, roots: Collection[str]) -> tuple[str, str]:
+def warning_of(brace: BraceText, roots: Collection[str]) -> tuple[str, str]:
     """(message, hint) of a path from an unknown name."""
-    if found.path == _TAG:
-        return f"{found.written} is literal text", "a prompt with loops and conditions is `prompt: {jinja: …}`"
-    close = get_close_matches(str(found.path[0]).lower(), roots, n=1, cutoff=0.75)
+    if brace.path == _TAG:
+        return f"{brace.written} is literal text", "a prompt with loops and conditions is `prompt: {jinja: …}`"
+    close = get_close_matches(str(brace.path[0]).lower(), roots, n=1, cutoff=0.75)
     hint = (
         f"did you mean {{{close[0]}…}}?"
         if close
         else "a column is written {source.NAME}; \\{ prints the brace without this warning"
     )
-    return f"{found.written} is literal text", hint
+    return f"{brace.written} is literal text", hint
 
 
-def brace_error(found: BraceText, *, jinja: bool = False) -> tuple[str, str]:
+def brace_error(brace: BraceText, *, jinja: bool = False) -> tuple[str, str]:
     """(message, hint) of a root in another spelling."""
-    if found.path == _TAG:
-        return warning_of(found, ())
-    path = format_expression_path(found.path)
+    if brace.path == _TAG:
+        return warning_of(brace, ())
+    path = format_expression_path(brace.path)
     right = f"{{{{ {path} }}}}" if jinja else f"{{{path}}}"
-    if found.path[0] == "output":
+    if brace.path[0] == "output":
         return (
-            f"{found.written} is literal text: a prompt has no `output`",
+            f"{brace.written} is literal text: a prompt has no `output`",
             "write {previous.…} for what an earlier unit gave",
         )
-    problem = "is literal text" if found.closed else "has no closing brace"
-    return f"{found.written} {problem}", f"write {right}; \\{found.written} prints it literally"
+    problem = "is literal text" if brace.closed else "has no closing brace"
+    return f"{brace.written} {problem}", f"write {right}; \\{brace.written} prints it literally"
 
 
 def _read(match: re.Match[str], roots: Collection[str]) -> BraceText | None:
@@ -252,8 +252,8 @@ def parse_placeholders(
 
     def literal(piece: str) -> None:
         parts.append(unescaped(piece, roots))
-        for found in find_brace_texts(piece, roots):
-            brace(found)
+        for brace_text in find_brace_texts(piece, roots):
+            brace(brace_text)
 
     for match in _opening(roots).finditer(text):
         written = match["root"] + match["rest"]

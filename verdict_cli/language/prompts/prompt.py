@@ -270,13 +270,13 @@ def compile_prompt(
     roots = (*PLACEHOLDER_ROOTS, *entries)
     braces: list[BraceText] = []
 
-    def brace(found: BraceText) -> None:
-        if found.kind == "root":
-            problem(*brace_error(found))
+    def brace(text: BraceText) -> None:
+        if text.kind == "root":
+            problem(*brace_error(text))
             return
-        if found.kind == "path":
-            warning(*warning_of(found, roots))
-        braces.append(found)
+        if text.kind == "path":
+            warning(*warning_of(text, roots))
+        braces.append(text)
 
     sections = tuple(
         (role, parse_placeholders(body, resolve, problem, delimit, roots, brace)) for role, body in split_sections(text)

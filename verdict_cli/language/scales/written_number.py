@@ -102,10 +102,10 @@ def without_markup(text: str) -> str:
 
 def read_number(text: str, ends: Ends = None) -> Decimal | None:
     """The number that the whole text is, None for any other text."""
-    found = list(_numbers(text, ends))
-    if len(found) != 1 or found[0].mention or (found[0].start, found[0].end) != (0, len(text)):
+    numbers = list(_numbers(text, ends))
+    if len(numbers) != 1 or numbers[0].mention or (numbers[0].start, numbers[0].end) != (0, len(text)):
         return None
-    return found[0].value
+    return numbers[0].value
 
 
 def find_numbers(text: str, ends: Ends = None) -> list[WrittenNumber]:

@@ -82,11 +82,11 @@ class ChoiceUnit(LLMUnit):
             return super().frame(prompt)
         return super().frame(_SHOWN.sub(self._listed_at, prompt))
 
-    def _listed_at(self, found: re.Match[str]) -> str:
-        if found[1] is None:
+    def _listed_at(self, match: re.Match[str]) -> str:
+        if match[1] is None:
             return self.listed()
         letters = self.letters()
-        return f"{{input.{letters[int(found[1])]}}}" if int(found[1]) < len(letters) else found[0]
+        return f"{{input.{letters[int(match[1])]}}}" if int(match[1]) < len(letters) else match[0]
 
     def listed(self) -> str:
         """The part of a prompt that shows the options."""

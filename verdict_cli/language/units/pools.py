@@ -79,7 +79,7 @@ class Pool(UnitBase):
         return pooled
 
     def extra_fields(
-        self, pooled: dict[str, Any], said: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
+        self, pooled: dict[str, Any], votes_by_field: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
     ) -> dict[str, Any]:
         """The fields that `extra_field_names` names, from the pooled values."""
         return {}
@@ -98,8 +98,10 @@ class MeanPoolUnit(Pool):
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> float:
         """The mean, weighted where weights are given."""
-        found = summary_statistics.as_numbers(values, "mean")
-        return summary_statistics.mean(found) if weights is None else summary_statistics.weighted_mean(found, weights)
+        numbers = summary_statistics.as_numbers(values, "mean")
+        return (
+            summary_statistics.mean(numbers) if weights is None else summary_statistics.weighted_mean(numbers, weights)
+        )
 
 
 AGREEMENT = "agreement"
@@ -209,13 +211,13 @@ class ModePoolUnit(Pool):
         return random.Random(seed).choice(winners)
 
     def extra_fields(
-        self, pooled: dict[str, Any], said: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
+        self, pooled: dict[str, Any], votes_by_field: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
     ) -> dict[str, Any]:
         """The lowest share of the votes for a field's pooled value, and the lowest margin."""
         if not self.extra_field_names():
             return {}
         shares, margins = [], []
-        for name, votes in said.items():
+        for name, votes in votes_by_field.items():
             given = weights or [1.0] * len(votes)
             share = summary_statistics.weighted_mean([float(vote == pooled[name]) for vote in votes], given)
             others = [weight for value, weight in summary_statistics.tally(votes, given) if value != pooled[name]]
