@@ -424,12 +424,7 @@ def _run(gate: Gate) -> list[EvaluationIssue]:
     if gate.parts[1] not in RUN_METRICS:
         known = ", ".join(f"run.{name}" for name in RUN_METRICS)
         issues.append(("metric", f"`{gate.metric}` is unknown", _near(gate.metric, known)))
-    for key in ("confidence", "where", "baseline"):
-        if getattr(gate, key) is not None:
-            issues.append(
-                (key, f"`{gate.metric}` is a fact of the whole run: `{key}` does not apply", f"leave `{key}` out")
-            )
-    return issues
+    return issues + _not_of_rows(gate, "a fact of the whole run")
 
 
 def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[EvaluationIssue]:
@@ -438,7 +433,7 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Evalu
         known = ", ".join([*evaluations, "run"])
         return [("metric", f"`evaluate` has no `{name}`", _near(name, known))]
     if (own := evaluator_of(evaluations[name])) is not None:
-        noun, hint = own[1].noun, f"{own[1].gate_hint}"
+        noun, hint = own[1].noun, own[1].gate_hint
         return [("metric", f"`{name}` is a {noun}: it has no metric of its own for a gate", hint)]
     if metric in GOLD_ESTIMATES:
         if evaluations[name].gold is None:
@@ -448,7 +443,7 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Evalu
             return [("baseline", f"`{metric}` is not compared between runs", hint)]
         return []
     if metric in ROW_METRICS:
-        return _rows(gate)
+        return _not_of_rows(gate, "a share of all rows")
     if find_metric(metric) is None:
         return [("metric", f"`{metric}` is no metric", _near(metric, ", ".join(METRICS.names())))]
     evaluation = evaluations[name]
@@ -460,9 +455,10 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Evalu
     ]
 
 
-def _rows(gate: Gate) -> list[EvaluationIssue]:
+def _not_of_rows(gate: Gate, what: str) -> list[EvaluationIssue]:
+    """The keys of a gate that need a value for each row, which its metric does not have."""
     return [
-        (key, f"`{gate.metric}` is a share of all rows: `{key}` does not apply", f"leave `{key}` out")
+        (key, f"`{gate.metric}` is {what}: `{key}` does not apply", f"leave `{key}` out")
         for key in ("confidence", "where", "baseline")
         if getattr(gate, key) is not None
     ]

@@ -188,9 +188,8 @@ def _digests(instance: UnitInstance, node: Node, upstream: Sequence[Any]) -> dic
     if not isinstance(node.work, LLMNode):
         return {"unit": _digest(keys), "before": _digest(upstream), "output": _digest(output)}
     scale, extract = keys.pop("scale", None), keys.pop("extract", None)
-    models = [[counted_fields(model) for model in models] for models in (node.work.models, node.work.follow_up)]
     return {
-        "model": _digest(models),
+        "model": _digest(_models(node)),
         "prompt": _digest(keys),
         "scale": _digest(scale),
         "extractor": _digest(extract),

@@ -72,15 +72,11 @@ def nearest_spelling(word: str, known: Iterable[str], most: int | None = None) -
     return f"known: {', '.join(words)}" if words and (most is None or len(words) <= most) else ""
 
 
-def _itself(path: ErrorPath) -> ErrorPath:
-    return path
-
-
 def explain_error(
     error: ValidationError,
     root: type[BaseModel],
     document: Document,
-    to_document: Callable[[ErrorPath], ErrorPath] = _itself,
+    to_document: Callable[[ErrorPath], ErrorPath] = lambda path: path,
     feature_of: Callable[[str, str], str] = lambda owner, key: "",
 ) -> list[Problem]:
     """Every problem of a validation error, with its position. `to_document` maps a path in `root` to one in the document, and
@@ -144,7 +140,12 @@ def _words(
         return "wrong-type", f"expected {wanted}, found {displayed(given)}", _boolean_hint(given, kinds), False
     at_key = _is_of_key(detail)
     purpose = "" if at_key else _purpose(owner, str(last))
-    return "wrong-value", f"{displayed(given)}: {_limit(kind, context)}", purpose, at_key
+    return (
+        "wrong-value",
+        f"{displayed(given)}: {_LIMITS.get(kind, kind.replace('_', ' ')).format(**context)}",
+        purpose,
+        at_key,
+    )
 
 
 def _is_of_key(detail: Any) -> bool:
@@ -152,20 +153,16 @@ def _is_of_key(detail: Any) -> bool:
     return bool(detail["type"] == "string_pattern_mismatch" and detail["loc"][-1] == "[key]")
 
 
-def _limit(kind: str, context: dict[str, Any]) -> str:
-    if kind == "too_short":
-        return f"at least {context['min_length']} expected, found {context['actual_length']}"
-    if kind == "too_long":
-        return f"at most {context['max_length']} expected, found {context['actual_length']}"
-    if kind == "string_too_short":
-        return "must not be empty"
-    if kind == "string_pattern_mismatch":
-        return f"must match {context['pattern']}"
-    words = {"greater_than": ">", "greater_than_equal": ">=", "less_than": "<", "less_than_equal": "<="}
-    if kind in words:
-        symbol = {"greater_than": "gt", "greater_than_equal": "ge", "less_than": "lt", "less_than_equal": "le"}[kind]
-        return f"must be {words[kind]} {context[symbol]:g}"
-    return kind.replace("_", " ")
+_LIMITS = {
+    "too_short": "at least {min_length} expected, found {actual_length}",
+    "too_long": "at most {max_length} expected, found {actual_length}",
+    "string_too_short": "must not be empty",
+    "string_pattern_mismatch": "must match {pattern}",
+    "greater_than": "must be > {gt:g}",
+    "greater_than_equal": "must be >= {ge:g}",
+    "less_than": "must be < {lt:g}",
+    "less_than_equal": "must be <= {le:g}",
+}
 
 
 def _unknown(key: str, owner: type[BaseModel] | None) -> str:

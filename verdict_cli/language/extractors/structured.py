@@ -213,13 +213,9 @@ def _is_answer(text: str, start: int, end: int) -> bool:
     if opening != -1 and _OPENING.fullmatch(text, opening, start) and (mark := _END.match(text, end)):
         start, end = opening, mark.end()
         if not text[:start].strip():
-            return _rest_of_line(text, end) == ""
+            return not text[end:].partition("\n")[0].strip()
     before = text[text.rfind("\n", 0, start) + 1 : start]
     return not before.strip() and not text[end:].strip()
-
-
-def _rest_of_line(text: str, end: int) -> str:
-    return text[end:].partition("\n")[0].strip()
 
 
 def _parse_leniently(text: str) -> dict[str, Any] | None:
