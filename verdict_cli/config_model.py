@@ -179,9 +179,14 @@ def check_keywords(owner: str, keys: Iterable[str], known: Sequence[str]) -> Non
     """Raise UsageError for a key that is not among the known ones, with the nearest of them."""
     for key in keys:
         if key not in known:
-            close = get_close_matches(key, known, n=1)
-            hint = f"did you mean `{close[0]}`?" if close else f"it takes {', '.join(known)}"
+            hint = did_you_mean(key, known, f"it takes {', '.join(known)}")
             raise UsageError(f"{owner} takes no `{key}`", hint=hint)
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
+    """The hint that names the known word which is spelled most like this one; ``otherwise`` where none is."""
+    close = get_close_matches(word, list(known), n=1)
+    return f"did you mean `{close[0]}`?" if close else otherwise
 
 
 def _lists_for_tuples(schema: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,16 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from verdict_cli.config_model import FILE_KEYS, ConfigModel, KeyRule, OneOrMore, Whole, added_classes, with_added_keys
+from verdict_cli.config_model import (
+    FILE_KEYS,
+    ConfigModel,
+    KeyRule,
+    OneOrMore,
+    Whole,
+    added_classes,
+    did_you_mean,
+    with_added_keys,
+)
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
@@ -465,8 +473,7 @@ def _not_of_rows(gate: Gate, what: str) -> list[EvaluationIssue]:
 
 
 def _near(word: str, known: str) -> str:
-    close = difflib.get_close_matches(word, known.split(", "), n=1)
-    return f"did you mean `{close[0]}`?" if close else f"known: {known}"
+    return did_you_mean(word, known.split(", "), f"known: {known}")
 
 
 class GatesFile(ConfigModel):

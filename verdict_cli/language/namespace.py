@@ -449,6 +449,7 @@ class Namespace:
 
     def _reached(self, file: str) -> Path:
         """The normalized path of a file, so that one file is one key."""
+        # Not `resolve`: a file reached by a link keeps the folder in which it was written, to which its own paths are relative.
         return Path(os.path.normpath(self.spec.folder / file))
 
 

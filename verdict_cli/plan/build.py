@@ -314,6 +314,7 @@ class _Build:
         self._raise()  # from here on every unit has a node
         valid = [item for item in instances if isinstance(item, UnitInstance)]
         nodes, groups, conditions = row_steps.finish(nodes)
+        # The schema comes last: what it alone refuses is a defect of ours, and noise beside a mistake of the author.
         nodes = judge_digest(valid, nodes)
         check_calibrations(valid, nodes)
         self.problems += self.names.schema_problems()
@@ -326,6 +327,7 @@ class _Build:
         evaluations = {name: expand_panel(item, nodes) for name, item in everything.items() if name not in studies}
         self._warn_shown(nodes, valid, evaluations)
         fingerprint, node_fingerprints = fingerprints(self.names, valid, nodes, output_nodes, early, groups, conditions)
+        # Tags and marks come after the fingerprints: they are made from all prompts, and change none of what is asked.
         shown = None if self.whole_row else tuple(sorted(used.column for used in self.columns.values() if used.asked))
         nodes = with_marks(with_row_tags(nodes, shown), early)
         plan = Plan(

@@ -109,7 +109,7 @@ class BackgroundJudge:
         if self._session is not None:
             return self._session
         async with self._opening:
-            if self._session is None:
+            if self._session is None:  # another call may have opened it while this one waited for the lock
                 config = self._config
                 if config.cache and self._store is None:
                     self._store = open_cache(config.plan)

@@ -23,6 +23,7 @@ from verdict_cli.language.document.source_positions import Document, Position, V
 _BLANK = re.compile(r"[ \t]*[#\r\n\0]")
 
 
+# Not `yaml.compose`: it stops at the first problem, keeps the last of two equal keys, and expands aliases without a limit.
 class Events(Reader, Scanner, Parser):
     """PyYAML's parser, which also takes tabs as separation where YAML 1.2 does (section 6.2)."""
 
@@ -173,6 +174,7 @@ class Composer:
             else:
                 self._problem("unknown-alias", f"there is no anchor `&{name}` above this alias", hint, at)
             node = ValueNode(None, at)
+        # A few lines of aliases to aliases stand for billions of values ("billion laughs").
         self.aliased += node.size
         if self.aliased > MAX_ALIASED:
             message = f"aliases expand to more than {MAX_ALIASED:,} values"

@@ -419,6 +419,7 @@ class Expression:
     def __call__(self, values: Mapping[str, Any]) -> Any:
         """The expression's value. RowError when it cannot be computed from these values."""
         try:
+            # A path whose parts are not all there goes through the template, which says what is missing and what there is.
             if self.path is not None:
                 here: Any = values
                 for part in self.path:

@@ -87,6 +87,7 @@ def charge(characters: int) -> None:
 
 def tick() -> None:
     """Check the clock. SecurityError beyond the limit."""
+    # Processor time of this thread: other rows that render meanwhile, or a busy machine, must not end a rendering.
     now = time.thread_time()
     if not _account.deadline:
         _account.deadline = now + LONGEST_RENDER_S
@@ -300,6 +301,7 @@ class Generator(CodeGenerator):
     def writeline(self, x: str, node: nodes.Node | None = None, extra: int = 0) -> None:
         """A line of code; the first one of a loop's body checks the clock."""
         super().writeline(x, node, extra)
+        # Jinja2 has no hook for a loop's body; this is the line that its code generator writes first in each.
         if x == "_loop_vars = {}":
             super().writeline("environment.tick()")
 
