@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from verdict_cli.language.evaluations import Evaluation, Gate
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.gate_rules import Gate
 from verdict_cli.report.conclusions import comparison_conclusion
 from verdict_cli.report.formatting import format_number, gate_note
 from verdict_cli.run_facts import RunFacts

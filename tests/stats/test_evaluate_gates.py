@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from verdict_cli.language.evaluations import Evaluation, Gate
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.gate_rules import Gate
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.gates import decide_gates
 from verdict_cli.stats.measure import measure

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 from verdict_cli.language import evaluations as section
-from verdict_cli.language.evaluations import Evaluation, Gate, GoldScope, gate_problems
+from verdict_cli.language.evaluations import Evaluation, GoldScope
+from verdict_cli.language.gate_rules import Gate, gate_problems
 from verdict_cli.stats.columns.gold_pairs import GoldPairs
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.measure import measure

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from verdict_cli.errors import DataError
-from verdict_cli.language.evaluations import Evaluation, Gate, Gold, Reduce, evaluation_problems
+from verdict_cli.language.evaluations import Evaluation, Gold, Reduce, evaluation_problems
+from verdict_cli.language.gate_rules import Gate
 from verdict_cli.report.formatting import coverage_notes
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.compare import compare_runs

@@ -5,7 +5,8 @@ import pytest
 from pydantic import ValidationError
 
 from verdict_cli.language import evaluations
-from verdict_cli.language.evaluations import Evaluation, Gate, Published, gate_problems
+from verdict_cli.language.evaluations import Evaluation, Published
+from verdict_cli.language.gate_rules import Gate, gate_problems
 from verdict_cli.language.json_schema import schema_of
 
 PAIR = {"prediction": "output.score", "target": "source.label"}

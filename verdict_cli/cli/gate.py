@@ -12,7 +12,7 @@ from verdict_cli.cli.console import print_json
 from verdict_cli.cli.options import AsJson, Undecided
 from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
 from verdict_cli.errors import UsageError
-from verdict_cli.language.evaluations import read_gates
+from verdict_cli.language.gate_rules import read_gates
 from verdict_cli.run.load_run import load_run
 
 

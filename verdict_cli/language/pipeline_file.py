@@ -9,8 +9,9 @@ from typing_extensions import TypeAliasType
 
 from verdict_cli.config_model import ConfigModel, Expected, LazyUnion, One, Seq, Uncounted, Whole, displayed
 from verdict_cli.language.document.error_messages import nearest_spelling
-from verdict_cli.language.evaluations import Evaluation, GateList
+from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.fields.field_keys import FieldTypes
+from verdict_cli.language.gate_rules import GateList
 from verdict_cli.language.scales import ScaleKeys
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import UNIT_NAME, RowKeys, UnitBase

@@ -14,10 +14,11 @@ from pydantic import ValidationError
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.document.error_messages import explain_error
-from verdict_cli.language.evaluations import Evaluation, Published, evaluation_problems, evaluator_of, gate_problems
+from verdict_cli.language.evaluations import Evaluation, Published, evaluation_problems, evaluator_of
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, format_expression_path
 from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType
+from verdict_cli.language.gate_rules import gate_problems
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.scales import Scale

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from verdict_cli.errors import Problem, ReplyError, RowError
 from verdict_cli.language.calibrations import Fitted
 from verdict_cli.language.conversation import ConversationError, numbered
-from verdict_cli.language.evaluations import Evaluation, Gate, Published
+from verdict_cli.language.evaluations import Evaluation, Published
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.paths import ExpressionPath
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor
 from verdict_cli.language.fields.types import FieldType, RecordType
+from verdict_cli.language.gate_rules import Gate
 from verdict_cli.language.prompts.few_shot import ExamplePool
 from verdict_cli.language.prompts.prompt import CompiledPrompt
 from verdict_cli.language.scales import Scale

@@ -44,8 +44,8 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
     if isinstance(kind, RecordType):
         inner = kind.kind_of(part)
         if inner is None:
-            hint = nearest_spelling(str(part), kind.fields, most=0)
-            hint = hint or f"its fields are {', '.join(kind.fields) or 'none'}"
+            close = nearest_spelling(str(part), kind.fields, most=0)
+            hint = close or f"its fields are {', '.join(kind.fields) or 'none'}"
             raise ExpressionError(f"{where} has no field {part!r}", hint)
         deeper, type_found = type_at_path(inner, more, f"{where}.{part}")
         return (part, *deeper), type_found

@@ -17,7 +17,8 @@ from typing import Any, Literal
 import numpy as np
 
 from verdict_cli.errors import DataError, VerdictError
-from verdict_cli.language.evaluations import ROW_METRICS, Evaluation, Gate
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.gate_rules import ROW_METRICS, Gate
 from verdict_cli.language.metric_registry import GOLD_ESTIMATES, find_metric
 from verdict_cli.plural import plural
 from verdict_cli.run_facts import RunFacts

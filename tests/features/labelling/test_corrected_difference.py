@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from verdict_cli.features.labelling.command import inclusion_probabilities, scaled_sizes, systematic_draw
-from verdict_cli.language.evaluations import Evaluation, Gate, gate_problems
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.gate_rules import Gate, gate_problems
 from verdict_cli.report.evaluation_results import evaluate_run
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.gold_pairs import GoldPairs

@@ -17,7 +17,8 @@ from scipy.optimize import minimize
 from verdict_cli.errors import DataError
 from verdict_cli.features.rank.arena_keys import ArenaKeys
 from verdict_cli.features.rank.leaderboard import Leaderboard, leaderboards
-from verdict_cli.language.evaluations import Evaluation, Gate, evaluation_problems, gate_problems
+from verdict_cli.language.evaluations import Evaluation, evaluation_problems
+from verdict_cli.language.gate_rules import Gate, gate_problems
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.writer import ParquetTable
 

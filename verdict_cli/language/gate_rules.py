@@ -1,0 +1,194 @@
+"""The `gates:` section: the limits that a run must meet, and files of gates for `verdict gate --gates FILE`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_core import PydanticCustomError
+
+from verdict_cli.config_model import ConfigModel, did_you_mean
+from verdict_cli.errors import Problem, SpecError
+from verdict_cli.language.document.document import read_document
+from verdict_cli.language.document.error_messages import explain_error
+from verdict_cli.language.document.source_positions import format_path
+from verdict_cli.language.evaluations import Evaluation, EvaluationIssue, evaluator_of, lacks
+from verdict_cli.language.metric_registry import GOLD_ESTIMATES, METRICS, find_metric
+
+RUN_METRICS: tuple[str, ...] = (
+    "coverage",
+    "failed",
+    "abstained",
+    "calls",
+    "cost_usd",
+    "wall_s",
+    "calibration_age_days",
+)
+"""Metrics of the run itself, named `run.NAME`."""
+
+ROW_METRICS: tuple[str, ...] = ("coverage", "shared")
+"""Shares of an evaluation's rows: those with a prediction, and those of the baselines' rows that this run has."""
+
+Scalar = str | int | bool | float | None
+
+
+class Gate(ConfigModel):
+    """A limit on one metric; a run that fails it exits with 1."""
+
+    metric: Annotated[str, Field(pattern=r"[^.]\.[a-z]")]
+    """The metric: `EVALUATION.METRIC`, or `run.coverage`, `run.failed`, `run.abstained`, `run.calls`, `run.cost_usd`, `run.wall_s`, `run.calibration_age_days` (the oldest calibration that the pipeline uses, when the run began). `EVALUATION.coverage` is the share of its rows with a prediction, `EVALUATION.shared` that of its baselines' rows that this run has."""
+    min: float | None = None
+    """The smallest value that passes."""
+    max: float | None = None
+    """The largest value that passes."""
+    confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """The limit applies to the two-sided interval at this confidence instead of the value: its lower end to `min`, its upper end to `max`."""
+    sided: Literal["one", "two"] = "two"
+    """Whether `confidence` is that of an interval with two ends, or of the one end that is compared: `one` is wrong at the limit twice as often."""
+    where: Annotated[dict[str, Scalar], Field(min_length=1)] | None = None
+    """Path to value: only rows where every path has its value count, such as `{source.type: homonyms}`."""
+    baseline: Annotated[str, Field(min_length=1)] | None = None
+    """The directory of an earlier run; rows of the same id are compared pair by pair."""
+    max_drop: Annotated[float, Field(ge=0)] | None = None
+    """How much worse than the baseline the metric may be: the 95% interval of the paired difference must not reach beyond it."""
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """The evaluation's name (or `run`) and the metric's."""
+        evaluation, _, metric = self.metric.rpartition(".")
+        return evaluation, metric
+
+
+_SHORT = r"^\s*([^\s<>=]+)\s*(>=|<=)\s*([-+]?[0-9]+(?:\.[0-9]+)?)\s*$"
+"""`EVALUATION.METRIC >= NUMBER`, in the syntax that Python and JSON Schema share."""
+
+
+def _written_short(value: Any) -> Any:
+    """The keys of a gate that is written as a text; what is not a text is left to the class."""
+    if not isinstance(value, str):
+        return value
+    short = re.match(_SHORT, value)
+    if short is None:
+        expected = "a gate such as `right.accuracy >= 0.9` or `{metric: right.accuracy, min: 0.9}`"
+        hint = "a gate in one line has a metric, `>=` or `<=`, and a number"
+        raise PydanticCustomError("written_form", "expected {expected}", {"expected": expected, "hint": hint})
+    return {"metric": short[1], "min" if short[2] == ">=" else "max": float(short[3])}
+
+
+GateList = tuple[
+    Annotated[
+        Gate, BeforeValidator(_written_short, json_schema_input_type=Gate | Annotated[str, Field(pattern=_SHORT)])
+    ],
+    ...,
+]
+"""Gates, each a mapping or a text such as `right.accuracy >= 0.9`."""
+
+
+def gate_problems(index: int, gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[EvaluationIssue]:
+    """What is wrong with a gate although each of its keys is well formed; paths are like `[2].metric`."""
+    evaluation, metric = gate.parts
+    issues = _run(gate) if evaluation == "run" else _evaluation(gate, evaluations)
+    if gate.baseline is not None and gate.max_drop is None:
+        issues.append(("baseline", "`baseline` needs `max_drop`", "such as `max_drop: 0.01`"))
+    if gate.max_drop is not None and gate.baseline is None:
+        issues.append(("max_drop", "`max_drop` needs `baseline`", "such as `baseline: runs/main`"))
+    if gate.baseline is not None and not (gate.min is None and gate.max is None and gate.confidence is None):
+        issues.append(
+            ("baseline", "`baseline` cannot be combined with `min`, `max` and `confidence`", "write two gates")
+        )
+    if gate.min is None and gate.max is None and gate.baseline is None and gate.max_drop is None:
+        issues.append(
+            ("", f"the gate on `{gate.metric}` has no limit", "give `min`, `max`, or `baseline` and `max_drop`")
+        )
+    if gate.min is not None and gate.max is not None and gate.min > gate.max:
+        issues.append(("min", f"`min` {gate.min:g} is above `max` {gate.max:g}", "nothing can pass this gate"))
+    if metric == "confusion":
+        issues.append(("metric", "`confusion` is a table and has no limit", "name another metric"))
+    return [(f"[{index}].{path}" if path else f"[{index}]", message, hint) for path, message, hint in issues]
+
+
+def _run(gate: Gate) -> list[EvaluationIssue]:
+    issues: list[EvaluationIssue] = []
+    if gate.parts[1] not in RUN_METRICS:
+        known = ", ".join(f"run.{name}" for name in RUN_METRICS)
+        issues.append(("metric", f"`{gate.metric}` is unknown", _near(gate.metric, known)))
+    for key in ("confidence", "where", "baseline"):
+        if getattr(gate, key) is not None:
+            issues.append(
+                (key, f"`{gate.metric}` is a fact of the whole run: `{key}` does not apply", f"leave `{key}` out")
+            )
+    return issues
+
+
+def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[EvaluationIssue]:
+    name, metric = gate.parts
+    if name not in evaluations:
+        known = ", ".join([*evaluations, "run"])
+        return [("metric", f"`evaluate` has no `{name}`", _near(name, known))]
+    if (own := evaluator_of(evaluations[name])) is not None:
+        noun, hint = own[1].noun, f"{own[1].gate_hint}"  # a text for `make errors`
+        return [("metric", f"`{name}` is a {noun}: it has no metric of its own for a gate", hint)]
+    if metric in GOLD_ESTIMATES:
+        if evaluations[name].gold is None:
+            return [("metric", f"`{name}` has no `gold`, which gives `{metric}`", f"give `evaluate.{name}.gold`")]
+        if gate.baseline is not None and metric != "ppi":
+            hint = f"name `{name}.ppi`, or give `min` or `max`"
+            return [("baseline", f"`{metric}` is not compared between runs", hint)]
+        return []
+    if metric in ROW_METRICS:
+        return _rows(gate)
+    if find_metric(metric) is None:
+        return [("metric", f"`{metric}` is no metric", _near(metric, ", ".join(METRICS.names())))]
+    evaluation = evaluations[name]
+    if evaluation.metrics is not None and metric not in evaluation.metrics:
+        return [("metric", f"`{name}` does not measure `{metric}`", f"add `{metric}` to `evaluate.{name}.metrics`")]
+    return [
+        ("metric", f"`{name}` cannot measure `{metric}`: it has no `{key}`", f"give `evaluate.{name}.{key}`")
+        for key in lacks(evaluation, metric)
+    ]
+
+
+def _rows(gate: Gate) -> list[EvaluationIssue]:
+    return [
+        (key, f"`{gate.metric}` is a share of all rows: `{key}` does not apply", f"leave `{key}` out")
+        for key in ("confidence", "where", "baseline")
+        if getattr(gate, key) is not None
+    ]
+
+
+def _near(word: str, known: str) -> str:
+    return did_you_mean(word, known.split(", "), f"known: {known}")
+
+
+class GatesFile(ConfigModel):
+    """The gates of a file."""
+
+    gates: GateList
+    """The gates, in place of the run's own."""
+
+
+def read_gates(path: Path, evaluations: Mapping[str, Evaluation]) -> tuple[Gate, ...]:
+    """The gates of a file that has only `gates:`, or of a pipeline file. SpecError with every problem."""
+    document = read_document(path)
+    data = document.data
+    if isinstance(data, dict) and "pipeline" in data:
+        data = {"gates": data.get("gates", [])}
+    try:
+        gates = GatesFile.model_validate(data).gates
+    except ValidationError as error:
+        raise SpecError(explain_error(error, GatesFile, document)) from None
+    problems = []
+    for index, gate in enumerate(gates):
+        for where, message, hint in gate_problems(index, gate, evaluations):
+            key = where.removeprefix(f"[{index}]").lstrip(".")
+            location: tuple[str | int, ...] = ("gates", index, key) if key else ("gates", index)
+            at = document.value_at(location)
+            problems.append(
+                Problem("bad-gate", message, hint, document.file, at.line, at.column, format_path(location))
+            )
+    if problems:
+        raise SpecError(problems)
+    return gates
