@@ -84,47 +84,28 @@ if TYPE_CHECKING:
     from verdict_cli.run.load_run import load_run as load_run
 
 _MODULES = {
-    "errors": (
-        "BudgetError",
-        "DataError",
-        "JournalError",
-        "OutputError",
-        "PinnedError",
-        "Problem",
-        "ProviderError",
-        "Refused",
-        "Rejected",
-        "ReplyError",
-        "Retryable",
-        "RowError",
-        "SpecError",
-        "UsageError",
-        "VerdictError",
-    ),
-    "language.authoring.arguments": ("Prompt",),
-    "language.authoring.schema": ("Schema",),
-    "language.extractors.verdict": ("VerdictExtractor", "build_rubric", "parse_verdict"),
-    "language.metric_registry": ("Metric",),
-    "language.authoring.step": ("Block", "Each", "Layer"),
-    "language.scales": ("Scale",),
-    "language.scales.boolean": ("BooleanScale",),
-    "language.scales.continuous": ("ContinuousScale",),
-    "language.scales.discrete": ("DiscreteScale", "LikertScale"),
-    "language.extractors.bound_extractor": ("Extractor",),
-    "language.extractors.post_hoc": ("PostHocExtractor",),
-    "language.extractors.raw": ("RawExtractor",),
-    "language.extractors.regex": ("RegexExtractor",),
-    "language.extractors.structured": ("StructuredOutputExtractor",),
-    "language.extractors.token_probability": (
-        "ArgmaxScoreExtractor",
-        "SampleScoreExtractor",
-        "TokenProbabilityExtractor",
-        "WeightedSummedScoreExtractor",
-    ),
-    "python.judge": ("Judge",),
-    "python.judged": ("Judged",),
-    "python.pipeline": ("Pipeline",),
-    "run.load_run": ("load_run",),
+    "errors": "BudgetError DataError JournalError OutputError PinnedError Problem ProviderError Refused Rejected ReplyError "
+    "Retryable RowError SpecError UsageError VerdictError",
+    "language.authoring.arguments": "Prompt",
+    "language.authoring.schema": "Schema",
+    "language.authoring.step": "Block Each Layer",
+    "language.extractors.bound_extractor": "Extractor",
+    "language.extractors.post_hoc": "PostHocExtractor",
+    "language.extractors.raw": "RawExtractor",
+    "language.extractors.regex": "RegexExtractor",
+    "language.extractors.structured": "StructuredOutputExtractor",
+    "language.extractors.token_probability": "ArgmaxScoreExtractor SampleScoreExtractor TokenProbabilityExtractor "
+    "WeightedSummedScoreExtractor",
+    "language.extractors.verdict": "VerdictExtractor build_rubric parse_verdict",
+    "language.metric_registry": "Metric",
+    "language.scales": "Scale",
+    "language.scales.boolean": "BooleanScale",
+    "language.scales.continuous": "ContinuousScale",
+    "language.scales.discrete": "DiscreteScale LikertScale",
+    "python.judge": "Judge",
+    "python.judged": "Judged",
+    "python.pipeline": "Pipeline",
+    "run.load_run": "load_run",
 }
 """The public names of each module. Units come from their registry, where packages add their own."""
 
@@ -133,14 +114,14 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     for module, names in _MODULES.items():
-        if name in names:
+        if name in names.split():
             return getattr(import_module(f"verdict_cli.{module}"), name)
     if name == "__all__":
         from verdict_cli.language.units import TYPES
 
-        return sorted(["__version__", *(name for names in _MODULES.values() for name in names), *TYPES])
+        return sorted(["__version__", *(name for names in _MODULES.values() for name in names.split()), *TYPES])
     if name[0].isupper():  # submodules are looked up here too, and must not import the language
-        from verdict_cli.language.authoring.custom_units import PACKAGE_UNITS
+        from verdict_cli.language.authoring.unit_step import PACKAGE_UNITS
         from verdict_cli.language.authoring.units import unit_class
         from verdict_cli.language.extractors import EXTRACTORS
         from verdict_cli.language.scales import SCALES

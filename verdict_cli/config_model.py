@@ -1,15 +1,23 @@
-"""The base class of everything that a pipeline file contains."""
+"""The base class of everything that a pipeline file contains, and how a file's keys refer to parts in a registry."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, wraps
 from inspect import signature
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    create_model,
+)
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from verdict_cli.errors import UsageError
@@ -100,14 +108,11 @@ class ConfigModel(BaseModel):
         """Raises UsageError, which names the class and the first key that is wrong."""
         kind = type(self)
         if kind.model_config.get("extra") != "allow":
-            check_keywords(kind.__name__, keys, [field.alias or name for name, field in kind.model_fields.items()])
+            check_keywords(kind.__name__, keys, known_keys(kind))
         try:
             super().__init__(**keys)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(str(part) for part in first["loc"][:1])
-            message = f"{kind.__name__}: {where}: {first['msg']}, found {first['input']!r:.80}"
-            raise UsageError(message) from None
+            raise first_error(kind.__name__, error) from None
 
     def has_value(self, key: str, *, written: bool = False) -> bool:
         """Whether the value of a key says something, and with ``written`` also is no default."""
@@ -158,13 +163,30 @@ def with_added_keys(kind: type[Kind]) -> type[Kind]:
     )
 
 
+def known_keys(kind: type[BaseModel]) -> tuple[str, ...]:
+    """The keys of a class, as in a file."""
+    return tuple(field.alias or name for name, field in kind.model_fields.items())
+
+
+def first_error(owner: str, error: ValidationError) -> UsageError:
+    """The first problem of a validation error, for a Python caller."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"][:1])
+    return UsageError(f"{owner}: {where}: {first['msg']}, found {first['input']!r:.80}")
+
+
 def check_keywords(owner: str, keys: Iterable[str], known: Sequence[str]) -> None:
     """Raise UsageError for a key that is not among the known ones, with the nearest of them."""
     for key in keys:
         if key not in known:
-            close = get_close_matches(key, known, n=1)
-            hint = f"did you mean `{close[0]}`?" if close else f"it takes {', '.join(known)}"
+            hint = did_you_mean(key, known, f"it takes {', '.join(known)}")
             raise UsageError(f"{owner} takes no `{key}`", hint=hint)
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
+    """The hint that names the known word which is spelled most like this one; ``otherwise`` where none is."""
+    close = get_close_matches(word, list(known), n=1)
+    return f"did you mean `{close[0]}`?" if close else otherwise
 
 
 def _lists_for_tuples(schema: Any) -> Any:
@@ -289,3 +311,95 @@ One = Annotated[Literal[1], BeforeValidator(_not_boolean)]
 T = TypeVar("T")
 Seq = tuple[T, ...]
 """A YAML list, kept as a tuple."""
+
+
+PartClass = TypeVar("PartClass", bound=ConfigModel)
+
+
+def subclass_of(base: type[PartClass]) -> Callable[[str, Any], type[PartClass]]:
+    """The check for classes derived from ``base``; the name of the entry point becomes the `type` of the class."""
+
+    def check(name: str, loaded: Any) -> type[PartClass]:
+        if not (isinstance(loaded, type) and issubclass(loaded, base)):
+            raise TypeError(f"is not a subclass of {base.__module__}.{base.__name__}")
+        fields: dict[str, Any] = {"type": (Literal[name], name)}
+        typed = create_model(
+            loaded.__name__, __base__=loaded, __module__=loaded.__module__, __doc__=loaded.__doc__, **fields
+        )
+        return cast("type[PartClass]", typed)
+
+    return check
+
+
+class RegisteredName:
+    """Marks, in `Annotated`, a string that names a part of a registry."""
+
+    def __init__(self, registry: Registry[Any]) -> None:
+        self.registry = registry
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def check(value: Any) -> Any:
+            if isinstance(value, str) and (value in self.registry or self.registry.plugin(value) is not None):
+                return value
+            raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, self.registry.names()))})
+
+        return core_schema.no_info_plain_validator_function(
+            check, metadata={"names": self.registry}, serialization=core_schema.simple_ser_schema("any")
+        )
+
+
+class LazyUnion:
+    """Marks, in `Annotated`, a value whose class is looked up by the value's tag when the value is validated.
+
+    ``tag_of`` gives the tag of a value, None for a value that fits nothing. ``classes`` looks up the class of each tag,
+    ``others`` has annotations by tag. With ``registry``, a mapping whose `type` names a part of an installed package is
+    validated by that part.
+    """
+
+    def __init__(
+        self,
+        tag_of: Callable[[Any], str | None],
+        classes: Mapping[str, Callable[[], type[Any]]],
+        others: Mapping[str, Any] | None = None,
+        registry: Registry[Any] | None = None,
+    ) -> None:
+        self.registry = registry
+        self._tag_of = tag_of
+        self._classes = classes
+        self._others = others or {}
+
+    def member(self, tag: str | int) -> Any:
+        """The class or annotation of a tag in the location of a validation error; None where there is none."""
+        look_up = self._classes.get(str(tag))
+        if look_up is not None:
+            return look_up()
+        if self.registry is not None and str(tag).startswith("<"):
+            return self.registry.plugins.get(str(tag)[1:-1]) or self._others.get(str(tag))
+        return self._others.get(str(tag))
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        others = {tag: handler.generate_schema(other) for tag, other in self._others.items()}
+        classes = {tag: lazy_schema(look_up) for tag, look_up in self._classes.items()}
+        union = core_schema.tagged_union_schema({**others, **classes}, self._tag_of)
+        if self.registry is None:
+            return union
+        return core_schema.no_info_wrap_validator_function(
+            self._validate,
+            union,
+            metadata={"plugins": self.registry},
+            serialization=core_schema.simple_ser_schema("any"),
+        )
+
+    def _validate(self, value: Any, validate_built_in: ValidatorFunctionWrapHandler) -> Any:
+        name = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+        kind = self.registry.plugin(name) if self.registry is not None and isinstance(name, str) else None
+        if kind is None:
+            return validate_built_in(value)
+        try:
+            return kind.model_validate(value)
+        except ValidationError as error:
+            # The tag in front of each location leads `locate_error` to the class, as in pydantic's own tagged unions.
+            details: list[Any] = [
+                {**detail, "loc": (f"<{name}>", *detail["loc"])} for detail in error.errors(include_url=False)
+            ]
+            raise ValidationError.from_exception_data(error.title, details) from None

@@ -118,14 +118,14 @@ def raise_together(errors: Sequence[VerdictError]) -> None:
 def both(first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:
     """What the two checks give. Where both fail, their errors are raised as one."""
     try:
-        found = first()
+        result = first()
     except VerdictError as error:
         try:
             second()
         except VerdictError as another:
             raise SeveralErrors((error, another)) from None
         raise
-    return found, second()
+    return result, second()
 
 
 class UsageError(VerdictError):

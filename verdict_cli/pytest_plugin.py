@@ -64,20 +64,20 @@ def _asked(request: pytest.FixtureRequest) -> tuple[Path, str | None, dict[str, 
     marker = request.node.get_closest_marker("verdict")
     if marker is None:
         raise _failed('verdict_judge needs @pytest.mark.verdict(config="pipeline.yaml")')
-    said = dict(marker.kwargs)
+    keys = dict(marker.kwargs)
     if len(marker.args) == 1:
-        said["config"] = marker.args[0]
-    unknown = sorted(said.keys() - {"config", "accept", *OPTIONS})
-    if "config" not in said or unknown or len(marker.args) > 1:
+        keys["config"] = marker.args[0]
+    unknown = sorted(keys.keys() - {"config", "accept", *OPTIONS})
+    if "config" not in keys or unknown or len(marker.args) > 1:
         wrong = f"it knows no {', '.join(unknown)}" if unknown else "it names one pipeline"
         raise _failed(f"the marker verdict: {wrong}; its keys are config, accept, {', '.join(OPTIONS)}")
     folder = request.path.parent
-    options = {name: said[name] for name in OPTIONS if said.get(name) is not None}
+    options = {name: keys[name] for name in OPTIONS if keys.get(name) is not None}
     if "replay" in options:
         options["replay"] = folder / options["replay"]
     if chosen := request.config.getoption("--verdict-model"):
         options["model"] = chosen
-    return folder / said["config"], said.get("accept"), options
+    return folder / keys["config"], keys.get("accept"), options
 
 
 class RowJudge:
@@ -121,8 +121,8 @@ class RowJudge:
         except RowError as error:
             raise _failed(f"accept `{self._text}`: {error.message}") from None
         if holds is not True:
-            said = "is false" if holds is False else f"gives {holds!r:.80}, not true or false"
-            raise _failed(f"`{self._text}` {said}\n{_told(output, judged)}")
+            outcome = "is false" if holds is False else f"gives {holds!r:.80}, not true or false"
+            raise _failed(f"`{self._text}` {outcome}\n{_told(output, judged)}")
         return judged
 
 
@@ -130,8 +130,8 @@ def _told(output: Any, judged: Judged) -> str:
     """The output and each call's reply."""
     lines = [f"output: {output!r:.{_MOST}}"]
     for call in judged.calls:
-        said = call.failure or ("" if call.reply is None else call.reply.text)
-        indented = said[:_MOST].replace("\n", "\n    ") + ("…" if len(said) > _MOST else "")
+        text = call.failure or ("" if call.reply is None else call.reply.text)
+        indented = text[:_MOST].replace("\n", "\n    ") + ("…" if len(text) > _MOST else "")
         lines.append(f"{call.request.node} ({call.request.model.name}):\n    {indented}")
     return "\n".join(lines)
 

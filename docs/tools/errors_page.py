@@ -214,6 +214,8 @@ class _Texts:
                 return " / ".join(filter(None, (self.of(body, depth - 1), self.of(other, depth - 1)))) or None
             case ast.Name():
                 return self.of(self._meant(node), depth - 1)
+            case ast.Call(func=ast.Name(id="did_you_mean"), args=[_, _, otherwise]):
+                return f"did you mean `…`? / {self.of(otherwise, depth - 1) or '…'}"
             case ast.BoolOp(values=values):
                 return " / ".join(filter(None, (self.of(value, depth - 1) for value in values))) or None
         return None

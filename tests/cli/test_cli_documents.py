@@ -188,8 +188,8 @@ def test_validate_imports_only_the_units_extractors_and_commands_that_it_needs(
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True, timeout=60
     )
     loaded = set(done.stderr.split())
-    assert {"verdict_cli.language.units.judge", "verdict_cli.language.extractors.structured"} <= loaded
-    assert loaded.isdisjoint({"verdict_cli.language.units.ranker", "verdict_cli.language.units.conversational"})
+    assert {"verdict_cli.language.units.judges", "verdict_cli.language.extractors.structured"} <= loaded
+    assert "verdict_cli.language.units.rubric" not in loaded
     assert loaded.isdisjoint(
         {"verdict_cli.language.extractors.regex", "verdict_cli.language.extractors.token_probability"}
     )

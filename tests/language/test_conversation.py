@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verdict_cli.language.conversation import ConversationError, looks_like_conversation, read_conversation
-from verdict_cli.language.transcript import conversation_images, transcript
+from verdict_cli.language.conversation import (
+    ConversationError,
+    conversation_images,
+    looks_like_conversation,
+    read_conversation,
+    transcript,
+)
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 

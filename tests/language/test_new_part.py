@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.scales.parse_value import parse_number
+from verdict_cli.language.scales.written_number import parse_number
 
 
 class PercentScale(Scale):

@@ -63,7 +63,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from verdict_cli.language.units.judge import JudgeUnit
+from verdict_cli.language.units.judges import JudgeUnit
 
 
 class HunchUnit(JudgeUnit):

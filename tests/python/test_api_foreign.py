@@ -12,7 +12,7 @@ import verdict_cli
 from verdict_cli import Pipeline
 from verdict_cli.cli.load_pipeline import load_plan_for_command
 from verdict_cli.errors import SpecError, UsageError
-from verdict_cli.language.authoring.custom_units import import_unit_types
+from verdict_cli.language.authoring.unit_step import import_unit_types
 from verdict_cli.language.units import TYPES
 
 CODE = """

@@ -64,5 +64,5 @@ def test_type_checkers_know_every_exported_name_from_its_own_module() -> None:
 
 
 def test_a_registered_unit_is_exported_under_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TYPES._built_in, "ChecklistUnit", "judge.JudgeUnit")  # type: ignore[index]
+    monkeypatch.setitem(TYPES._built_in, "ChecklistUnit", "judges.JudgeUnit")  # type: ignore[index]
     assert "ChecklistUnit" in verdict_cli.__all__ and verdict_cli.ChecklistUnit is verdict_cli.JudgeUnit

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.expressions import resource_limits
+from verdict_cli.language.expressions import sandbox
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import unresolved
 from verdict_cli.language.expressions.value_text import insert
@@ -77,7 +77,7 @@ def test_an_expression_ends_before_it_fills_the_memory(text: str) -> None:
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_template_ends_before_it_fills_memory_or_time(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resource_limits, "LONGEST_RENDER_S", 0.1)
+    monkeypatch.setattr(sandbox, "LONGEST_RENDER_S", 0.1)
     made = compile_jinja(TEMPLATES[name], (), unresolved, lambda *_: None)
     assert made is not None
     started = time.thread_time()
@@ -93,9 +93,9 @@ def test_a_placeholder_is_not_padded_to_a_gigabyte(spec: str) -> None:
 
 
 def test_each_rendering_has_an_account_of_its_own() -> None:
-    third = compile_expression(f"('a' * {resource_limits.LARGEST_TEXT // 3}) | length")
+    third = compile_expression(f"('a' * {sandbox.LARGEST_TEXT // 3}) | length")
     for _ in range(5):
-        assert third({}) == resource_limits.LARGEST_TEXT // 3
+        assert third({}) == sandbox.LARGEST_TEXT // 3
 
 
 def test_a_long_document_passes() -> None:
@@ -106,7 +106,7 @@ def test_a_long_document_passes() -> None:
 
 
 def test_loops_over_a_rows_own_values_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resource_limits, "LONGEST_RENDER_S", 0.1)
+    monkeypatch.setattr(sandbox, "LONGEST_RENDER_S", 0.1)
     loops = "".join(f"{{% for {name} in x %}}" for name in "abcd")
     made = compile_jinja(loops + "{% endfor %}" * 4, ("x",), unresolved, lambda *_: None)
     assert made is not None

@@ -14,7 +14,7 @@ import pytest
 from verdict_cli import Pipeline
 from verdict_cli.cli.app import app
 from verdict_cli.errors import DataError, ReplyError, SpecError
-from verdict_cli.language.fields.image import ImageType
+from verdict_cli.language.fields.types import ImageType
 from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
 from verdict_cli.run.judge_session import RowInputs

@@ -14,9 +14,9 @@ from verdict_cli.language.extractors.regex import RegexExtractor
 from verdict_cli.language.extractors.structured import StructuredOutputExtractor
 from verdict_cli.language.extractors.verdict import VerdictExtractor
 from verdict_cli.language.fields.types import TEXT, RecordType, ScaleType
-from verdict_cli.language.prompts.delimit import Delimited
 from verdict_cli.language.prompts.jinja import compile_jinja
 from verdict_cli.language.prompts.prompt import compile_prompt
+from verdict_cli.language.prompts.sections import Delimited
 from verdict_cli.language.scales.discrete import LIKERT
 from verdict_cli.messages import Message, Reply, Request, Row
 from verdict_cli.model import Model

@@ -17,9 +17,8 @@ from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 from verdict_cli.language import evaluations as section
-from verdict_cli.language import gate_rules as gates
 from verdict_cli.language.evaluations import Evaluation, GoldScope
-from verdict_cli.language.gate_rules import Gate
+from verdict_cli.language.gate_rules import Gate, gate_problems
 from verdict_cli.stats.columns.row_data import GoldPairs
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.measure import measure
@@ -288,7 +287,7 @@ def test_gold_alone_measures_nothing(keys: dict[str, Any], said: str) -> None:
 
 def test_a_gate_on_a_corrected_figure_needs_gold() -> None:
     evaluations = {"e": Evaluation(value="output.x")}
-    (found,) = gates.gate_problems(0, Gate(metric="e.ppi", min=0.5), evaluations)
+    (found,) = gate_problems(0, Gate(metric="e.ppi", min=0.5), evaluations)
     assert "has no `gold`" in found[1]
 
 

@@ -4,9 +4,9 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from verdict_cli.language import evaluations, gate_rules
+from verdict_cli.language import evaluations
 from verdict_cli.language.evaluations import Evaluation, Published
-from verdict_cli.language.gate_rules import Gate
+from verdict_cli.language.gate_rules import Gate, gate_problems
 from verdict_cli.language.json_schema import schema_of
 
 PAIR = {"prediction": "output.score", "target": "source.label"}
@@ -138,11 +138,11 @@ def test_a_sound_evaluation_has_no_problems():
 )
 def test_a_gate_that_cannot_be_decided_is_a_problem(value, path, message):
     evaluations = {"safety": Evaluation(**PAIR, metrics=["accuracy", "confusion"])}
-    found = gate_rules.gate_problems(3, Gate(**value), evaluations)
+    found = gate_problems(3, Gate(**value), evaluations)
     assert (path, True) in [(at, message in text) for at, text, _ in found]
 
 
 def test_a_near_miss_is_named():
     evaluations = {"safety": Evaluation(**PAIR)}
-    assert "`safety`" in gate_rules.gate_problems(0, Gate(metric="safty.accuracy", min=1), evaluations)[0][2]
-    assert "`run.cost_usd`" in gate_rules.gate_problems(0, Gate(metric="run.cost", max=1), evaluations)[0][2]
+    assert "`safety`" in gate_problems(0, Gate(metric="safty.accuracy", min=1), evaluations)[0][2]
+    assert "`run.cost_usd`" in gate_problems(0, Gate(metric="run.cost", max=1), evaluations)[0][2]

@@ -11,8 +11,8 @@ from verdict_cli.cli.console import print_error
 from verdict_cli.errors import UsageError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.overrides import apply_override, remove_value, replace_model
-from verdict_cli.language.egress_hosts import ONLY
 from verdict_cli.language.load import UnitTypes
+from verdict_cli.language.model_address import ONLY
 from verdict_cli.language.package_files import configs, file_or_named
 from verdict_cli.plan.build import Built, load_plan
 from verdict_cli.storage.path_policy import PathPolicy
@@ -53,7 +53,7 @@ def load_plan_for_command(
     document = remove_value(document, off)
     unit_types: UnitTypes = {}
     if allow_code:
-        from verdict_cli.language.authoring.custom_units import import_unit_types
+        from verdict_cli.language.authoring.unit_step import import_unit_types
 
         unit_types = import_unit_types(allow_code)
     built = load_plan(document, config.parent, _path_policy(config, settings, model, allow_outside), unit_types)

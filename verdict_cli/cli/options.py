@@ -62,7 +62,7 @@ AllowOutside = Annotated[
 def _allow_hosts(hosts: list[str] | None) -> list[str] | None:
     """Add the hosts to VERDICT_ALLOW_HOSTS, for this process and its children."""
     if hosts:
-        from verdict_cli.language.egress_hosts import allow
+        from verdict_cli.language.model_address import allow
 
         try:
             allow(hosts, os.environ)

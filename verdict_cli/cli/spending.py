@@ -120,7 +120,7 @@ def _paid(plan: Plan) -> list[Model]:
 
 def _is_on_this_machine(model: Model) -> bool:
     """Whether the model is served by this machine, where calls without a price cost nothing."""
-    from verdict_cli.language.egress_hosts import LOOPBACK
+    from verdict_cli.language.model_address import LOOPBACK
     from verdict_cli.llm.model_families import host_called
 
     host = host_called(model, os.environ) or ""

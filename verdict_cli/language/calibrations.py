@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import ConfigModel, Expected, One, Uncounted, Whole, displayed
-from verdict_cli.language.registry import LazyUnion
+from verdict_cli.config_model import ConfigModel, Expected, LazyUnion, One, Uncounted, Whole, displayed
 from verdict_cli.language.scales.discrete import Value
 from verdict_cli.registry import Registry
 

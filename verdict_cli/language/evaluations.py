@@ -176,13 +176,13 @@ def _figures(evaluation: Evaluation) -> list[EvaluationIssue]:
     if (own := evaluator_of(evaluation)) is not None:
         return _of_own_kind(evaluation, *own)
     broken = [rule for rule in KEY_RULES if rule.is_broken(evaluation)]
-    found = [(rule.key, rule.message, rule.hint) for rule in broken]
+    issues = [(rule.key, rule.message, rule.hint) for rule in broken]
     if evaluation.panel is not None:
         if evaluation.missing == "wrong":
             hint = "leave it out: absent votes are left out"
-            found.append(("missing", "`missing: wrong` has no meaning for a panel", hint))
-        return found
-    gold = next((issue for issue in found if issue[0] == "gold"), None)
+            issues.append(("missing", "`missing: wrong` has no meaning for a panel", hint))
+        return issues
+    gold = next((issue for issue in issues if issue[0] == "gold"), None)
     if gold is not None:
         return [gold]
     if evaluation.gold is not None and evaluation.target is None and evaluation.probability is None:
@@ -190,15 +190,15 @@ def _figures(evaluation: Evaluation) -> list[EvaluationIssue]:
     if evaluation.target is None and evaluation.value is None and not _choices_only(evaluation):
         key = "prediction" if evaluation.prediction else "probability" if evaluation.probability else ""
         message = f"`{key}` needs a `target`" if key else MEASURABLE.message
-        return [("", message, MEASURABLE.hint), *found]
-    return found
+        return [("", message, MEASURABLE.hint), *issues]
+    return issues
 
 
 def _choices_only(evaluation: Evaluation) -> bool:
     """Whether only a pairwise judge's preferences are measured, which needs no target."""
     if evaluation.metrics is not None:
-        found = [find_metric(name) for name in evaluation.metrics]
-        return all(metric is not None and metric.inputs[0] in CHOICE_INPUTS for metric in found)
+        metrics = [find_metric(name) for name in evaluation.metrics]
+        return all(metric is not None and metric.inputs[0] in CHOICE_INPUTS for metric in metrics)
     return evaluation.consistent is not None or evaluation.options is not None
 
 
@@ -240,31 +240,31 @@ def evaluator_of(evaluation: Evaluation) -> tuple[str, Evaluator] | None:
 
 def _of_own_kind(evaluation: Evaluation, key: str, evaluator: Evaluator) -> list[EvaluationIssue]:
     own = FILE_KEYS[f"Evaluation.{key}"].model_fields
-    found: list[EvaluationIssue] = [
+    issues: list[EvaluationIssue] = [
         (key, f"a {evaluator.noun} and `{key}` are two evaluations", f"give `{key}` one of its own, or leave it out")
         for key in Evaluation.model_fields
         if key not in {*own, "where", "metrics"} and key in evaluation.model_fields_set
     ]
-    found += evaluator.problems(evaluation)
+    issues += evaluator.problems(evaluation)
     for index, name in enumerate(evaluation.metrics or ()):
         if find_metric(name) is not None and name not in evaluator.metrics:
             *others, last = (f"`{metric}`" for metric in evaluator.metrics)
             hint = f"name {', '.join(others)} or {last}"
-            found.append((f"metrics[{index}]", f"a {evaluator.noun} does not measure `{name}`", hint))
-    return found
+            issues.append((f"metrics[{index}]", f"a {evaluator.noun} does not measure `{name}`", hint))
+    return issues
 
 
 def _metrics(evaluation: Evaluation) -> list[EvaluationIssue]:
-    found: list[EvaluationIssue] = []
+    issues: list[EvaluationIssue] = []
     of_own_kind = evaluator_of(evaluation) is not None
     for index, metric in enumerate(evaluation.metrics or ()):
         lacking = [] if of_own_kind else lacks(evaluation, metric)
         if lacking:
             words = " and ".join(f"`{key}`" for key in lacking)
-            found.append((f"metrics[{index}]", f"`{metric}` needs {words}", f"give {words}, or leave `{metric}` out"))
+            issues.append((f"metrics[{index}]", f"`{metric}` needs {words}", f"give {words}, or leave `{metric}` out"))
         if metric in (evaluation.metrics or ())[:index]:
-            found.append((f"metrics[{index}]", f"`{metric}` is a duplicate", "leave one out"))
-    return found
+            issues.append((f"metrics[{index}]", f"`{metric}` is a duplicate", "leave one out"))
+    return issues
 
 
 def lacks(evaluation: Evaluation, metric: str) -> list[str]:
@@ -282,17 +282,17 @@ def _groups(evaluation: Evaluation) -> list[EvaluationIssue]:
         return []
     if evaluation.group is None:
         return [("reduce", "`reduce` needs `group`", "such as `group: source.claim_id`")]
-    found: list[EvaluationIssue] = []
+    issues: list[EvaluationIssue] = []
     for key in Reduce.model_fields:
         given = getattr(evaluation, key) is not None
         reducer = getattr(evaluation.reduce, key, None)
         if given and reducer is None:
             path = "reduce" if evaluation.reduce else "group"
             hint = f"such as `reduce: {{{key}: {'first' if key == 'target' else 'max'}}}`"
-            found.append((path, f"`group` needs `reduce.{key}`: how a group's {key} is made", hint))
+            issues.append((path, f"`group` needs `reduce.{key}`: how a group's {key} is made", hint))
         if reducer is not None and not given:
-            found.append((f"reduce.{key}", f"there is no `{key}` to reduce", f"give `{key}`, or leave this out"))
-    return found
+            issues.append((f"reduce.{key}", f"there is no `{key}` to reduce", f"give `{key}`, or leave this out"))
+    return issues
 
 
 RELABELLED = "human.label if human.label is not none else"
@@ -302,11 +302,11 @@ RELABELLED = "human.label if human.label is not none else"
 def label_evaluations(evaluations: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
     """Two copies of each evaluation with a target: `NAME_human` against the human labels alone, and `NAME_relabelled` against the
     target, replaced by the human label where there is one."""
-    found = {}
+    labelled = {}
     for name, evaluation in evaluations.items():
         if evaluation.target is not None:
             relabelled = f"{RELABELLED} ({evaluation.target})"
             for suffix, target in (("human", "human.label"), ("relabelled", relabelled)):
                 update = {"target": target, "gold": None, "published": None}
-                found[f"{name}_{suffix}"] = evaluation.model_copy(update=update)
-    return found
+                labelled[f"{name}_{suffix}"] = evaluation.model_copy(update=update)
+    return labelled

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from verdict_cli.config_model import ConfigModel
+from verdict_cli.config_model import ConfigModel, did_you_mean
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
@@ -91,37 +90,37 @@ GateList = tuple[
 def gate_problems(index: int, gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[EvaluationIssue]:
     """What is wrong with a gate although each of its keys is well formed; paths are like `[2].metric`."""
     evaluation, metric = gate.parts
-    found = _run(gate) if evaluation == "run" else _evaluation(gate, evaluations)
+    issues = _run(gate) if evaluation == "run" else _evaluation(gate, evaluations)
     if gate.baseline is not None and gate.max_drop is None:
-        found.append(("baseline", "`baseline` needs `max_drop`", "such as `max_drop: 0.01`"))
+        issues.append(("baseline", "`baseline` needs `max_drop`", "such as `max_drop: 0.01`"))
     if gate.max_drop is not None and gate.baseline is None:
-        found.append(("max_drop", "`max_drop` needs `baseline`", "such as `baseline: runs/main`"))
+        issues.append(("max_drop", "`max_drop` needs `baseline`", "such as `baseline: runs/main`"))
     if gate.baseline is not None and not (gate.min is None and gate.max is None and gate.confidence is None):
-        found.append(
+        issues.append(
             ("baseline", "`baseline` cannot be combined with `min`, `max` and `confidence`", "write two gates")
         )
     if gate.min is None and gate.max is None and gate.baseline is None and gate.max_drop is None:
-        found.append(
+        issues.append(
             ("", f"the gate on `{gate.metric}` has no limit", "give `min`, `max`, or `baseline` and `max_drop`")
         )
     if gate.min is not None and gate.max is not None and gate.min > gate.max:
-        found.append(("min", f"`min` {gate.min:g} is above `max` {gate.max:g}", "nothing can pass this gate"))
+        issues.append(("min", f"`min` {gate.min:g} is above `max` {gate.max:g}", "nothing can pass this gate"))
     if metric == "confusion":
-        found.append(("metric", "`confusion` is a table and has no limit", "name another metric"))
-    return [(f"[{index}].{path}" if path else f"[{index}]", message, hint) for path, message, hint in found]
+        issues.append(("metric", "`confusion` is a table and has no limit", "name another metric"))
+    return [(f"[{index}].{path}" if path else f"[{index}]", message, hint) for path, message, hint in issues]
 
 
 def _run(gate: Gate) -> list[EvaluationIssue]:
-    found: list[EvaluationIssue] = []
+    issues: list[EvaluationIssue] = []
     if gate.parts[1] not in RUN_METRICS:
         known = ", ".join(f"run.{name}" for name in RUN_METRICS)
-        found.append(("metric", f"`{gate.metric}` is unknown", _near(gate.metric, known)))
+        issues.append(("metric", f"`{gate.metric}` is unknown", _near(gate.metric, known)))
     for key in ("confidence", "where", "baseline"):
         if getattr(gate, key) is not None:
-            found.append(
+            issues.append(
                 (key, f"`{gate.metric}` is a fact of the whole run: `{key}` does not apply", f"leave `{key}` out")
             )
-    return found
+    return issues
 
 
 def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[EvaluationIssue]:
@@ -130,7 +129,7 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Evalu
         known = ", ".join([*evaluations, "run"])
         return [("metric", f"`evaluate` has no `{name}`", _near(name, known))]
     if (own := evaluator_of(evaluations[name])) is not None:
-        noun, hint = own[1].noun, f"{own[1].gate_hint}"
+        noun, hint = own[1].noun, f"{own[1].gate_hint}"  # a text for `make errors`
         return [("metric", f"`{name}` is a {noun}: it has no metric of its own for a gate", hint)]
     if metric in GOLD_ESTIMATES:
         if evaluations[name].gold is None:
@@ -161,8 +160,7 @@ def _rows(gate: Gate) -> list[EvaluationIssue]:
 
 
 def _near(word: str, known: str) -> str:
-    close = difflib.get_close_matches(word, known.split(", "), n=1)
-    return f"did you mean `{close[0]}`?" if close else f"known: {known}"
+    return did_you_mean(word, known.split(", "), f"known: {known}")
 
 
 class GatesFile(ConfigModel):

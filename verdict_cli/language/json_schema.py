@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic.json_schema import CoreRef, GenerateJsonSchema
 
 from verdict_cli.config_model import FILE_KEYS, ConfigModel, described
-from verdict_cli.language.authoring.custom_units import PACKAGE_UNITS
+from verdict_cli.language.authoring.unit_step import PACKAGE_UNITS
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.metric_registry import METRICS
-from verdict_cli.language.pipeline_file import PipelineFile
+from verdict_cli.language.pipeline_file import STEP_KINDS, CustomStep, PipelineFile
 from verdict_cli.language.scales import IMPLIED_TYPES, SCALES, WRITTEN_RANGE, Scale, named_without_keys
-from verdict_cli.language.steps import STEP_KINDS, CustomStep
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import LLMUnit, UnitBase
 from verdict_cli.registry import Registry

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, Any, Literal
 
-from verdict_cli.language.registry import RegisteredName
+from verdict_cli.config_model import RegisteredName
 from verdict_cli.registry import Registry
 
 EvaluationKind = Literal["classification", "ordinal", "numeric", "pairwise", "ranking"]
@@ -137,8 +137,8 @@ class Metric:
         if not isinstance(self.formula, str):
             return self.formula
         module, _, function = self.formula.partition(":")
-        found: Callable[..., float] = getattr(import_module(module), function)
-        return found
+        formula: Callable[..., float] = getattr(import_module(module), function)
+        return formula
 
 
 _CLASSES: tuple[EvaluationKind, ...] = ("classification",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,20 +11,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
-from verdict_cli.config_model import ConfigModel
+from verdict_cli.config_model import ConfigModel, known_keys
 from verdict_cli.errors import Problem, SpecError
-from verdict_cli.language.custom_types import MergedType, UnknownTypeError, merge_custom_type
-from verdict_cli.language.document.document import MAX_BYTES
-from verdict_cli.language.document.error_messages import explain_error, known_keys, nearest_spelling
-from verdict_cli.language.document.source_positions import format_path
+from verdict_cli.language.document.document import MAX_BYTES, read_document
+from verdict_cli.language.document.error_messages import explain_error, nearest_spelling
+from verdict_cli.language.document.source_positions import Document, format_path
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.fields.field_keys import PLAIN, map_parts
 from verdict_cli.language.fields.types import FieldType, ScaleType, UnknownType
 from verdict_cli.language.load import Spec, load
+from verdict_cli.language.model_address import ALLOWED, FORM, AddressError, is_user_host, parse_address
+from verdict_cli.language.pipeline_file import Block, CustomStep, CustomType, Layer
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile
 from verdict_cli.language.scales import SCALES, Scale, named_scales, scale_of_type, written_range
 from verdict_cli.language.schema_check import schema_problems
-from verdict_cli.language.steps import Block, CustomStep, Layer
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
 from verdict_cli.model import Model
@@ -33,10 +34,64 @@ if TYPE_CHECKING:
     from verdict_cli.language.authoring.unit_step import LLMUnitStep, UnitClass
 
 
-import re
+class UnknownTypeError(ValueError):
+    """A type that leads to no built-in one. ``name`` is the unknown type, ``at`` the declared type whose ``base`` names
+    it, None where the step itself does."""
 
-from verdict_cli.language.egress_hosts import ALLOWED, is_user_host
-from verdict_cli.language.model_address import FORM, AddressError, parse_address
+    def __init__(self, message: str, name: str, at: str | None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.name = name
+        self.at = at
+
+
+@dataclass(frozen=True)
+class MergedType:
+    """What a type means: the built-in one that it ends at, the keys it sets, which declared type set each (a Python class
+    set the others), and that class."""
+
+    base: str
+    keys: Mapping[str, Any]
+    set_by: Mapping[str, str]
+    imported: type[LLMUnitStep] | None = None
+
+    def language_class(self) -> type[UnitBase]:
+        """The class that reads the type's keys."""
+        return TYPES[self.base] if self.imported is None else self.imported.written_class()
+
+
+def merge_custom_type(
+    name: str, types: Mapping[str, CustomType], imported: Mapping[str, type[LLMUnitStep]]
+) -> MergedType:
+    """What a type means; its own keys win over those of its base. Built-in names come first, then those that the file
+    declares, then the classes that were imported, then those of installed packages.
+
+    Raises UnknownTypeError for a type that leads to none.
+    """
+    keys: dict[str, Any] = {}
+    set_by: dict[str, str] = {}
+    seen: list[str] = []
+    while name not in TYPES:
+        at = seen[-1] if seen else None
+        if name in seen:
+            raise UnknownTypeError(f"the unit type {name!r} builds on itself", name, at)
+        if name not in types:
+            from verdict_cli.language.authoring.unit_step import PACKAGE_UNITS  # here, because few files need it
+
+            kind = imported.get(name) or PACKAGE_UNITS.get(name)
+            if kind is None:
+                raise UnknownTypeError(f"unknown unit type {name!r}", name, at)
+            document = kind.default().document((), {})
+            if seen:
+                del document["name"]  # a declared type has a name of its own
+            return MergedType(str(document.pop("unit")), {**document, **keys}, set_by, kind)
+        seen.append(name)
+        for key, value in (types[name].model_extra or {}).items():
+            keys.setdefault(key, value)
+            set_by.setdefault(key, name)
+        name = types[name].base
+    return MergedType(name, keys, set_by)
+
 
 MOST_FALLBACK_MODELS = 100
 """The most models that a selection policy may try."""
@@ -44,7 +99,7 @@ MOST_FALLBACK_MODELS = 100
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
-class ModelError(ValueError):
+class _ModelError(ValueError):
     """A model that cannot be called: a code, a message, a hint, and the path of what is wrong."""
 
     def __init__(self, code: str, message: str, hint: str, path: tuple[str | int, ...]) -> None:
@@ -52,57 +107,26 @@ class ModelError(ValueError):
         self.problem = (code, message, hint, path)
 
 
-class Presets:
-    """The named models of one file; each is resolved once."""
-
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
-        self.known: dict[str, tuple[Model, ...]] = {}
-
-    def policy(self, key: Any, path: tuple[str | int, ...], seen: tuple[str, ...] = ()) -> tuple[Model, ...]:
-        """The models of a key, in the order in which they are tried. ModelError when there are none."""
-        if isinstance(key, list | tuple):
-            models: tuple[Model, ...] = ()
-            for index, item in enumerate(key):
-                models += self.policy(item, (*path, index), seen)
-                if len(models) > MOST_FALLBACK_MODELS:
-                    message = f"more than {MOST_FALLBACK_MODELS} models would be tried one after another"
-                    raise ModelError("too-many-models", message, "name fewer", path)
-            return models
-        if isinstance(key, str) and key in self.spec.file.models:
-            if key in seen:
-                hint = "name a model of a provider"
-                raise ModelError("model-cycle", f"the model {key!r} names itself", hint, path)
-            if key not in self.known:
-                self.known[key] = self.policy(self.spec.file.models[key], ("models", key), (*seen, key))
-            return self.known[key]
-        model = Model(name=key) if isinstance(key, str) else key
-        if model.api_base is None:
-            return (model,)
-        base = _expanded(model.api_base, (*path, "api_base"))
-        return (model.model_copy(update={"api_base": base}),)
-
-
 def _expanded(text: str, path: tuple[str | int, ...]) -> str:
-    """The address with each `${VAR}` replaced from the environment. ModelError when one is not set, when the result is not a
+    """The address with each `${VAR}` replaced from the environment. _ModelError when one is not set, when the result is not a
     plain address, and when a variable is part of an address whose host is not the user's own."""
 
     def value(match: re.Match[str]) -> str:
         setting = os.environ.get(match[1])
         if setting is None:
             message = f"the environment variable {match[1]!r} is not set"
-            raise ModelError("unset-variable", message, f"export {match[1]}=…, or write the value", path)
+            raise _ModelError("unset-variable", message, f"export {match[1]}=…, or write the value", path)
         return setting
 
     address = _VARIABLE.sub(value, text)
     try:
         parse_address(address)
     except AddressError as fault:
-        raise ModelError("bad-address", f"the address {fault}", FORM, path) from None
+        raise _ModelError("bad-address", f"the address {fault}", FORM, path) from None
     if address != text and not is_user_host(address, os.environ):
         message = "a variable of the environment would be sent to a host that the pipeline file chose"
         hint = f"name the variable ..._BASE_URL or ..._API_BASE, or list the host in {ALLOWED} or with --allow-host"
-        raise ModelError("foreign-host", message, hint, path)
+        raise _ModelError("foreign-host", message, hint, path)
     return address
 
 
@@ -135,7 +159,7 @@ class Namespace:
         """Remembers itself among the files that `use: FILE#name` may reach."""
         self.code = dict(self.spec.code)
         self.python_units: set[str] = set()
-        self.presets = Presets(self.spec)
+        self._presets: dict[str, tuple[Model, ...]] = {}
         self.files.setdefault(self._reached(Path(self.spec.document.file).name), self)
 
     def problem(self, code: str, message: str, hint: str, path: Path_, *, key: bool = False) -> None:
@@ -228,10 +252,33 @@ class Namespace:
     def policy(self, key: Any, path: Path_) -> tuple[Model, ...] | None:
         """The models of a key, in the order in which they are tried. Reports a bad one and returns None."""
         try:
-            return self.presets.policy(key, path)
-        except ModelError as error:
+            return self._models(key, path)
+        except _ModelError as error:
             self.problem(*error.problem)
             return None
+
+    def _models(self, key: Any, path: Path_, seen: tuple[str, ...] = ()) -> tuple[Model, ...]:
+        """The models of a key; each of the file's own is resolved once. Raises _ModelError."""
+        if isinstance(key, list | tuple):
+            models: tuple[Model, ...] = ()
+            for index, item in enumerate(key):
+                models += self._models(item, (*path, index), seen)
+                if len(models) > MOST_FALLBACK_MODELS:
+                    message = f"more than {MOST_FALLBACK_MODELS} models would be tried one after another"
+                    raise _ModelError("too-many-models", message, "name fewer", path)
+            return models
+        if isinstance(key, str) and key in self.spec.file.models:
+            if key in seen:
+                hint = "name a model of a provider"
+                raise _ModelError("model-cycle", f"the model {key!r} names itself", hint, path)
+            if key not in self._presets:
+                self._presets[key] = self._models(self.spec.file.models[key], ("models", key), (*seen, key))
+            return self._presets[key]
+        model = Model(name=key) if isinstance(key, str) else key
+        if model.api_base is None:
+            return (model,)
+        base = _expanded(model.api_base, (*path, "api_base"))
+        return (model.model_copy(update={"api_base": base}),)
 
     def unit(self, step: UnitBase | CustomStep, path: Path_) -> UnitBase | None:
         """The unit of a step; the keys of a declared type are merged with the step's. Reports an unknown one and returns None."""
@@ -239,40 +286,40 @@ class Namespace:
             written = self.code.get((*path, "class"))
             return step if written is None else self._unit_of_class(cast("UnitClass", written), step, path)
         try:
-            made = self.merged_type(step.unit)
+            merged = self.merged_type(step.unit)
         except UnknownTypeError as error:
             self._unknown_type(error, (*path, "unit"))
             return None
-        if made.imported is not None:
+        if merged.imported is not None:
             self.python_units.add(step.unit)
         given = dict(step.model_extra or {})
 
         def to_document(inside: Path_) -> Path_:
-            owner = None if inside[0] in given else made.set_by.get(str(inside[0]))
+            owner = None if inside[0] in given else merged.set_by.get(str(inside[0]))
             return (*path, *inside) if owner is None else ("units", owner, *inside)
 
-        keys = {"name": snake(step.unit), **made.keys, **given, "unit": made.base}
-        return self._validated(made, keys, path, to_document)
+        keys = {"name": snake(step.unit), **merged.keys, **given, "unit": merged.base}
+        return self._validated(merged, keys, path, to_document)
 
     def _unit_of_class(self, written: UnitClass, step: UnitBase, path: Path_) -> UnitBase | None:
         """A unit of Python code whose class decides more than its document."""
-        made = MergedType(step.type_name, written.keys(step), {}, written.unit_class)
-        return self._validated(made, made.keys, path, lambda inside: (*path, *inside), written.unit)
+        merged = MergedType(step.type_name, written.keys(step), {}, written.unit_class)
+        return self._validated(merged, merged.keys, path, lambda inside: (*path, *inside), written.unit)
 
     def _validated(
         self,
-        made: MergedType,
+        merged: MergedType,
         keys: Mapping[str, Any],
         path: Path_,
         to_document: Callable[[Path_], Path_],
         like: LLMUnitStep | None = None,
     ) -> UnitBase | None:
         """The unit of these keys. Reports those that its type does not accept and returns None."""
-        kind = made.language_class()
+        kind = merged.language_class()
         try:
-            if made.imported is None:
+            if merged.imported is None:
                 return kind.model_validate(keys)
-            unit, functions = made.imported.from_keys(keys, path, like)
+            unit, functions = merged.imported.from_keys(keys, path, like)
         except ValidationError as error:
             for problem in explain_error(error, kind, self.spec.document, to_document):
                 self.tell(problem)
@@ -287,26 +334,26 @@ class Namespace:
     def _check_type(self, name: str) -> None:
         """Check the keys that a declared type sets. Those that it leaves to the step may be missing."""
         try:
-            made = self.merged_type(name)
+            merged = self.merged_type(name)
         except UnknownTypeError as error:
             self._unknown_type(error, ("units", name, "base"))
             return
-        if "unit" in made.keys:
+        if "unit" in merged.keys:
             hint = "a type names what it builds on with `base`"
-            path = ("units", made.set_by["unit"], "unit")
+            path = ("units", merged.set_by["unit"], "unit")
             self.problem("unknown-key", "unknown key 'unit'", hint, path, key=True)
-        kind = made.language_class()
-        left_out = {format_path(("units", name, key)) for key in known_keys(kind) if key not in made.keys}
+        kind = merged.language_class()
+        left_out = {format_path(("units", name, key)) for key in known_keys(kind) if key not in merged.keys}
         try:
-            kind.model_validate({**made.keys, "unit": made.base})
+            kind.model_validate({**merged.keys, "unit": merged.base})
         except ValidationError as error:
-            to_document = lambda inside: ("units", made.set_by.get(str(inside[0]), name), *inside)  # noqa: E731
+            to_document = lambda inside: ("units", merged.set_by.get(str(inside[0]), name), *inside)  # noqa: E731
             for problem in explain_error(error, kind, self.spec.document, to_document):
                 if problem.code != "missing-key" or problem.path not in left_out:
                     self.tell(problem)
 
     def _unknown_type(self, error: UnknownTypeError, path: Path_) -> None:
-        from verdict_cli.language.authoring.custom_units import PACKAGE_UNITS  # here, because few files need it
+        from verdict_cli.language.authoring.unit_step import PACKAGE_UNITS  # here, because few files need it
 
         where = path if error.at is None else ("units", error.at, "base")
         known = [*TYPES, *PACKAGE_UNITS.names(), *self.spec.file.units, *self.spec.unit_types]
@@ -334,12 +381,21 @@ class Namespace:
             self.problem("outside", f"the file {error}", ALLOW_OUTSIDE, path)
             return None
 
+    def used_document(self, file: str, path: Path_) -> Document | None:
+        """The document of a file that this one uses. Reports one that cannot be read and returns None."""
+        inside = self.inside(file, path)
+        try:
+            return None if inside is None else read_document(inside)
+        except SpecError as error:
+            self.bad_file(file, error, path)
+            return None
+
     def _read(self, file: str, path: Path_) -> str | None:
-        found = self.inside(file, path)
-        if found is None:
+        inside = self.inside(file, path)
+        if inside is None:
             return None
         try:
-            with found.open("rb") as stream:
+            with inside.open("rb") as stream:
                 content = stream.read(MAX_BYTES + 1)
             if len(content) <= MAX_BYTES:
                 return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
@@ -393,6 +449,7 @@ class Namespace:
 
     def _reached(self, file: str) -> Path:
         """The normalized path of a file, so that one file is one key."""
+        # Not `resolve`: a file reached by a link keeps the folder in which it was written, to which its own paths are relative.
         return Path(os.path.normpath(self.spec.folder / file))
 
 

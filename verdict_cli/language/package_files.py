@@ -26,8 +26,8 @@ def folder(kind: ShippedKind) -> Path:
 def configs() -> dict[str, Path]:
     """The pipelines by name, such as `xstest`, `paper/figure4_jury` and `reproductions/wice`."""
     top = folder("configs")
-    found = [path for kind in ("", "paper/", "reproductions/") for path in top.glob(f"{kind}*.yaml")]
-    return {path.relative_to(top).with_suffix("").as_posix(): path for path in sorted(found)}
+    paths = [path for kind in ("", "paper/", "reproductions/") for path in top.glob(f"{kind}*.yaml")]
+    return {path.relative_to(top).with_suffix("").as_posix(): path for path in sorted(paths)}
 
 
 def is_shipped(pipeline: Path) -> bool:

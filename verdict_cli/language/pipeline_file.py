@@ -1,19 +1,149 @@
-"""A pipeline file as a whole, and how it reads its data."""
+"""A pipeline file as a whole, its steps (units, layers, blocks, uses of named blocks), and how it reads its data."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
+from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, One, Uncounted
+from verdict_cli.config_model import ConfigModel, Expected, LazyUnion, One, Seq, Uncounted, Whole, displayed
+from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.fields.field_keys import FieldTypes
 from verdict_cli.language.gate_rules import GateList
 from verdict_cli.language.scales import ScaleKeys
-from verdict_cli.language.steps import CustomType, StepKey
-from verdict_cli.language.units.base import UNIT_NAME
+from verdict_cli.language.units import TYPES
+from verdict_cli.language.units.base import UNIT_NAME, RowKeys, UnitBase
 from verdict_cli.model import ModelKey
+
+MOST_UNTIL_UNITS = 100
+"""The most units of a layer that stops early."""
+
+
+class Until(ConfigModel):
+    """Early stopping of a repeated layer: more units are called only while the vote, or the mean, is undecided."""
+
+    confidence: Annotated[float, Field(gt=0, le=1)]
+    """The minimum probability that the units called so far give the same pool as all units; 1 stops only when nothing can change it."""
+    max: Annotated[int, Field(ge=2, le=MOST_UNTIL_UNITS), Whole] | None = None
+    """The maximum number of units to call; all of the layer's by default. Above `repeat`, the layer has this many copies, of which the first `repeat` are called concurrently."""
+    batch: Annotated[int, Field(ge=1), Whole] = 1
+    """How many more units are called concurrently before the next check."""
+    threshold: float | None = None
+    """For a mean: stops when all units' mean lies on the same side of this number."""
+    within: Annotated[float, Field(gt=0)] | None = None
+    """For a mean: stops when all units' mean lies within this distance of the mean so far."""
+    audit_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """A random share of rows on which all units are called: the report shows how often the early result is the full one."""
+
+
+STEP_KINDS = ("unit", "layer", "block", "use")
+"""The keys of which a step has exactly one."""
+
+ItemIndex = Annotated[int, Whole]
+
+
+class CustomStep(ConfigModel):
+    """A unit of a type that the file declares under `units`; its other keys are those of the type's base."""
+
+    model_config = ConfigDict(extra="allow")
+
+    unit: Annotated[str, Field(json_schema_extra={"not": {"enum": sorted(TYPES)}})]
+    """The type's name."""
+
+
+class CustomType(ConfigModel):
+    """A unit type declared in the file: a base type and the keys that it sets."""
+
+    model_config = ConfigDict(extra="allow")
+
+    base: Annotated[str, Field(min_length=1)]
+    """The type that it builds on, a built-in one or another of `units`."""
+
+
+class Layer(RowKeys):
+    """Units, blocks or layers in parallel."""
+
+    layer: Annotated[Seq[StepKey], Field(min_length=1)]
+    """The items."""
+    repeat: Annotated[int, Field(ge=1), Whole] | None = None
+    """Copies of the items, one after another: A, B, A, B."""
+    models: Annotated[Seq[ModelKey], Field(min_length=1)] | None = None
+    """One copy of the items for each model, instead of `repeat`."""
+    inner: Literal["none", "chain"] = "none"
+    """Links within the layer: none, or each item to the next."""
+    outer: Literal["dense", "broadcast", "cumulative", "last"] | None = None
+    """Links to the next step; one to one where that is a layer of as many roots, else dense."""
+    roots: Annotated[Seq[ItemIndex], Field(min_length=1)] | None = None
+    """Places of the items that take the input."""
+    leaves: Annotated[Seq[ItemIndex], Field(min_length=1)] | None = None
+    """Places of the items that give the output."""
+    until: Until | None = None
+    """Calls the items one after another, and stops when the pool after them is decided."""
+    model: ModelKey | None = None
+    """The model of the units inside that set none."""
+
+
+class Block(RowKeys):
+    """Steps run one after another."""
+
+    block: Annotated[Seq[StepKey], Field(min_length=1)]
+    """The steps."""
+    model: ModelKey | None = None
+    """The model of the units inside that set none."""
+    pinned: bool = Field(default=False, alias="pin")
+    """Runs every unit inside once for the whole dataset."""
+
+
+class UseStep(RowKeys):
+    """A named block of this file, or of another one."""
+
+    use: Annotated[str, Field(min_length=1)]
+    """The block's name, or `FILE#name`."""
+
+
+def _step_tag(value: Any) -> str | None:
+    """The tag of a step: its unit type, `<custom>`, `<layer>`, `<block>` or `<use>`; None for what is no step."""
+    if isinstance(value, ConfigModel):
+        value = value.model_dump(by_alias=True, exclude_unset=True)
+    kind = next((key for key in STEP_KINDS if key in value), None) if isinstance(value, dict) else None
+    if kind is None:
+        return None
+    if kind == "unit":
+        return _TAGS.get(value["unit"], "<custom>") if isinstance(value["unit"], str) else "<custom>"
+    return f"<{kind}>"
+
+
+_TAGS = {name: f"<{name}>" for name in TYPES}
+
+_CHOICES = LazyUnion(
+    _step_tag,
+    {
+        **TYPES.choices(_TAGS.__getitem__),
+        "<custom>": lambda: CustomStep,
+        "<layer>": lambda: Layer,
+        "<block>": lambda: Block,
+        "<use>": lambda: UseStep,
+    },
+)
+
+
+def _expected(given: Any) -> tuple[str, str]:
+    if not isinstance(given, dict):
+        return f"expected a step, found {displayed(given)}", "a step is a mapping such as `- unit: JudgeUnit`"
+    hints = (nearest_spelling(str(key), STEP_KINDS, most=0) for key in given)
+    return (
+        "a step has exactly one of `unit`, `layer`, `block`, `use`; this one has none",
+        next(filter(None, hints), ""),
+    )
+
+
+StepKey = TypeAliasType(
+    "StepKey", Annotated[UnitBase | CustomStep | Layer | Block | UseStep, _CHOICES, Expected(_expected)]
+)
+"""A step of a pipeline, a block or a layer."""
+
 
 _USED = Uncounted("it counts where a unit uses it, as the unit means it")
 _KEYS = Uncounted("its own fields count")

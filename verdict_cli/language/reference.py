@@ -109,8 +109,8 @@ def _entry(name: str, group: str, schema: dict[str, Any]) -> ReferenceEntry:
 
 
 def _definition(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = pipeline_schema()["$defs"][name]
-    return found
+    definition: dict[str, Any] = pipeline_schema()["$defs"][name]
+    return definition
 
 
 def _example(name: str) -> Example | None:

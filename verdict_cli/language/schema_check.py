@@ -7,16 +7,14 @@ round: a difference is a defect of verdict, and is reported as one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from verdict_cli.config_model import displayed
 from verdict_cli.errors import Problem
-from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.document.source_positions import Document, format_path
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.extractors import EXTRACTORS
@@ -47,10 +45,9 @@ def schema_problems(document: Document, unit_names: Iterable[str] = ()) -> list[
         if len(_accepted) >= _MOST_REMEMBERED:
             _accepted.clear()
         _accepted.add(key)
-    problems = [problem for error in errors for problem in _in_words(error, document)]
     return [
         replace(problem, hint=f"the program accepts `{problem.path}`, its JSON Schema does not: {_DEFECT}")
-        for problem in dict.fromkeys(problems)
+        for problem in dict.fromkeys(_problem(error, document) for error in errors)
     ]
 
 
@@ -128,72 +125,12 @@ def _part_schema(kind: Any) -> dict[str, Any]:
     return schema_of(kind)
 
 
-_TYPES = {
-    "string": "a text",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "array": "a list",
-    "object": "a mapping",
-    "null": "nothing",
-}
-_LIMITS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+def _problem(error: ValidationError, document: Document) -> Problem:
+    """An error of the validator at its position, in the validator's words: only a defect of verdict is told so. Of a union,
+    the error of the form that comes nearest."""
+    from jsonschema.exceptions import best_match
 
-
-def _in_words(error: ValidationError, document: Document) -> Iterator[Problem]:
-    """The problems that an error of the validator means: of a union, those of the form that comes nearest."""
-    if error.validator in ("anyOf", "oneOf") and error.context:
-        nearest = _nearest_form(error)
-        if nearest:
-            for inner in nearest:
-                yield from _in_words(inner, document)
-            return
-    given: Any = error.instance
-    limit: Any = error.validator_value
-    known: Any = error.schema
-    path = tuple(error.absolute_path)
-    keys: list[Any] = []
-    message = f"{displayed(given)} is not possible here"
-    validator = str(error.validator)
-    match validator:
-        case "additionalProperties":
-            keys = [key for key in given if key not in known.get("properties", {})]
-            message = "unknown key {!r}"
-        case "required":
-            keys = [key for key in limit if key not in given]
-            message = "the key {!r} is missing"
-        case "type":
-            kinds = [limit] if isinstance(limit, str) else limit
-            message = f"expected {' or '.join(_TYPES[kind] for kind in kinds)}, found {displayed(given)}"
-        case "enum" | "const":
-            allowed = [str(value) for value in (limit if isinstance(limit, list) else [limit])]
-            near = nearest_spelling(str(given), allowed, most=0)
-            message = f"{displayed(given)} is not one of {', '.join(allowed)}" if not near else f"{given!r:.80}: {near}"
-        case "minItems" | "minProperties" | "maxItems" | "maxProperties":
-            bound = "least" if validator.startswith("min") else "most"
-            message = f"{displayed(given)}: at {bound} {limit} expected, found {len(given)}"
-        case "minLength":
-            message = f"{displayed(given)}: must not be empty"
-        case "pattern":
-            message = f"{displayed(given)}: must match {limit}"
-        case _ if validator in _LIMITS:
-            message = f"{displayed(given)}: must be {_LIMITS[validator]} {limit:g}"
-    for key in keys or [None]:
-        whole = path if key is None else (*path, key)
-        at = document.key_at(whole) if validator == "additionalProperties" else document.value_at(whole)
-        text = message if key is None else message.format(key)
-        yield Problem("schema", text, "", document.file, at.line, at.column, format_path(whole))
-
-
-def _nearest_form(error: ValidationError) -> list[ValidationError]:
-    """The errors of the form of a union in which the value's own type is right and the error is deepest; none where no form
-    has its type."""
-    forms: dict[Any, list[ValidationError]] = {}
-    for inner in error.context or ():
-        forms.setdefault(inner.schema_path[0], []).append(inner)
-    fitting = [
-        errors
-        for errors in forms.values()
-        if not any(inner.validator in ("type", "const", "enum") and not inner.path for inner in errors)
-    ]
-    return max(fitting, key=lambda errors: max(len(inner.absolute_path) for inner in errors), default=[])
+    nearest = best_match([error])
+    path = tuple(nearest.absolute_path)
+    at = document.value_at(path)
+    return Problem("schema", f"{nearest.message:.200}", "", document.file, at.line, at.column, format_path(path))

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from verdict_cli.language.egress_hosts import OWNERS, key_variable
-from verdict_cli.language.model_address import AddressError, parse_address
+from verdict_cli.language.model_address import OWNERS, AddressError, key_variable, parse_address
 from verdict_cli.model import Model
 
 OPENAI_HOST = "api.openai.com"

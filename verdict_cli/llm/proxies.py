@@ -9,8 +9,7 @@ from fnmatch import fnmatchcase
 from ipaddress import ip_address, ip_network
 
 from verdict_cli.errors import Refused
-from verdict_cli.language.egress_hosts import LOOPBACK
-from verdict_cli.language.model_address import load_http_client
+from verdict_cli.language.model_address import LOOPBACK, load_http_client
 
 _SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 _HINT = "write http://HOST:PORT, or socks5://HOST:PORT"

@@ -1,25 +1,29 @@
-"""Check `evaluate`, `gates` and published tables against the plan before anything runs."""
+"""What the plan knows of evaluations before anything runs: checks of `evaluate`, `gates` and published tables, the values
+that a prediction can have, and labels that a prompt shows."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
 
 from pydantic import ValidationError
 
-from verdict_cli.errors import SpecError
-from verdict_cli.language import evaluations
-from verdict_cli.language import gate_rules as gates
-from verdict_cli.language.document.document import read_document
+from verdict_cli.errors import RowError
 from verdict_cli.language.document.error_messages import explain_error
-from verdict_cli.language.evaluations import Published
+from verdict_cli.language.evaluations import Evaluation, Published, evaluation_problems, evaluator_of
 from verdict_cli.language.expressions.expression import compile_expression
-from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath
-from verdict_cli.language.fields.types import FieldType, ScaleType
+from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, format_expression_path
+from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType
+from verdict_cli.language.gate_rules import gate_problems
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.namespace import Namespace
-from verdict_cli.plan.node import Node
-from verdict_cli.plan.scope import ResultScope, compile_expression_at, panel_expressions
+from verdict_cli.language.scales import Scale
+from verdict_cli.plan.node import LLMNode, Node
+from verdict_cli.plan.scope import EVALUATION_ROOTS, ResultScope, compile_expression_at, panel_expressions
 
 
 def load_published(names: Namespace) -> dict[str, Published]:
@@ -28,13 +32,8 @@ def load_published(names: Namespace) -> dict[str, Published]:
     for name, evaluation in names.spec.file.evaluate.items():
         if evaluation.published is None:
             continue
-        path = names.inside(evaluation.published, ("evaluate", name, "published"))
-        if path is None:
-            continue
-        try:
-            document = read_document(path)
-        except SpecError as error:
-            names.bad_file(evaluation.published, error, ("evaluate", name, "published"))
+        document = names.used_document(evaluation.published, ("evaluate", name, "published"))
+        if document is None:
             continue
         try:
             tables[name] = Published.model_validate(document.data)
@@ -67,14 +66,14 @@ def check_evaluations(
         except ExpressionError as error:
             names.problem("bad-evaluation", error.message, error.hint, (*base, "items"))
             continue
-        for where, message, hint in evaluations.evaluation_problems(name, evaluation):
+        for where, message, hint in evaluation_problems(name, evaluation):
             names.problem("bad-evaluation", message, hint, _below(base, where))
         _check_nominal(names, evaluation, base, scope)
         texts: list[tuple[ExpressionPath, str | None]] = [((key,), getattr(evaluation, key)) for key in _EXPRESSIONS]
         texts += [(("by", index), text) for index, text in enumerate(evaluation.by)]
         texts += [(("options", index), text) for index, text in enumerate(evaluation.options or ())]
         texts += _panel(names, evaluation, nodes, (*base, "panel"))
-        if (own := evaluations.evaluator_of(evaluation)) is not None:
+        if (own := evaluator_of(evaluation)) is not None:
             texts += own[1].expressions(evaluation)
         if evaluation.gold is not None:
             gold_texts: list[tuple[ExpressionPath, str | None]] = [
@@ -89,7 +88,7 @@ def check_evaluations(
             if text is not None:
                 _check(names, text, (*base, *key), scope, use_column)
     for index, gate in enumerate(names.spec.file.gates):
-        for where, message, hint in gates.gate_problems(index, gate, names.spec.file.evaluate):
+        for where, message, hint in gate_problems(index, gate, names.spec.file.evaluate):
             names.problem("bad-gate", message, hint, _below(("gates", index), where))
         scope = scopes.get(gate.metric.rpartition(".")[0], rows)
         for text in gate.where or {}:
@@ -100,9 +99,7 @@ def check_evaluations(
 _NEEDS_ORDER = ("weighted_kappa", "spearman", "kendall")
 
 
-def _check_nominal(
-    names: Namespace, evaluation: evaluations.Evaluation, base: ExpressionPath, scope: ResultScope
-) -> None:
+def _check_nominal(names: Namespace, evaluation: Evaluation, base: ExpressionPath, scope: ResultScope) -> None:
     """Report statistics of ranks or distances over values of a nominal scale, which have neither, and metrics of the choice
     between A and B where the options have other names."""
     if evaluation.prediction is None:
@@ -131,7 +128,7 @@ def _check_nominal(
 
 
 def _panel(
-    names: Namespace, evaluation: evaluations.Evaluation, nodes: tuple[Node, ...], path: ExpressionPath
+    names: Namespace, evaluation: Evaluation, nodes: tuple[Node, ...], path: ExpressionPath
 ) -> list[tuple[ExpressionPath, str | None]]:
     """What each judge of a panel says, with its place."""
     if not isinstance(evaluation.panel, str):
@@ -168,3 +165,121 @@ def _below(base: tuple[str | int, ...], where: str) -> tuple[str | int, ...]:
     own = f"[{base[-1]}]" if isinstance(base[-1], int) else str(base[-1])
     parts = re.findall(r"[^.\[\]]+", where.removeprefix(own))
     return (*base, *(int(part) if part.isdigit() else part for part in parts))
+
+
+_MOST_COMBINATIONS = 1_000
+"""The most combinations of values for which an expression is evaluated: 10 ms."""
+
+
+@dataclass(frozen=True)
+class PossibleValues:
+    """``values`` are all that an expression can give, None where they are not known; ``numeric`` says whether these are
+    numbers, None where that is not known. ``scale`` is the yes/no scale that the expression is the value of."""
+
+    values: tuple[Any, ...] | None
+    numeric: bool | None
+    scale: Scale | None = None
+
+
+def possible_values(nodes: Sequence[Node], outputs: Sequence[int], text: str) -> PossibleValues:
+    """The values that an expression over a row's result can have."""
+    scope = ResultScope(tuple(nodes), tuple(outputs))
+    try:
+        typed = compile_expression(text, EVALUATION_ROOTS, scope.resolve)
+        plain = compile_expression(text, EVALUATION_ROOTS)
+        kinds = {path: scope.resolve(path).type for path in plain.paths}
+    except ExpressionError:
+        return PossibleValues(None, None)
+    domains = {path: _values(kind) for path, kind in kinds.items()}
+    scale = _boolean(kinds.get(plain.path)) if plain.path is not None else None
+    if any(path[0] not in ("output", "nodes") or domain is None for path, domain in domains.items()) or (
+        prod(len(domain or ()) for domain in domains.values()) > _MOST_COMBINATIONS
+    ):
+        return PossibleValues(None, typed.type.numeric())
+    results: dict[Any, Any] = {}
+    for values_by_path in product(*(domain or () for domain in domains.values())):
+        try:
+            value = plain(_row_with(dict(zip(domains, values_by_path, strict=True))))
+        except RowError:
+            continue
+        if not isinstance(value, str | int | float | None):
+            return PossibleValues(None, None)
+        results |= {} if value is None else {(type(value), value): value}
+    values = tuple(results.values())
+    numbers = {not isinstance(value, str) for value in values}
+    return PossibleValues(values or None, numbers.pop() if len(numbers) == 1 else None, scale)
+
+
+def _boolean(kind: FieldType | None) -> Scale | None:
+    if not isinstance(kind, ScaleType) or kind.json_schema() != TRUTH.json_schema():
+        return None
+    return kind.scale
+
+
+def _values(kind: FieldType) -> tuple[Any, ...] | None:
+    if isinstance(kind, ScaleType):
+        return kind.scale.values() or None
+    return (False, True) if kind == TRUTH else None
+
+
+def _row_with(values: dict[ExpressionPath, Any]) -> dict[str, Any]:
+    """The roots of an expression in which these paths have these values."""
+    roots: dict[str, Any] = {"source": {}, "output": {}, "nodes": {}}
+    for path, value in values.items():
+        here: Any = roots
+        for part in path[:-1]:
+            here = here.setdefault(part, {})
+        here[path[-1]] = value
+    return roots
+
+
+def shown_labels(nodes: Sequence[Node], evaluations: Mapping[str, Evaluation]) -> Iterator[tuple[int, str, str]]:
+    """(place of the node, label as a path, name of the evaluation) for each label that is its target."""
+    for name, evaluation in evaluations.items():
+        item = next((node for node in nodes if node.id == evaluation.items), None)
+        for label in _labels(evaluation.target, is_of_entries=item is not None):
+            for node in nodes:
+                if label[0] != "source" and (item is None or node.groups[:1] != item.groups[:1]):
+                    continue
+                if any(_is_prefix(label, path) for path in _prompt_paths(node)):
+                    yield node.index, format_expression_path(label), name
+
+
+def rows_shown(nodes: Sequence[Node]) -> bool:
+    """Whether some prompt shows anything of the row: a column, an entry, or what an earlier unit made of one."""
+    seeing: set[int] = set()
+    for node in nodes:
+        paths = [*_prompt_paths(node), *(cast.path for cast in node.casts if cast.path is not None)]
+        roots = {path[0] for path in paths} - {"unit", "input"}
+        asks = isinstance(node.work, LLMNode)
+        from_parents = ("previous" in roots or not asks) and not seeing.isdisjoint(node.parents)
+        if from_parents or roots - {"previous"} or not (asks or node.parents):
+            seeing.add(node.index)
+    return any(isinstance(node.work, LLMNode) and node.index in seeing for node in nodes)
+
+
+def _labels(target: str | None, *, is_of_entries: bool) -> list[ExpressionPath]:
+    """The columns of the row that a target names, and what it names of an entry."""
+    try:
+        paths = compile_expression(target).paths if target is not None else ()
+    except ExpressionError:
+        return []
+    known = ("output", "nodes", "human", "index")
+    return [
+        path
+        for path in dict.fromkeys(paths)
+        if (path[0] == "source" and len(path) > 1) or (is_of_entries and path[0] not in ("source", *known))
+    ]
+
+
+def _prompt_paths(node: Node) -> list[ExpressionPath]:
+    """The paths that a node's prompt names, and those of its options."""
+    if not isinstance(node.work, LLMNode):
+        return []
+    return [*node.work.prompt.paths, *(path for _, option in node.work.options for path in option.paths)]
+
+
+def _is_prefix(first: ExpressionPath, second: ExpressionPath) -> bool:
+    """Whether one path leads to the other's value or to a part of it."""
+    length = min(len(first), len(second))
+    return first[:length] == second[:length]

@@ -1,29 +1,43 @@
-"""`CompileContext`: what the compilation of one unit reads and reports to."""
+"""What the compilation of one unit reads and reports to, and how a Python function is compiled at its node: it is tried with
+sample values before anything runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import ValidationError
 
-from verdict_cli.errors import SpecError
+from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
-from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.expressions.expression import Expression
-from verdict_cli.language.fields.field_keys import field_type, map_parts
-from verdict_cli.language.fields.image import ImageType
-from verdict_cli.language.fields.type_text import TYPES_HINT, TypeTextError
-from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType
+from verdict_cli.language.expressions.paths import ExpressionError, follow
+from verdict_cli.language.fields.field_keys import TYPES_HINT, TypeTextError, field_type, map_parts
+from verdict_cli.language.fields.types import (
+    DistributionType,
+    FieldType,
+    ImageType,
+    ListType,
+    OptionalType,
+    PlainType,
+    RecordType,
+    ScaleType,
+    TextListType,
+    TranscriptType,
+    UnknownType,
+)
 from verdict_cli.language.namespace import UnknownNameError
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit
-from verdict_cli.plan.expand import UnitInstance
+from verdict_cli.plan.expand import InstancePath, UnitInstance
 from verdict_cli.plan.node import LLMNode, MapNode, PoolNode
-from verdict_cli.plan.row_steps import InstancePath
 from verdict_cli.plan.scope import SAY_FIELDS, NodeScope, Upstream
+
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.functions import Function
+
 
 Compiled = TypeVar("Compiled", bound=Fitted)
 
@@ -71,13 +85,8 @@ class CompileContext:
 
     def _read_calibration(self, key: CalibrationFile, kind: type[Compiled], path: InstancePath) -> Compiled | None:
         names = self.instance.names
-        file = names.inside(key.file, (*path, "file"))
-        if file is None:
-            return None
-        try:
-            document = read_document(file)
-        except SpecError as error:
-            names.bad_file(key.file, error, (*path, "file"))
+        document = names.used_document(key.file, (*path, "file"))
+        if document is None:
             return None
         try:
             calibration = kind.model_validate(document.data)
@@ -142,3 +151,190 @@ def fields_are_known(context: CompileContext, parents: Sequence[Upstream]) -> bo
 def _from_unit(kind: FieldType) -> FieldType:
     """The type of what a unit makes: an image in it is an address, not a file of this machine."""
     return map_parts(kind, lambda part, _: ImageType(files=False) if isinstance(part, ImageType) else part)
+
+
+_PLAIN: dict[str, Any] = {"str": "1", "int": 1, "float": 0.5, "bool": True}
+
+
+class _Declared(dict[str, Any]):
+    """A mapping whose fields are all known: a function that asks for another one is wrong for every row."""
+
+
+class _Open(dict[str, Any]):
+    """A mapping with a text for every field that is not declared."""
+
+    def __missing__(self, name: str) -> str:
+        return "1"
+
+
+def sample_value(kind: FieldType) -> Any:
+    """A value of the type; of a type that is not known, 1."""
+    if isinstance(kind, RecordType):
+        fields = {name: sample_value(inner) for name, inner in kind.fields.items()}
+        return _Open(fields) if kind.unknown else _Declared(fields)
+    if isinstance(kind, ScaleType):
+        return kind.scale.sample()
+    if isinstance(kind, DistributionType):
+        return {kind.scale.sample(): 1.0}
+    if isinstance(kind, TranscriptType):
+        return [{"role": "speaker", "content": "1"}]
+    if isinstance(kind, TextListType | ListType):
+        return [sample_value(kind.item)]
+    if isinstance(kind, OptionalType):
+        return sample_value(kind.item)
+    return _PLAIN[kind.name] if isinstance(kind, PlainType) else 1
+
+
+RESOLVED_ROOTS = ("previous", "input")
+"""Roots whose names are resolved as in an expression: by name, further upstream, or cast."""
+
+
+@dataclass(frozen=True)
+class PythonCall:
+    """A function that is called with a row's values, as an expression is. ``words`` are those that `previous` and
+    `input` have at this node, where no row adds to them."""
+
+    code: Function
+    scope: NodeScope
+    words: Mapping[str, tuple[str, ...]]
+
+    @property
+    def text(self) -> str:
+        """How messages name the function."""
+        return self.code.name
+
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        """What the function gives. RowError when it raises; ReplyError when it refuses a response."""
+        scope = self.scope.at_row(values["previous"])
+        given = {
+            name: _ResolvedRoot(name, values, scope, self.words[name] if scope is self.scope else _words(name, scope))
+            if name in RESOLVED_ROOTS
+            else values[name]
+            for name in self.code.parameters
+        }
+        try:
+            return self.code(given)
+        except (RowError, ReplyError):
+            raise
+        except Exception as fault:
+            raise RowError(f"{self.code.name}: {type(fault).__name__}: {fault}") from fault
+
+
+@dataclass(frozen=True)
+class OutputCall(PythonCall):
+    """A function that gives an output with these fields."""
+
+    output_fields: RecordType
+
+    def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The output. RowError for anything but a mapping with the expected fields."""
+        try:
+            given = super().__call__(values)
+        except ReplyError as error:
+            raise RowError(f"{self.code.name}: {error.message}", hint=error.hint) from None
+        if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
+            raise RowError(f"{self.code.name} gave {given!r:.80}, expected a Schema or a mapping of fields")
+        try:
+            return self.output_fields.read(given)
+        except ReplyError as error:
+            raise RowError(f"{self.code.name} gave {given!r:.80}: {error.message}") from None
+
+
+class _ResolvedRoot(Mapping[str, Any]):
+    """`previous` or `input` as a mapping: each word is resolved as in an expression."""
+
+    def __init__(self, root: str, values: Mapping[str, Any], scope: NodeScope, words: tuple[str, ...]) -> None:
+        self.root, self.values_, self.scope, self.words = root, values, scope, words
+
+    def __getitem__(self, word: str) -> Any:
+        try:
+            meant = self.scope.resolve((self.root, word))
+        except ExpressionError as error:
+            raise RowError(f"`{self.root}.{word}`: {error.message}", hint=error.hint) from None
+        resolved = [follow(path, self.values_) for path in meant.paths]
+        return resolved if meant.many else resolved[0]
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.words
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.words)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+def code_at(context: CompileContext, key: str) -> Function | None:
+    """The function at a key of the unit."""
+    return context.instance.names.code.get((*context.instance.path, key))
+
+
+def compile_python_unit(code: Function, scope: NodeScope) -> PythonCall:
+    """The function in its scope, which remembers what the function may use."""
+    inputs, needs = set(scope.uses.inputs), set(scope.uses.needs)
+    words = {root: _words(root, scope) for root in RESOLVED_ROOTS if root in code.parameters}
+    scope.uses.inputs, scope.uses.needs = inputs, needs  # that a function could read a field is no reason to need it
+    for root in ("source", "outputs"):
+        if root in code.parameters:
+            scope.resolve((root,))
+    return PythonCall(code, scope, words)
+
+
+def compile_output_function(
+    context: CompileContext, code: Function, scope: NodeScope, key: str, otherwise: RecordType | None = None
+) -> OutputCall:
+    """The function with the fields that it gives: the declared ones, else ``otherwise``, else those that a trial shows."""
+    call = compile_python_unit(code, scope)
+    output_fields = code.output_fields or otherwise or _fields_of_trial(context, call, scope, key)
+    return OutputCall(call.code, call.scope, call.words, output_fields)
+
+
+def _fields_of_trial(context: CompileContext, call: PythonCall, scope: NodeScope, key: str) -> RecordType:
+    """The fields that the function gives for sample values; unknown, with a warning, when it raises on them."""
+    fixed = {root: sample_value(record) for root, record in scope.fixed.items()}
+    values = {
+        **fixed,
+        "source": sample_value(RecordType(scope.columns, "a row may have more columns")),
+        "previous": {unit.id: sample_value(unit.output) for unit in scope.upstream}
+        | {
+            f"{unit.id}.{name}": sample_value(kind)
+            for unit in scope.upstream
+            if scope.depth(unit)
+            for name, kind in scope.seen(unit).fields.items()
+        },
+        "input": {name: sample_value(kind) for name, kind in (scope.input or {}).items()},
+        "outputs": [sample_value(scope.upstream[index].output) for index in scope.parents],
+    }
+    trial = OutputCall(call.code, call.scope, call.words, RecordType({}, "only a call shows them"))
+    try:
+        return RecordType(dict.fromkeys(trial(values), UnknownType()))
+    except RowError as error:
+        reason = f"on made-up values, {error.message}"
+        if _asks_for_no_field(error.__cause__):
+            context.problem("unknown-field", error.message, "name a field that is given", key)
+            return RecordType({}, reason)
+        context.warn(f"its fields are not known: {reason}", SAY_FIELDS, (*context.instance.path, key))
+        return RecordType({}, reason)
+
+
+def _asks_for_no_field(fault: BaseException | None) -> bool:
+    """Whether a function named a field that a value with known fields does not have."""
+    return isinstance(fault, AttributeError) and isinstance(getattr(fault.obj, "_fields", None), _Declared)
+
+
+def _words(root: str, scope: NodeScope) -> tuple[str, ...]:
+    """The words of the root that mean something at the node."""
+    if root == "input" and scope.input is not None:
+        return tuple(scope.input)
+    words = dict.fromkeys(name for unit in scope.parent_units() for name in unit.output.fields)
+    if root == "previous":
+        words |= dict.fromkeys(unit.name for unit in scope.upstream)
+    return tuple(word for word in words if _means(root, word, scope))
+
+
+def _means(root: str, word: str, scope: NodeScope) -> bool:
+    try:
+        scope.resolve((root, word))
+    except ExpressionError:
+        return False
+    return True

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.calibrations import CalibrationFile, Fitted
+from verdict_cli.language.calibrations import CalibrationFile, Fitted, PoolWeights
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.fields.types import (
     INTEGER,
@@ -24,11 +24,15 @@ from verdict_cli.language.fields.types import (
     without_null,
 )
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.units.map import MapUnit
-from verdict_cli.language.units.pools import Pool
-from verdict_cli.language.units.rubric_pool import RubricPoolUnit
-from verdict_cli.plan.compile_context import PROMPT_ROOTS, CompileContext, CompiledUnit, fields_are_known
-from verdict_cli.plan.compile_python import code_at, compile_output_function
+from verdict_cli.language.units.pools import MapUnit, Pool, RubricPoolUnit
+from verdict_cli.plan.compile_context import (
+    PROMPT_ROOTS,
+    CompileContext,
+    CompiledUnit,
+    code_at,
+    compile_output_function,
+    fields_are_known,
+)
 from verdict_cli.plan.node import MapNode, OutputFields, PoolNode, pooled_field
 from verdict_cli.plan.scope import Upstream
 
@@ -66,8 +70,6 @@ def compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
         return compile_rubric_pool(context, unit, parents, lambda kind: _number(unit, kind))
     weights = unit.pool_weights()
     if isinstance(weights, CalibrationFile | Fitted):
-        from verdict_cli.language.calibrations import PoolWeights  # here, because few pools have fitted weights
-
         fitted = context.fitted(weights, PoolWeights, "weights")
         if fitted is None:
             return None

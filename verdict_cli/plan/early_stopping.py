@@ -157,6 +157,7 @@ def _in_turns(early: EarlyStop, nodes: Sequence[Node | None]) -> EarlyStop:
     kinds: dict[tuple[object, ...], list[int]] = {}
     for number, item in enumerate(early.items):
         kinds.setdefault(_kind(item, nodes), []).append(number)
+    # One of each kind in turn, so that a few early votes are not all of one model.
     order = [number for turn in zip_longest(*kinds.values()) for number in turn if number is not None]
     leaves = tuple(early.leaves[number] for number in order)
     return replace(early, items=tuple(early.items[number] for number in order), leaves=leaves)

@@ -30,6 +30,7 @@ def counted_fields(value: ConfigModel, digest: Digest = "run", mode: _Mode = "js
     marks = {name: mark for name, mark in uncounted_fields(kind).items() if digest in mark.digests}
     left_out = {name for name in kind.model_fields if isinstance(getattr(value, name), CalibrationFile | Fitted)}
     for name, mark in marks.items():
+        # A field that came later is left out at its default, so that runs made without it resume.
         default = kind.model_fields[name].get_default(call_default_factory=True, validated_data={})
         if not mark.only_default or getattr(value, name) == default:
             left_out.add(name)
@@ -188,9 +189,8 @@ def _digests(instance: UnitInstance, node: Node, upstream: Sequence[Any]) -> dic
     if not isinstance(node.work, LLMNode):
         return {"unit": _digest(keys), "before": _digest(upstream), "output": _digest(output)}
     scale, extract = keys.pop("scale", None), keys.pop("extract", None)
-    models = [[counted_fields(model) for model in models] for models in (node.work.models, node.work.follow_up)]
     return {
-        "model": _digest(models),
+        "model": _digest(_models(node)),
         "prompt": _digest(keys),
         "scale": _digest(scale),
         "extractor": _digest(extract),

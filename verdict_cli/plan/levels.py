@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from verdict_cli.errors import ReplyError, RowError
+from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS, Turn
 from verdict_cli.language.expressions.expression import Expression
-from verdict_cli.language.expressions.match_calls import ENTRY_LISTS
 from verdict_cli.language.expressions.paths import ExpressionPath, follow
-from verdict_cli.language.expressions.turns import Turn
 from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType, list_of
 
 if TYPE_CHECKING:

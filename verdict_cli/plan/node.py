@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from verdict_cli.errors import Problem, RowError
+from verdict_cli.errors import Problem, ReplyError, RowError
 from verdict_cli.language.calibrations import Fitted
-from verdict_cli.language.citations import Citations
+from verdict_cli.language.conversation import ConversationError, numbered
 from verdict_cli.language.evaluations import Evaluation, Published
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.paths import ExpressionPath
-from verdict_cli.language.extractors.bound_extractor import BoundExtractor
+from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor
 from verdict_cli.language.fields.types import FieldType, RecordType
 from verdict_cli.language.gate_rules import Gate
 from verdict_cli.language.prompts.few_shot import ExamplePool
 from verdict_cli.language.prompts.prompt import CompiledPrompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit, UnitBase
-from verdict_cli.language.units.map import MapUnit
-from verdict_cli.language.units.pools import Pool
+from verdict_cli.language.units.pools import MapUnit, Pool
 from verdict_cli.model import Model
 from verdict_cli.plan.levels import Condition, EachGroup, Level, Spread, listed, plan_level
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
@@ -72,6 +72,57 @@ class OutputFields:
     def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The output. RowError when an expression cannot be computed."""
         return {name: expression(values) for name, expression in self.expressions}
+
+
+CITATIONS = "citations"
+"""The output field with the cited numbers, in ascending order."""
+
+_JOINT = r"[ \t]*(?:[,;&]|and|to|[-‐‑–—])[ \t]*"
+_CITED = re.compile(rf"\[[ \t]*(\d{{1,9}}(?:{_JOINT}\d{{1,9}})*)[ \t]*\]")
+_RANGE = re.compile(r"(\d+)[ \t]*(?:to|[-‐‑–—])[ \t]*(\d+)")
+_LONGEST_RANGE = 1_000
+"""A longer range is cited by its ends: no conversation that a prompt shows has as many turns."""
+
+
+@dataclass(frozen=True)
+class Citations:
+    """What an explanation cites: a conversation, or a list such as the contexts of an answer, by an expression."""
+
+    cited: Expression
+
+    def check(self, response: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+        """Raise ReplyError for a citation of a turn or an entry that does not exist, RowError where the expression gives
+        neither a conversation nor a list of texts."""
+        what, numbers = self._numbers(self.cited(values))
+        unknown = [number for number in _cited(response) if number not in numbers]
+        if unknown:
+            owner = "conversation" if what == "turns" else "list"
+            has = f"{what} {numbers[0]} to {numbers[-1]}" if numbers else f"no {what}"
+            raise ReplyError(f"the explanation cites [{unknown[0]}], but the {owner} has {has}", kind="invalid")
+
+    def _numbers(self, value: Any) -> tuple[str, Sequence[int]]:
+        """What can be cited, and its numbers: those of the turns, or from 1 to the list's length."""
+        if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+            return "entries", range(1, len(value) + 1)
+        try:
+            return "turns", numbered(value).numbers
+        except ConversationError as error:
+            raise RowError(f"`cites: {self.cited.text}`: {error}", kind="input") from None
+
+    @staticmethod
+    def of(responses: Sequence[Mapping[str, Any]]) -> list[int]:
+        """The numbers of all turns that the explanations cite."""
+        return sorted({number for response in responses for number in _cited(response)})
+
+
+def _cited(response: Mapping[str, Any]) -> list[int]:
+    numbers: list[int] = []
+    for cited in _CITED.findall(str(response.get(EXPLANATION, ""))):
+        numbers += map(int, re.findall(r"\d+", cited))
+        for first, last in _RANGE.findall(cited):
+            if 0 <= int(last) - int(first) <= _LONGEST_RANGE:
+                numbers += range(int(first), int(last) + 1)
+    return numbers
 
 
 @dataclass(frozen=True)

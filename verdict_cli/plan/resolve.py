@@ -9,9 +9,8 @@ from typing import Any
 
 import yaml
 
-from verdict_cli.language.custom_types import UnknownTypeError
 from verdict_cli.language.fields.field_keys import PLAIN, is_input_path
-from verdict_cli.language.namespace import Namespace
+from verdict_cli.language.namespace import Namespace, UnknownTypeError
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import snake
 

@@ -10,25 +10,25 @@ import orjson
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.expressions.expression import Expression
-from verdict_cli.language.fields.field_keys import field_type
-from verdict_cli.language.fields.image import ImageType, is_image_url
-from verdict_cli.language.fields.type_text import TypeTextError
+from verdict_cli.language.fields.field_keys import TypeTextError, field_type
 from verdict_cli.language.fields.types import (
     INTEGER,
     NUMBER,
     TEXT,
     TRUTH,
     FieldType,
+    ImageType,
     ListType,
     OptionalType,
     RecordType,
     TextListType,
     TranscriptType,
+    is_image_url,
     without_null,
 )
 from verdict_cli.language.namespace import Namespace, UnknownNameError
 from verdict_cli.language.scales import named_scales
-from verdict_cli.plan.row_steps import InstancePath
+from verdict_cli.plan.expand import InstancePath
 from verdict_cli.plan.scope import NodeScope
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPolicy
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
 from verdict_cli.language.document.error_messages import nearest_spelling
@@ -45,8 +44,8 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
     if isinstance(kind, RecordType):
         inner = kind.kind_of(part)
         if inner is None:
-            close = get_close_matches(str(part), kind.fields, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"its fields are {', '.join(kind.fields) or 'none'}"
+            close = nearest_spelling(str(part), kind.fields, most=0)
+            hint = close or f"its fields are {', '.join(kind.fields) or 'none'}"
             raise ExpressionError(f"{where} has no field {part!r}", hint)
         deeper, type_found = type_at_path(inner, more, f"{where}.{part}")
         return (part, *deeper), type_found
@@ -223,9 +222,9 @@ class NodeScope:
         named = named or self._nearest(str(word))
         if named:
             return self._named(named, rest, path)
+        known = {name for unit in direct for name in unit.output.fields} | {unit.name for unit in self.upstream}
         raise ExpressionError(
-            f"no unit before this one gives {word!r}",
-            _nearest_spelling(str(word), direct, self.upstream) or self._known(direct),
+            f"no unit before this one gives {word!r}", nearest_spelling(str(word), known, most=0) or self._known(direct)
         )
 
     def _check_certain(self, word: str, direct: Sequence[Upstream]) -> None:
@@ -357,12 +356,6 @@ class NodeScope:
             return "no unit precedes this one; the row's columns are `source.COLUMN`"
         fields = [f"{unit.id}: {', '.join(unit.output.fields) or 'nothing'}" for unit in direct[:6]]
         return f"what precedes it gives {'; '.join(fields)}"
-
-
-def _nearest_spelling(word: str, direct: Sequence[Upstream], upstream: Sequence[Upstream]) -> str:
-    known = {name for unit in direct for name in unit.output.fields} | {unit.name for unit in upstream}
-    close = get_close_matches(word, sorted(known), n=1)
-    return f"did you mean {close[0]!r}?" if close else ""
 
 
 RESULT_ROOTS = ("source", "output", "nodes")

@@ -164,17 +164,17 @@ def _meant(node: Node, path: ExpressionPath) -> Any:
 def _changes_with(node: Node, slot: Slot) -> frozenset[str]:
     """What the text of a placeholder changes with."""
     assert isinstance(node.work, LLMNode)
-    found = set()
+    changes = set()
     for path in slot.paths:
         root = path[0]
         if root == "unit":
             continue
-        found.add("row")
+        changes.add("row")
         if root == "input" and (len(path) < 2 or path[1] in node.work.letters):
-            found.add("options")
+            changes.add("options")
         if root == "input":
             cast = next((cast for cast in node.casts if len(path) > 1 and cast.field == path[1]), None)
             root = cast.path[0] if cast is not None and cast.path is not None else root
         if root not in ("source", "input"):  # an entry's names, and what units of the entry gave
-            found.add("entry")
-    return frozenset(found)
+            changes.add("entry")
+    return frozenset(changes)

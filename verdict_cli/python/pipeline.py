@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from verdict_cli.config_model import checked_arguments
 from verdict_cli.errors import Problem, SpecError, UsageError
@@ -69,21 +69,6 @@ class Pipeline:
         given = {key: unwrap_views(value) for key, value in head.items() if value is not None}
         self._set(given, (), Path(), PathPolicy())
 
-    def _set(
-        self,
-        head: Mapping[str, Any],
-        steps: tuple[Step, ...],
-        folder: Path,
-        path_policy: PathPolicy,
-        document: Document | None = None,
-    ) -> None:
-        object.__setattr__(self, "_head", head)
-        object.__setattr__(self, "steps", steps)
-        object.__setattr__(self, "_folder", folder)
-        object.__setattr__(self, "_path_policy", path_policy)
-        object.__setattr__(self, "_document", document)
-        object.__setattr__(self, "_built", {})
-
     def __setattr__(self, name: str, value: Any) -> None:
         raise UsageError(
             f"{name!r} of a Pipeline cannot be set: pipelines are immutable",
@@ -103,20 +88,26 @@ class Pipeline:
         path_policy = PathPolicy(None if allow_outside else folder)
         validated(document, folder, fence=path_policy)
         head = {key: value for key, value in document.data.items() if key not in ("verdict", "pipeline")}
-        return cls._create(head, tuple(map(FileStep, document.data["pipeline"])), folder, path_policy, document)
+        return cls.__new__(cls)._set(
+            head, tuple(map(FileStep, document.data["pipeline"])), folder, path_policy, document
+        )
 
-    @classmethod
-    def _create(
-        cls,
+    def _set(
+        self,
         head: Mapping[str, Any],
         steps: tuple[Step, ...],
         folder: Path,
         path_policy: PathPolicy,
         document: Document | None = None,
-    ) -> Pipeline:
-        pipeline = cls.__new__(cls)
-        pipeline._set(head, steps, folder, path_policy, document)
-        return pipeline
+    ) -> Self:
+        parts = {"_head": head, "steps": steps, "_folder": folder, "_path_policy": path_policy, "_document": document}
+        for name, value in {**parts, "_built": {}}.items():
+            object.__setattr__(self, name, value)
+        return self
+
+    def _changed(self, head: Mapping[str, Any], steps: tuple[Step, ...]) -> Self:
+        """A copy with this head and these steps. They are written out: the document of a file no longer says them."""
+        return self.__new__(type(self))._set(head, steps, self._folder, self._path_policy)
 
     @property
     def name(self) -> str:
@@ -126,19 +117,12 @@ class Pipeline:
     def __rshift__(self, other: Any) -> Pipeline:
         if isinstance(other, Pipeline):
             raise UsageError("`>>` adds a step to a pipeline, not a pipeline", hint="put what both share into a Block")
-        return self._create(
-            self._head, (*self.steps, *chained_steps(check_step(other, "`>>` adds"))), self._folder, self._path_policy
-        )
+        return self._changed(self._head, (*self.steps, *chained_steps(check_step(other, "`>>` adds"))))
 
     @checked_arguments
     def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Pipeline:
         """The model of every unit that sets none."""
-        return self._create(
-            {**self._head, "model": model_key("Pipeline.via", model, dict(keys))},
-            self.steps,
-            self._folder,
-            self._path_policy,
-        )
+        return self._changed({**self._head, "model": model_key("Pipeline.via", model, dict(keys))}, self.steps)
 
     def spec(self, model: ModelLike | None = None) -> Spec:
         """The validated pipeline. A name as `model` replaces the name alone. SpecError when it is invalid."""

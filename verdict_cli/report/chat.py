@@ -8,12 +8,13 @@ from typing import Any
 
 import orjson
 
-from verdict_cli.language.conversation import ConversationError, looks_like_conversation
-from verdict_cli.language.transcript import (
+from verdict_cli.language.conversation import (
+    ConversationError,
     NumberedMessages,
     arguments_text,
     content_text,
     conversation_images,
+    looks_like_conversation,
     numbered,
     transcript,
 )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from verdict_cli.language.units.escalate import ABSTAIN
+from verdict_cli.language.units.base import ABSTAIN
 from verdict_cli.plural import plural
 from verdict_cli.report.report import ComparisonRow, Report
 from verdict_cli.run_facts import RunFacts

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.errors import Pending, ProviderError, ReplyError, RowError, VerdictError
-from verdict_cli.language.expressions.turns import Turn
+from verdict_cli.language.expressions.entry_lists import Turn
 from verdict_cli.messages import Call, Entry, Failure, Row, Stage
 from verdict_cli.plan.levels import EachGroup, field_lists, present
 from verdict_cli.plan.node import Node

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from verdict_cli.errors import ProviderError, ReplyError, RowError
-from verdict_cli.language.units.escalate import ABSTAIN, ANSWERED_BY, ITSELF, VERDICT_FIELDS
+from verdict_cli.language.units.base import ABSTAIN, ANSWERED_BY, ITSELF, VERDICT_FIELDS
 from verdict_cli.messages import Call, Output, Row, Stage, cost_of
 from verdict_cli.plan.node import Escalation, Node
 from verdict_cli.run.attempts import Context, draw

@@ -11,7 +11,7 @@ from verdict_cli.errors import RowError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
-from verdict_cli.plan.possible_predictions import PossibleValues
+from verdict_cli.plan.check_evaluations import PossibleValues
 
 MOST_LABELS = 1_000
 """Distinct labels that are counted, at most: a free text has as many as there are rows."""

@@ -11,18 +11,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, Refused, ReplyError, RowError
-from verdict_cli.language.citations import CITATIONS
 from verdict_cli.language.expressions.paths import follow
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.extractors.bound_extractor import MoreReplies
-from verdict_cli.language.prompts.delimit import Delimited
 from verdict_cli.language.prompts.few_shot import prefixed
-from verdict_cli.language.prompts.sections import suffixed
-from verdict_cli.language.units.choice_base import shown
+from verdict_cli.language.prompts.sections import Delimited, suffixed
+from verdict_cli.language.units.choice import shown
 from verdict_cli.llm.providers.model_checks import with_seen_images
 from verdict_cli.messages import Call, Output, Request, Row
 from verdict_cli.model import Model
-from verdict_cli.plan.node import Cast, LLMNode, Node
+from verdict_cli.plan.node import CITATIONS, Cast, LLMNode, Node
 from verdict_cli.run.attempts import CallSpec, Context, answer, draw
 
 

@@ -15,8 +15,8 @@ from verdict_cli.llm.providers.model_checks import check_model, sees_images
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model
+from verdict_cli.plan.check_evaluations import PossibleValues, possible_values
 from verdict_cli.plan.node import LiteralBrace, LLMNode, Node, Plan
-from verdict_cli.plan.possible_predictions import PossibleValues, possible_values
 from verdict_cli.plan.row_types import row_converter
 from verdict_cli.run.label_checks import check_label_values
 from verdict_cli.run.label_counts import LabelCounts, count_labels

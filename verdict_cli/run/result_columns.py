@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from verdict_cli.language.expressions.turns import TURN
+from verdict_cli.language.expressions.entry_lists import TURN
 from verdict_cli.language.fields.types import (
     NUMBER,
     TEXT,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.expressions.match_calls import match_calls
+from verdict_cli.language.expressions.entry_lists import match_calls
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:

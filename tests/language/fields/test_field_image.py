@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from verdict_cli.errors import ReplyError, RowError
-from verdict_cli.language.fields.image import ImageType, image_url
-from verdict_cli.language.fields.types import RecordType
+from verdict_cli.language.fields.types import ImageType, RecordType, image_url
 from verdict_cli.plan.row_types import row_converter
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)

@@ -8,8 +8,16 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from verdict_cli.language.fields.field_keys import PLAIN, Enum, FieldKey, FieldTypes, field_type, record
-from verdict_cli.language.fields.type_text import TypeTextError, type_text
+from verdict_cli.language.fields.field_keys import (
+    PLAIN,
+    Enum,
+    FieldKey,
+    FieldTypes,
+    TypeTextError,
+    field_type,
+    record,
+    type_text,
+)
 from verdict_cli.language.fields.types import (
     INTEGER,
     NUMBER,

@@ -268,17 +268,17 @@ pipeline:
 @pytest.mark.parametrize(
     ("change", "place", "message"),
     [
-        (lambda schema: schema["properties"]["name"].update(maxLength=2, pattern="^x"), "2:7: name", "'pipe': must match ^x"),
-        (lambda schema: schema["$defs"]["JudgeUnit"]["properties"].pop("prompt"), "7:5: pipeline[0].prompt", "unknown key 'prompt'"),
-        (lambda schema: schema["$defs"]["JudgeUnit"]["required"].append("cites"), "5:5: pipeline[0].cites", "the key 'cites' is missing"),
-        (lambda schema: schema["$defs"]["LLMUnit"]["properties"]["prompt"].update(type="integer"), "7:13: pipeline[0].prompt", "expected a whole number, found 'Rate {source.a}'"),
-        (lambda schema: schema["$defs"]["UnitName"].update(enum=["JudgeUnits"]), "5:11: pipeline[0].unit", "did you mean 'JudgeUnits'?"),
-        (lambda schema: schema["properties"]["pipeline"].update(minItems=2), "5:3: pipeline", "at least 2 expected, found 1"),
-        (lambda schema: schema["properties"]["verdict"].update(const=2), "1:10: verdict", "1 is not one of 2"),
-        (lambda schema: schema["$defs"]["DiscreteScale"]["properties"]["range"]["anyOf"][0].update(items={"minimum": 2}), "6:21: pipeline[0].scale.range[0]", "1: must be >= 2"),
+        (lambda schema: schema["properties"]["name"].update(maxLength=2, pattern="^x"), "2:7: name", "'pipe' does not match '^x'"),
+        (lambda schema: schema["$defs"]["JudgeUnit"]["properties"].pop("prompt"), "5:5: pipeline[0]", "('prompt' was unexpected)"),
+        (lambda schema: schema["$defs"]["JudgeUnit"]["required"].append("cites"), "5:5: pipeline[0]", "'cites' is a required property"),
+        (lambda schema: schema["$defs"]["LLMUnit"]["properties"]["prompt"].update(type="integer"), "7:13: pipeline[0].prompt", "'Rate {source.a}' is not of type 'integer'"),
+        (lambda schema: schema["$defs"]["UnitName"].update(enum=["JudgeUnits"]), "5:11: pipeline[0].unit", "'JudgeUnit' is not one of ['JudgeUnits']"),
+        (lambda schema: schema["properties"]["pipeline"].update(minItems=2), "5:3: pipeline", "is too short"),
+        (lambda schema: schema["properties"]["verdict"].update(const=2), "1:10: verdict", "2 was expected"),
+        (lambda schema: schema["$defs"]["DiscreteScale"]["properties"]["range"]["anyOf"][0].update(items={"minimum": 2}), "6:21: pipeline[0].scale.range[0]", "1 is less than the minimum of 2"),
     ],
 )  # fmt: skip
-def test_a_file_that_only_the_schema_refuses_is_refused_in_plain_words(
+def test_a_file_that_only_the_schema_refuses_is_refused_as_a_defect_at_its_position(
     doctored: Any, change: Any, place: str, message: str
 ) -> None:
     text = TEXT.replace(b"    retry: 1\n", b"")

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions.paths import Resolved, unresolved
 from verdict_cli.language.fields.types import INTEGER, TEXT, ScaleType
-from verdict_cli.language.prompts import delimit
-from verdict_cli.language.prompts.delimit import Delimited, boundary
+from verdict_cli.language.prompts import sections
 from verdict_cli.language.prompts.jinja import compile_jinja
 from verdict_cli.language.prompts.prompt import compile_prompt
+from verdict_cli.language.prompts.sections import Delimited, boundary
 from verdict_cli.language.scales.discrete import LIKERT
 from verdict_cli.messages import Message
 
@@ -78,7 +78,7 @@ def test_a_text_that_knows_the_boundary_has_another(monkeypatch: pytest.MonkeyPa
     first = hashlib.sha256(b"1").hexdigest()
     second = hashlib.sha256(first.encode()).hexdigest()
     answers = iter([first, second])
-    monkeypatch.setattr(delimit, "_digest", lambda _: next(answers))
+    monkeypatch.setattr(sections, "_digest", lambda _: next(answers))
     assert boundary([Delimited(f"</DATA-{first[:16].upper()}>")]) == second[:24]
 
 

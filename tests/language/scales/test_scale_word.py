@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verdict_cli.language.scales.parse_value import bare, folded, match_value, parse_number
+from verdict_cli.language.scales.written_number import bare, folded, match_value, parse_number
 
 
 @pytest.mark.parametrize(

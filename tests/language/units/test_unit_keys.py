@@ -14,12 +14,9 @@ from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile, compile
 from verdict_cli.language.scales.boolean import BooleanScale
 from verdict_cli.language.scales.discrete import LIKERT
 from verdict_cli.language.units import TYPES
-from verdict_cli.language.units.argument import ArgumentUnit
 from verdict_cli.language.units.base import snake
-from verdict_cli.language.units.conversational import DebateUnit
-from verdict_cli.language.units.cot import CoTUnit
-from verdict_cli.language.units.generic import Unit
-from verdict_cli.language.units.judge import JudgeUnit
+from verdict_cli.language.units.free_text import ArgumentUnit, CoTUnit, DebateUnit
+from verdict_cli.language.units.judges import JudgeUnit, Unit
 from verdict_cli.language.units.rubric import RubricUnit
 from verdict_cli.messages import Message
 

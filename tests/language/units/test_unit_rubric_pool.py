@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from verdict_cli import JudgeUnit, Layer, Pipeline, RubricPoolUnit
 from verdict_cli.errors import RowError, SpecError, UsageError
-from verdict_cli.language.units.rubric_pool import RubricPoolUnit as RubricPool
+from verdict_cli.language.units.pools import RubricPoolUnit as RubricPool
 
 HEAD = "verdict: 1\nname: x\nmodel: {name: m, retries: 0}\n"
 LAYER = """

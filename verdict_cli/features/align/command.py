@@ -19,7 +19,7 @@ from verdict_cli.errors import UsageError
 from verdict_cli.features.align.search import Alignment, AlignSearch, labelled_parts
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.package_files import configs, file_or_named
-from verdict_cli.plan.compile_llm_unit import named_columns
+from verdict_cli.plan.compile import named_columns
 from verdict_cli.plan.node import LLMNode
 from verdict_cli.plan.unit_locations import locate_units
 from verdict_cli.plural import plural

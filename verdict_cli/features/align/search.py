@@ -31,7 +31,7 @@ from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.load import validated
 from verdict_cli.messages import Row
 from verdict_cli.plan.build import build_plan
-from verdict_cli.plan.compile_llm_unit import named_columns
+from verdict_cli.plan.compile import named_columns
 from verdict_cli.plan.node import LLMNode
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.plural import plural

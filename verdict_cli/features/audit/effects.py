@@ -16,7 +16,7 @@ import numpy as np
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.fields.types import ScaleType
-from verdict_cli.language.units.pairwise import label_letters
+from verdict_cli.language.units.choice import label_letters
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.run.re_extract import recorded_replies
 from verdict_cli.stats.columns.collect import collect

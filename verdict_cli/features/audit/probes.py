@@ -15,7 +15,7 @@ from verdict_cli.errors import UsageError
 from verdict_cli.features.audit.effects import DEGRADE, PLANTED, verdict_rank
 from verdict_cli.features.audit.perturbations import attacks, degradations, pad_text, strip_markdown
 from verdict_cli.language.fields.types import ScaleType
-from verdict_cli.language.units.escalate import VERDICT_FIELDS
+from verdict_cli.language.units.base import VERDICT_FIELDS
 from verdict_cli.messages import Row
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.plan.unit_locations import (

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import UsageError
 from verdict_cli.language.authoring.schema import Schema as OwnSchema
-from verdict_cli.language.conversation import looks_like_conversation
+from verdict_cli.language.conversation import looks_like_conversation, transcript
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.extractors.post_hoc import PostHocExtractor as OwnPostHocExtractor
 from verdict_cli.language.extractors.regex import RegexExtractor as OwnRegexExtractor
@@ -22,7 +22,6 @@ from verdict_cli.language.scales.boolean import BooleanScale as OwnBooleanScale
 from verdict_cli.language.scales.continuous import ContinuousScale as OwnContinuousScale
 from verdict_cli.language.scales.discrete import Categories
 from verdict_cli.language.scales.discrete import DiscreteScale as OwnDiscreteScale
-from verdict_cli.language.transcript import transcript
 from verdict_cli.model import Model
 
 

@@ -17,8 +17,12 @@ from typing import IO, Any
 import orjson
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.language.conversation import ConversationError, looks_like_conversation, read_conversation
-from verdict_cli.language.transcript import content_text
+from verdict_cli.language.conversation import (
+    ConversationError,
+    content_text,
+    looks_like_conversation,
+    read_conversation,
+)
 from verdict_cli.registry import Registry
 from verdict_cli.storage.datasets.files import open_bytes
 from verdict_cli.storage.datasets.json_files import jsonl_records, parse_json_line

@@ -12,8 +12,7 @@ from typing import Any
 import orjson
 
 from verdict_cli.errors import DataError, Problem, RowError, UsageError
-from verdict_cli.language.units.choice_base import LETTERS, ChoiceUnit
-from verdict_cli.language.units.pairwise import PairwiseJudgeUnit, label_letters
+from verdict_cli.language.units.choice import LETTERS, ChoiceUnit, PairwiseJudgeUnit, label_letters
 from verdict_cli.messages import Result
 from verdict_cli.plan.levels import in_lists
 from verdict_cli.plan.node import LLMNode, Node, Plan

@@ -27,8 +27,7 @@ from verdict_cli.features.rewards.trainer_rewards import (
     verl_score,
 )
 from verdict_cli.features.server.service import Service, ServiceAnswer
-from verdict_cli.language.conversation import ConversationError, read_conversation
-from verdict_cli.language.transcript import content_text
+from verdict_cli.language.conversation import ConversationError, content_text, read_conversation
 from verdict_cli.messages import Result
 
 MAIN_FIELDS = ("score", "choice", "ranking", "value")

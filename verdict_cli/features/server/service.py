@@ -17,8 +17,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from verdict_cli.errors import BudgetError, DataError, Problem, Refused, RowError, UsageError, VerdictError
 from verdict_cli.features.guard.middleware import AccessPolicy
-from verdict_cli.language.fields.image import ImageType, is_image_url
-from verdict_cli.language.fields.types import FieldType, ListType, RecordType, without_null
+from verdict_cli.language.fields.types import FieldType, ImageType, ListType, RecordType, is_image_url, without_null
 from verdict_cli.messages import Call, Failure, Result, Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.row_types import cell_value

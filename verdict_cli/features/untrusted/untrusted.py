@@ -26,7 +26,7 @@ import typer
 
 from verdict_cli.cli.console import print_error
 from verdict_cli.errors import UsageError
-from verdict_cli.language.egress_hosts import ALLOWED, ONLY, OWNERS, host_and_port
+from verdict_cli.language.model_address import ALLOWED, ONLY, OWNERS, host_and_port
 
 MEMORY_BYTES = 4 << 30
 """The address space. A run takes about 1 GiB of it, most of that for the stacks of threads and unused."""
@@ -37,7 +37,7 @@ _STARTED_PROGRAMS = frozenset(
     ("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.startfile", "os.system", "pty.spawn")
 )
 _SOCKETS = frozenset(("socket.bind", "socket.connect", "socket.getaddrinfo", "socket.sendto", "socket.sendmsg"))
-"""Events of Python's sockets. The client of the models has its own, whose hosts `egress_hosts` checks."""
+"""Events of Python's sockets. The client of the models has its own, whose hosts `may_call` checks."""
 
 
 @dataclass(frozen=True, slots=True)

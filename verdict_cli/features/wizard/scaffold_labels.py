@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any, Literal
 
-from verdict_cli.language.scales.parse_value import are_labels, folded
+from verdict_cli.language.scales.written_number import are_labels, folded
 
 MAX_CATEGORIES = 12
 """A column with more distinct texts than this is not treated as categories."""

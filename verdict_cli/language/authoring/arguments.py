@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict
 
 from pydantic import ValidationError
 
-from verdict_cli.config_model import ConfigModel
+from verdict_cli.config_model import check_keywords, first_error, known_keys
 from verdict_cli.errors import UsageError
-from verdict_cli.language.examples import Examples
 from verdict_cli.language.prompts.sections import dedented
+from verdict_cli.language.units.base import Examples
 from verdict_cli.model import Model
-
-ConfigType = TypeVar("ConfigType", bound=ConfigModel)
 
 ModelLike = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 """A model's name, a mapping of its keys, or a list of these: a selection policy."""
@@ -128,19 +125,12 @@ def _checked_model(what: str, keys: Mapping[str, Any]) -> dict[str, Any]:
             f"{what}: a pipeline never contains an API key",
             hint="name the environment variable that holds it with `api_key_env`",
         )
-    validate_kwargs(Model, what, keys)
-    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in keys.items()}
-
-
-def validate_kwargs(kind: type[ConfigType], what: str, keys: Mapping[str, Any]) -> ConfigType:
-    """The keys as an instance of the language's class. UsageError names `what` and the first key that is wrong."""
-    check_known(what, keys, (field.alias or name for name, field in kind.model_fields.items()))
+    check_keywords(what, keys, known_keys(Model))
     try:
-        return kind.model_validate(dict(keys))
+        Model.model_validate(dict(keys))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"][:1])
-        raise UsageError(f"{what}: {where}: {first['msg']}, found {first['input']!r:.80}") from None
+        raise first_error(what, error) from None
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in keys.items()}
 
 
 def path_argument(what: str, path: str | PathLike[str]) -> Path:
@@ -153,13 +143,3 @@ def path_argument(what: str, path: str | PathLike[str]) -> Path:
 def optional_path(what: str, path: str | PathLike[str] | None) -> Path | None:
     """The path, None where none is given. UsageError for anything else."""
     return None if path is None else path_argument(what, path)
-
-
-def check_known(what: str, keys: Iterable[str], names: Iterable[str]) -> None:
-    """Raise UsageError for a key that is none of the names, with the nearest one as a hint."""
-    allowed = list(names)
-    for key in keys:
-        if key not in allowed:
-            close = get_close_matches(key, allowed, n=1)
-            hint = f"did you mean `{close[0]}`?" if close else f"it takes {', '.join(allowed)}"
-            raise UsageError(f"{what} takes no `{key}`", hint=hint)

@@ -12,14 +12,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from verdict_cli.config_model import check_keywords
 from verdict_cli.errors import ReplyError, RowError, UsageError
-from verdict_cli.language.authoring.arguments import check_known
 from verdict_cli.language.authoring.schema import Schema, to_view, type_key, unwrap_views
-from verdict_cli.language.fields.field_keys import FieldTypes, record
-from verdict_cli.language.fields.type_text import TypeTextError
+from verdict_cli.language.fields.field_keys import FieldTypes, TypeTextError, record
 from verdict_cli.language.fields.types import RecordType, UnknownType
 from verdict_cli.language.scales import named_scales
-from verdict_cli.language.scales.parse_value import quoted
+from verdict_cli.language.scales.written_number import quoted
 
 OUTPUT_NAMES = ("output", "response", "input", "previous", "source", "unit")
 MAP_NAMES = ("outputs", "input", "previous", "source", "unit")
@@ -153,7 +152,7 @@ def _inspect_function(
         elif parameter.name == own_name:
             parameters.append(first)
         elif parameter.default is parameter.empty:
-            check_known(f"the function of {what}", [parameter.name], names)
+            check_keywords(f"the function of {what}", [parameter.name], names)
     text, traceable = source_text(function_object)
     return tuple(parameters), text, traceable
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Union, get_args, get_origin
 from verdict_cli.config_model import ConfigModel
 from verdict_cli.errors import UsageError
 from verdict_cli.language.extractors.bound_extractor import Extractor
-from verdict_cli.language.fields.type_text import type_text
+from verdict_cli.language.fields.field_keys import type_text
 from verdict_cli.language.scales import Scale
 
 _PLAIN: dict[Any, str] = {str: "str", int: "int", float: "float", bool: "bool", list[str]: "list[str]"}
@@ -91,7 +91,7 @@ class Schema(View):
             default = cls.__dict__.get(name, _MISSING)
             if default is not _MISSING:
                 delattr(cls, name)
-            declared[name] = _type_key(f"{cls.__qualname__}.{name}", annotation, default)
+            declared[name] = type_key(f"{cls.__qualname__}.{name}", annotation, default)
             if default is not _MISSING and scale_key(default) is None:
                 defaults[name] = default
         cls._declared, cls._defaults = declared, defaults
@@ -172,11 +172,6 @@ def field_type_keys(what: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def type_key(what: str, annotation: Any) -> Any:
-    """A type as a pipeline file writes it. UsageError names `what` when there is no such type."""
-    return _type_key(what, annotation, _MISSING)
-
-
 def _restore(kind: type[View], fields: dict[str, Any]) -> View:
     instance = kind.__new__(kind)
     View.__init__(instance, fields)
@@ -200,7 +195,9 @@ def _evaluated(cls: type[Any], annotation: Any) -> Any:
         return annotation
 
 
-def _type_key(what: str, annotation: Any, default: Any) -> Any:
+def type_key(what: str, annotation: Any, default: Any = _MISSING) -> Any:
+    """A type as a pipeline file writes it, by the annotation of a field or a scale as its default. UsageError names `what` when
+    there is no such type."""
     for scale in (default, annotation):
         if (key := scale_key(scale)) is not None:
             return key
@@ -214,10 +211,10 @@ def _type_key(what: str, annotation: Any, default: Any) -> Any:
         return annotation.declared()
     parts = get_args(annotation)
     if get_origin(annotation) is list:
-        return f"list[{type_text(_type_key(what, parts[0], _MISSING))}]"
+        return f"list[{type_text(type_key(what, parts[0]))}]"
     if get_origin(annotation) in (Union, UnionType) and len(parts) == 2 and NoneType in parts:
         other = next(part for part in parts if part is not NoneType)
-        return f"{type_text(_type_key(what, other, _MISSING))}?"
+        return f"{type_text(type_key(what, other))}?"
     name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
     raise UsageError(
         f"{what}: {name!r} is no type of a field",

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self, Unpack
 
 from verdict_cli.config_model import ConfigModel, checked_arguments
 from verdict_cli.errors import UsageError
-from verdict_cli.language import steps as language
+from verdict_cli.language import pipeline_file as language
 from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike, model_key
 from verdict_cli.language.authoring.functions import Function, FunctionsByPath, StepPath
 from verdict_cli.language.authoring.schema import document_value

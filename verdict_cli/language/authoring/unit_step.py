@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import get_annotations
 from itertools import takewhile
+from pathlib import Path
 from types import new_class
 from typing import Any, ClassVar, Self, Unpack, cast
 
-from verdict_cli.config_model import checked_arguments
+from verdict_cli.config_model import check_keywords, checked_arguments
 from verdict_cli.errors import UsageError
-from verdict_cli.language.authoring.arguments import LLMUnitKeys, ModelKeys, ModelLike, Prompt, check_known, prompt_key
+from verdict_cli.language.authoring.arguments import LLMUnitKeys, ModelKeys, ModelLike, Prompt, prompt_key
 from verdict_cli.language.authoring.functions import (
     OUTPUT_NAMES,
     RULE_NAMES,
@@ -28,6 +29,7 @@ from verdict_cli.language.authoring.step import Block, Layer, Step
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import UnitBase, snake
+from verdict_cli.registry import Registry
 
 HOOKS = (
     "default_scale", "own_fields", "scaled_field", "response_record", "default_prompt", "prompt_prefix", "prompt_suffix",
@@ -45,7 +47,7 @@ class UnitStep(Step):
     def __init__(self, **keys: Any) -> None:
         kind, own = type(self), own_keys(type(self))
         fields = self.language_class().model_fields
-        check_known(
+        check_keywords(
             kind.__name__, keys, [*(field.alias or name for name, field in fields.items() if name != "unit"), *own]
         )
         for key in ("input", "output", "response"):
@@ -308,3 +310,46 @@ def own_keys(kind: type[UnitStep]) -> frozenset[str]:
 def decides_more(kind: type[UnitStep]) -> bool:
     """Whether a class overrides hooks, or declares keys."""
     return bool(_declared_keys(kind)) or any(hook in vars(owner) for owner in written_above(kind) for hook in HOOKS)
+
+
+def _check_unit(_: str, loaded: Any) -> type[LLMUnitStep]:
+    if not (isinstance(loaded, type) and issubclass(loaded, LLMUnitStep)):
+        raise TypeError("is not a subclass of verdict_cli.Unit")
+    return loaded
+
+
+PACKAGE_UNITS: Registry[type[LLMUnitStep]] = Registry(__name__, {}, "verdict_cli.units", _check_unit)
+"""The unit types of installed packages by name."""
+
+
+def import_unit_types(files: Sequence[Path]) -> dict[str, type[LLMUnitStep]]:
+    """The unit types of Python files, by class name. Raises UsageError for a file without any, or that fails to import."""
+    types: dict[str, type[LLMUnitStep]] = {}
+    for path in files:
+        types |= _types_in(path)
+    return types
+
+
+def _types_in(path: Path) -> dict[str, type[LLMUnitStep]]:
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location(f"verdict_allowed_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise UsageError(f"--allow-code {path}: there is no such Python file", hint="name a file that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as fault:
+        raise UsageError(
+            f"--allow-code {path}: {type(fault).__name__}: {fault}", hint="the file must import without errors"
+        ) from None
+    types = {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, LLMUnitStep) and value.__module__ == module.__name__
+    }
+    if not types:
+        raise UsageError(
+            f"--allow-code {path}: no subclass of verdict_cli.Unit is defined in it", hint="see docs/python.md"
+        )
+    return types

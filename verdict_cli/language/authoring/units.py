@@ -11,8 +11,7 @@ from verdict_cli.language.authoring.functions import MAP_NAMES, function
 from verdict_cli.language.authoring.unit_step import LLMUnitStep, UnitStep
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units import TYPES
-from verdict_cli.language.units.pools import Ties
-from verdict_cli.language.units.rubric_pool import OnMissing
+from verdict_cli.language.units.pools import OnMissing, Ties
 
 
 class Unit(LLMUnitStep):

@@ -10,10 +10,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, Tag, ValidationError
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, Expected, described, displayed
+from verdict_cli.config_model import ConfigModel, Expected, LazyUnion, described, displayed, known_keys
 from verdict_cli.errors import Problem
 from verdict_cli.language.document.source_positions import Document, format_path
-from verdict_cli.language.registry import LazyUnion
 
 _MEANT = (
     (("a", "b", "candidates", "responses"), "options", "write `options: [source.a, source.b]`"),
@@ -73,15 +72,11 @@ def nearest_spelling(word: str, known: Iterable[str], most: int | None = None) -
     return f"known: {', '.join(words)}" if words and (most is None or len(words) <= most) else ""
 
 
-def _itself(path: ErrorPath) -> ErrorPath:
-    return path
-
-
 def explain_error(
     error: ValidationError,
     root: type[BaseModel],
     document: Document,
-    to_document: Callable[[ErrorPath], ErrorPath] = _itself,
+    to_document: Callable[[ErrorPath], ErrorPath] = lambda path: path,
     feature_of: Callable[[str, str], str] = lambda owner, key: "",
 ) -> list[Problem]:
     """Every problem of a validation error, with its position. `to_document` maps a path in `root` to one in the document, and
@@ -93,7 +88,7 @@ def explain_error(
             path = path[:-1]
         grouped.setdefault(path, []).append((detail, owner, annotation))
     entered = {path[:depth] for path in grouped for depth in range(len(path))}
-    found = []
+    problems = []
     for path, details in grouped.items():
         detail, owner, annotation = details[0]
         kinds = {known["type"] for known, _, _ in details}
@@ -109,8 +104,8 @@ def explain_error(
             )
         whole = to_document(path)
         position = document.key_at(whole) if at_key else document.value_at(whole)
-        found.append(Problem(code, message, hint, document.file, position.line, position.column, format_path(whole)))
-    return found
+        problems.append(Problem(code, message, hint, document.file, position.line, position.column, format_path(whole)))
+    return problems
 
 
 def _words(
@@ -145,7 +140,12 @@ def _words(
         return "wrong-type", f"expected {wanted}, found {displayed(given)}", _boolean_hint(given, kinds), False
     at_key = _is_of_key(detail)
     purpose = "" if at_key else _purpose(owner, str(last))
-    return "wrong-value", f"{displayed(given)}: {_limit(kind, context)}", purpose, at_key
+    return (
+        "wrong-value",
+        f"{displayed(given)}: {_LIMITS.get(kind, kind.replace('_', ' ')).format(**context)}",
+        purpose,
+        at_key,
+    )
 
 
 def _is_of_key(detail: Any) -> bool:
@@ -153,20 +153,16 @@ def _is_of_key(detail: Any) -> bool:
     return bool(detail["type"] == "string_pattern_mismatch" and detail["loc"][-1] == "[key]")
 
 
-def _limit(kind: str, context: dict[str, Any]) -> str:
-    if kind == "too_short":
-        return f"at least {context['min_length']} expected, found {context['actual_length']}"
-    if kind == "too_long":
-        return f"at most {context['max_length']} expected, found {context['actual_length']}"
-    if kind == "string_too_short":
-        return "must not be empty"
-    if kind == "string_pattern_mismatch":
-        return f"must match {context['pattern']}"
-    words = {"greater_than": ">", "greater_than_equal": ">=", "less_than": "<", "less_than_equal": "<="}
-    if kind in words:
-        symbol = {"greater_than": "gt", "greater_than_equal": "ge", "less_than": "lt", "less_than_equal": "le"}[kind]
-        return f"must be {words[kind]} {context[symbol]:g}"
-    return kind.replace("_", " ")
+_LIMITS = {
+    "too_short": "at least {min_length} expected, found {actual_length}",
+    "too_long": "at most {max_length} expected, found {actual_length}",
+    "string_too_short": "must not be empty",
+    "string_pattern_mismatch": "must match {pattern}",
+    "greater_than": "must be > {gt:g}",
+    "greater_than_equal": "must be >= {ge:g}",
+    "less_than": "must be < {lt:g}",
+    "less_than_equal": "must be <= {le:g}",
+}
 
 
 def _unknown(key: str, owner: type[BaseModel] | None) -> str:
@@ -214,11 +210,6 @@ def locate_error(root: type[BaseModel], loc: ErrorPath) -> tuple[ErrorPath, type
         if isinstance(bare, type) and issubclass(bare, BaseModel):
             owner = bare
     return tuple(path), owner, here
-
-
-def known_keys(kind: type[BaseModel]) -> tuple[str, ...]:
-    """The keys of a class, as in a file."""
-    return tuple(field.alias or name for name, field in kind.model_fields.items())
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from difflib import get_close_matches
 
 from jinja2 import Environment, nodes
 
+from verdict_cli.config_model import did_you_mean
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolve
 
 
@@ -51,8 +51,7 @@ def rewrite(
         return tested
     if path is not None and str(path[0]) not in local:
         if roots is not None and path[0] not in roots:
-            close = get_close_matches(str(path[0]), sorted(roots), n=1)
-            hint = f"did you mean `{close[0]}`?" if close else f"the names are {', '.join(sorted(roots))}"
+            hint = did_you_mean(str(path[0]), sorted(roots), f"the names are {', '.join(sorted(roots))}")
             raise ExpressionError(f"unknown name `{path[0]}`", hint)
         paths.append(path)
         resolved = resolve(path)
@@ -109,9 +108,8 @@ def check_ast(tree: nodes.Node, sandbox: Environment) -> None:
 
 def _known(name: str, kind: str, known: Collection[str]) -> None:
     if name not in known:
-        close = get_close_matches(name, known, n=1)
         own = f"there are Jinja2's own {kind}s, and the filters mean, median, mode, variance, stdev"
-        raise ExpressionError(f"there is no {kind} `{name}`", f"did you mean `{close[0]}`?" if close else own)
+        raise ExpressionError(f"there is no {kind} `{name}`", did_you_mean(name, known, own))
 
 
 def assigned_names(template: nodes.Template) -> frozenset[str]:

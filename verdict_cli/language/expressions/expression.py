@@ -1,8 +1,12 @@
-"""Expressions: compile, infer the type, and evaluate to plain JSON values."""
+"""Expressions: compile, infer the type, check it, and evaluate to plain JSON values.
+
+An operation that some values of its types allow is legal: an index, a division, a nullable number. Only what fails for every
+value is an error before there is a value, so that it is found before a call is paid for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,14 +16,351 @@ from jinja2.environment import Template
 from jinja2.parser import Parser
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.expressions import resource_limits
+from verdict_cli.language.conversation import NumberedMessages
 from verdict_cli.language.expressions.ast_check import check_ast, literal_path, rewrite, tested_paths
-from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolve, unresolved
-from verdict_cli.language.expressions.sandbox import LARGEST_BITS, Sandbox, sandbox_environment
-from verdict_cli.language.expressions.turns import Turns
-from verdict_cli.language.expressions.type_check import check_types, infer_type
-from verdict_cli.language.fields.types import FieldType, ItemsType, UnknownType
-from verdict_cli.language.transcript import NumberedMessages
+from verdict_cli.language.expressions.entry_lists import ENTRY_LIST_TYPES, Turns
+from verdict_cli.language.expressions.paths import (
+    ExpressionError,
+    ExpressionPath,
+    Resolve,
+    format_expression_path,
+    unresolved,
+)
+from verdict_cli.language.expressions.sandbox import LARGEST_BITS, begin_rendering, sandbox_environment
+from verdict_cli.language.fields.field_keys import plain_type
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    DistributionType,
+    FieldType,
+    ItemsType,
+    ListType,
+    OptionalType,
+    PlainType,
+    RecordType,
+    TextListType,
+    TranscriptType,
+    UnknownType,
+)
+
+TypeOf = Callable[[ExpressionPath], FieldType]
+"""Returns the type of a path."""
+
+_UNKNOWN = UnknownType()
+_FILTERS: dict[str, FieldType] = {
+    **dict.fromkeys(("mean", "median", "variance", "stdev", "float"), NUMBER),
+    **dict.fromkeys(("length", "count", "int", "wordcount"), INTEGER),
+    **dict.fromkeys(("upper", "lower", "trim", "join", "string", "title", "capitalize", "replace", "truncate"), TEXT),
+}
+
+
+def infer_type(node: nodes.Node, type_of: TypeOf) -> FieldType:
+    """The type of an expression, `Unknown` where it depends on the values."""
+    path = literal_path(node)
+    if path is not None:
+        return type_of(path)
+    if isinstance(node, nodes.Const):
+        return {bool: TRUTH, int: INTEGER, float: NUMBER, str: TEXT}.get(type(node.value), _UNKNOWN)
+    if isinstance(node, nodes.Compare | nodes.Not | nodes.Test):
+        return TRUTH
+    if isinstance(node, nodes.Concat):
+        return TEXT
+    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name):
+        return ENTRY_LIST_TYPES.get(node.node.name, _UNKNOWN)
+    if isinstance(node, nodes.Filter):
+        return _FILTERS.get(node.name, _UNKNOWN)
+    if isinstance(node, nodes.CondExpr) and node.expr2 is not None:
+        return _either(infer_type(node.expr1, type_of), infer_type(node.expr2, type_of))
+    if isinstance(node, nodes.Neg | nodes.Pos):
+        return _arithmetic([infer_type(node.node, type_of)], always_float=False)
+    if isinstance(node, nodes.BinExpr) and not isinstance(node, nodes.And | nodes.Or):
+        sides = [infer_type(node.left, type_of), infer_type(node.right, type_of)]
+        if isinstance(node, nodes.Pow) and NUMBER not in map(plain_type, sides):
+            return _UNKNOWN
+        return _arithmetic(sides, always_float=isinstance(node, nodes.Div))
+    return _UNKNOWN
+
+
+def _arithmetic(sides: Sequence[FieldType], *, always_float: bool) -> FieldType:
+    kinds = [plain_type(side) for side in sides]
+    if not all(isinstance(kind, PlainType) and kind.numeric() for kind in kinds):
+        return _UNKNOWN
+    return NUMBER if always_float or NUMBER in kinds else INTEGER
+
+
+def _either(first: FieldType, second: FieldType) -> FieldType:
+    if first == second:
+        return first
+    numbers = (INTEGER, NUMBER)
+    return NUMBER if first in numbers and second in numbers else _UNKNOWN
+
+
+_OPERATORS: dict[type[nodes.Node], str] = {
+    nodes.Add: "+",
+    nodes.Sub: "-",
+    nodes.Mul: "*",
+    nodes.Div: "/",
+    nodes.FloorDiv: "//",
+    nodes.Mod: "%",
+    nodes.Pow: "**",
+}
+_NUMBERS = {("number", "number")}
+_TIMES = {("number", "text"), ("text", "number"), ("number", "list"), ("list", "number")}
+_SAME = {*_NUMBERS, ("text", "text"), ("list", "list")}
+_ALLOWED = {
+    "+": _SAME,
+    "*": _NUMBERS | _TIMES,
+    "%": _NUMBERS | {("text", other) for other in ("number", "text", "list", "mapping")},
+    **dict.fromkeys(("-", "/", "//", "**"), _NUMBERS),
+    **dict.fromkeys(("lt", "lteq", "gt", "gteq"), _SAME),
+    **dict.fromkeys(
+        ("in", "notin"),
+        {(left, right) for left in ("number", "text", "list", "mapping") for right in ("list", "mapping")}
+        | {("text", "text")},
+    ),
+}
+"""The pairs of shapes that an operator takes. `==` and `!=` take all."""
+_SIGNS = {"lt": "<", "lteq": "<=", "gt": ">", "gteq": ">=", "in": "in", "notin": "not in"}
+_OF_LISTS = frozenset(
+    {
+        "map", "select", "reject", "selectattr", "rejectattr", "max", "min", "sum", "list", "join", "first", "last",
+        "length", "count", "sort", "unique", "groupby", "batch", "slice", "mean", "median", "mode", "variance", "stdev",
+    }
+)  # fmt: skip
+"""Filters that no number has: they go through the items of a list, a mapping or a text."""
+_OF_NUMBERS = frozenset({"mean", "median", "variance", "stdev", "sum"})
+"""Filters whose items are numbers."""
+_KEEP_ITEMS = frozenset({"select", "reject", "selectattr", "rejectattr", "list", "sort", "unique", "reverse"})
+_ONE_ITEM = frozenset({"first", "last", "max", "min", "random"})
+_CONVERT = "convert a text with `| float` or `| int`, a list of them with `| map('float')`"
+_METHODS: dict[str, type] = {"text": str, "list": list, "mapping": dict}
+
+
+def type_error(node: nodes.Node, type_of: TypeOf) -> ExpressionError | None:
+    """The error of an operation that no value of the types in it allows, else None. An expression of constants alone has no
+    declared types; it fails where it is evaluated."""
+    try:
+        if isinstance(node, nodes.Name) or next(node.find_all(nodes.Name), None) is not None:
+            _Checker(type_of).types(node)
+    except ExpressionError as error:
+        return error
+    return None
+
+
+@dataclass(frozen=True)
+class _Checker:
+    type_of: TypeOf
+
+    def types(self, node: nodes.Node) -> tuple[FieldType, ...]:
+        """The types that the value of a checked node may have."""
+        if literal_path(node) is not None or isinstance(node, nodes.Const):
+            return (infer_type(node, self.type_of),)
+        if isinstance(node, nodes.Test) and node.name in ("defined", "undefined"):
+            return (TRUTH,)
+        if isinstance(node, nodes.CondExpr):
+            return self._conditional(node)
+        if isinstance(node, nodes.And | nodes.Or):
+            left = self.types(node.left)
+            return left if _tests_a_type(node.left) else (*left, *self.types(node.right))
+        if isinstance(node, nodes.BinExpr):
+            self._operator(_OPERATORS[type(node)], node.left, node.right)
+        elif isinstance(node, nodes.Compare):
+            self._comparison(node)
+        elif isinstance(node, nodes.Neg | nodes.Pos):
+            if _excludes(_shapes(self.types(node.node)), {"number"}):
+                raise self._error("-" if isinstance(node, nodes.Neg) else "+", "a number", node.node)
+        elif isinstance(node, nodes.Filter):
+            return self._filtered(node)
+        elif isinstance(node, nodes.Getattr | nodes.Getitem):
+            return self._part(node)
+        elif isinstance(node, nodes.Call):
+            self._called(node)
+        elif isinstance(node, nodes.List | nodes.Tuple):
+            return (ItemsType(tuple(kind for item in node.items for kind in self.types(item))),)
+        else:
+            for child in node.iter_child_nodes():
+                self.types(child)
+        return (infer_type(node, self.type_of),)
+
+    def _conditional(self, node: nodes.CondExpr) -> tuple[FieldType, ...]:
+        self.types(node.test)
+        if _tests_a_type(node.test):
+            return (_UNKNOWN,)
+        return (*self.types(node.expr1), *((_UNKNOWN,) if node.expr2 is None else self.types(node.expr2)))
+
+    def _operator(self, sign: str, left: nodes.Expr, right: nodes.Expr) -> None:
+        sides = [_shapes(self.types(side)) for side in (left, right)]
+        allowed = _ALLOWED[sign]
+        for number, side in enumerate((left, right)):
+            if _excludes(sides[number], {pair[number] for pair in allowed}):
+                raise self._error(_SIGNS.get(sign, sign), _operands(sign), side)
+        if None not in sides and not any(
+            (first, second) in allowed for first in sides[0] or () for second in sides[1] or ()
+        ):
+            raise self._error(_SIGNS.get(sign, sign), _operands(sign), left, right)
+
+    def _comparison(self, node: nodes.Compare) -> None:
+        left = node.expr
+        for operand in node.ops:
+            if operand.op in _ALLOWED:
+                self._operator(operand.op, left, operand.expr)
+            else:
+                for side in (left, operand.expr):
+                    self.types(side)
+            left = operand.expr
+
+    def _filtered(self, node: nodes.Filter) -> tuple[FieldType, ...]:
+        if node.node is None or node.name in ("default", "d"):
+            return (_UNKNOWN,)
+        kinds = self.types(node.node)
+        for argument in [*node.args, *(pair.value for pair in node.kwargs)]:
+            self.types(argument)
+        shapes, items = _shapes(kinds), _items(kinds)
+        if node.name in _OF_LISTS and _excludes(shapes, {"text", "list", "mapping"}):
+            raise self._error(f"| {node.name}", "a list", node.node)
+        if node.name in ("abs", "round") and _excludes(shapes, {"number"}):
+            raise self._error(f"| {node.name}", "a number", node.node)
+        attribute = _attribute(node)
+        if attribute is not None:
+            items = self._at(items, attribute, f"{node.name}(attribute={attribute!r})")
+        if node.name in _OF_NUMBERS and _excludes(_shapes(items), {"number"}):
+            word = " or ".join(dict.fromkeys(map(_type_name, items)))
+            raise ExpressionError(f"`| {node.name}` takes numbers, not items of type {word}", _CONVERT)
+        if node.name == "map":
+            named = node.args[0].value if node.args and isinstance(node.args[0], nodes.Const) else None
+            return (ItemsType(items if attribute is not None else (_FILTERS.get(str(named), _UNKNOWN),)),)
+        if node.name in _KEEP_ITEMS:
+            return (ItemsType(_items(kinds)),)
+        if node.name in _ONE_ITEM and not node.args:
+            return _items(kinds)
+        return (infer_type(node, self.type_of),)
+
+    def _at(self, items: Sequence[FieldType], attribute: str, where: str) -> tuple[FieldType, ...]:
+        """The types of an attribute of the items. ExpressionError where none of them has it."""
+        for part in attribute.split("."):
+            parts = [_part_of(kind, part) for kind in items]
+            if items and all(kind is None for kind in parts):
+                fields = dict.fromkeys(name for kind in items if isinstance(kind, RecordType) for name in kind.fields)
+                hint = f"they have {', '.join(fields)}" if fields else "they have no fields"
+                raise ExpressionError(f"`{where}`: no item has a field {part!r}", hint)
+            items = [kind for kind in parts if kind is not None]
+        return tuple(items)
+
+    def _part(self, node: nodes.Getattr | nodes.Getitem) -> tuple[FieldType, ...]:
+        kinds = self.types(node.node)
+        if isinstance(node, nodes.Getattr):
+            return self._at(kinds, node.attr, f".{node.attr}")
+        self.types(node.arg)
+        if isinstance(node.arg, nodes.Slice):
+            return kinds
+        if isinstance(node.arg, nodes.Const) and isinstance(node.arg.value, str):
+            return self._at(kinds, node.arg.value, f".{node.arg.value}")
+        return _items(kinds) if _shapes(kinds) == {"list"} else (_UNKNOWN,)
+
+    def _called(self, node: nodes.Call) -> None:
+        for child in node.iter_child_nodes(exclude=("node",)):
+            self.types(child)
+        if not isinstance(node.node, nodes.Getattr):
+            return
+        kinds = self.types(node.node.node)
+        shapes, name = _shapes(kinds), node.node.attr
+        if shapes is None or any(_part_of(kind, name) is not None for kind in kinds):
+            return
+        if not any(hasattr(_METHODS.get(shape), name) for shape in shapes):
+            raise ExpressionError(f"{_named(node.node.node, kinds)} has no method `{name}`", "")
+
+    def _error(self, sign: str, operands: str, *sides: nodes.Node) -> ExpressionError:
+        told = " and ".join(_named(side, self.types(side)) for side in sides)
+        text = any(_shapes(self.types(side)) == {"text"} for side in sides)
+        return ExpressionError(f"`{sign}` takes {operands}, not {told}", _CONVERT if text else "")
+
+
+def _operands(sign: str) -> str:
+    if sign in ("in", "notin"):
+        return "a list, a mapping or a text to look in"
+    return "two values of one kind" if _ALLOWED[sign] == _SAME else "numbers"
+
+
+def _named(node: nodes.Node, kinds: Sequence[FieldType]) -> str:
+    path = literal_path(node)
+    name = "the value" if path is None else f"`{format_expression_path(path)}`"
+    return f"{name} of type {' or '.join(dict.fromkeys(map(_type_name, kinds)))}"
+
+
+def _type_name(kind: FieldType) -> str:
+    if isinstance(kind, ItemsType):
+        return f"list[{' or '.join(dict.fromkeys(map(_type_name, kind.items)))}]"
+    return kind.type_name()
+
+
+def _tests_a_type(condition: nodes.Node) -> bool:
+    """Whether a condition asks what kind of value there is, so that an operation behind it may never be reached."""
+    return isinstance(condition, nodes.Test) or next(condition.find_all(nodes.Test), None) is not None
+
+
+def _attribute(node: nodes.Filter) -> str | None:
+    """The name of the attribute that a filter takes from each item, where it must have one."""
+    given = [pair.value for pair in node.kwargs if pair.key == "attribute"]
+    if node.name in ("selectattr", "rejectattr"):
+        given = node.args[:1]
+        if len(node.args) > 1 and isinstance(node.args[1], nodes.Const) and "defined" in str(node.args[1].value):
+            return None
+    elif node.name == "groupby":
+        given = given or node.args[:1]
+    has_default = any(pair.key == "default" for pair in node.kwargs)
+    constant = given[0] if given and not has_default else None
+    return constant.value if isinstance(constant, nodes.Const) and isinstance(constant.value, str) else None
+
+
+def _part_of(kind: FieldType, part: str) -> FieldType | None:
+    """The type of a field; None where no value of the type has it."""
+    if isinstance(kind, OptionalType):
+        return _part_of(kind.item, part)
+    if isinstance(kind, RecordType):
+        return kind.kind_of(part)
+    shapes = _shapes([kind])
+    if shapes is None or shapes == {"mapping"} or (shapes == {"list"} and part.isdigit()):
+        return _UNKNOWN
+    return None
+
+
+def _items(kinds: Iterable[FieldType]) -> tuple[FieldType, ...]:
+    """The types of the items of a list; unknown for other values."""
+    items: list[FieldType] = []
+    for kind in kinds:
+        inner = kind.item if isinstance(kind, OptionalType) else kind
+        if isinstance(inner, ItemsType):
+            items += inner.items
+        else:
+            items.append(inner.item if isinstance(inner, ListType | TextListType) else _UNKNOWN)
+    return tuple(items)
+
+
+def _shapes(kinds: Iterable[FieldType]) -> set[str] | None:
+    """What kinds of JSON value these types have: number, text, list, mapping, null. None where that is not known."""
+    shapes: set[str] = set()
+    for kind in kinds:
+        inner = kind.item if isinstance(kind, OptionalType) else kind
+        shape = _shape(plain_type(inner))
+        if not shape:
+            return None
+        shapes |= {shape, "null"} if inner is not kind else {shape}
+    return shapes or None
+
+
+def _shape(kind: FieldType) -> str:
+    if isinstance(kind, PlainType):
+        return "number" if kind.numeric() else "text"
+    if isinstance(kind, ItemsType | ListType | TextListType | TranscriptType):
+        return "list"
+    return "mapping" if isinstance(kind, RecordType | DistributionType) else ""
+
+
+def _excludes(shapes: set[str] | None, wanted: set[str]) -> bool:
+    """Whether no value has one of these shapes."""
+    return shapes is not None and shapes.isdisjoint(wanted)
 
 
 def to_plain(value: Any) -> Any:
@@ -78,6 +419,7 @@ class Expression:
     def __call__(self, values: Mapping[str, Any]) -> Any:
         """The expression's value. RowError when it cannot be computed from these values."""
         try:
+            # A path whose parts are not all there goes through the template, which says what is missing and what there is.
             if self.path is not None:
                 here: Any = values
                 for part in self.path:
@@ -86,7 +428,7 @@ class Expression:
                     here = here[part]
                 else:
                     return to_plain(here)
-            resource_limits.begin()
+            begin_rendering()
             context = self.template.new_context(dict(values))
             for _ in self.template.root_render_func(context):
                 pass
@@ -120,7 +462,7 @@ def compile_expression(text: str, roots: Collection[str] | None = None, resolve:
             raise TemplateSyntaxError("chunk after expression", parser.stream.current.lineno)
         check_ast(parsed, sandbox)
         kind = infer_type(parsed, type_of)
-        wrong_type = _type_error(parsed, type_of)
+        wrong_type = type_error(parsed, type_of)
         tested = tested_paths(parsed)
         meant = rewrite(parsed, resolve, roots, paths, frozenset())
         if wrong_type is not None:  # later than errors of names, which are more likely its cause
@@ -140,17 +482,7 @@ def compile_expression(text: str, roots: Collection[str] | None = None, resolve:
     return Expression(text, tuple(paths), kind, template, literal_path(meant), tested)
 
 
-def _type_error(node: nodes.Node, type_of: Callable[[ExpressionPath], FieldType]) -> ExpressionError | None:
-    try:
-        check_types(node, type_of)
-    except ExpressionError as error:
-        return error
-    return None
-
-
-@cache
-def _sandbox() -> Sandbox:
-    return sandbox_environment()
+_sandbox = cache(sandbox_environment)
 
 
 def _syntax_hint(text: str) -> str:

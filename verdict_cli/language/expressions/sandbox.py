@@ -1,24 +1,254 @@
-"""The Jinja2 environment in which expressions and `jinja` prompts run.
+"""The Jinja2 environment in which expressions and `jinja` prompts run, and the limits of what they may take.
 
 Sandboxed and strict: undefined names fail, nothing can be changed, no attribute of a Python object is reached
 except the methods of strings, lists and mappings that do not write.
+
+The limits are of the text that an expression or a template builds, and of its processor time. Everything whose result is
+larger than its input is charged before it runs; loops and calls check the clock. The account is per thread, which is enough
+because rendering never awaits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial, wraps
 from typing import Any
 
-from jinja2 import StrictUndefined, nodes
+from jinja2 import StrictUndefined, Undefined, nodes
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.exceptions import SecurityError
+from jinja2.filters import make_attrgetter
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from verdict_cli.language.conversation import ConversationError
-from verdict_cli.language.expressions import resource_limits, summary_statistics
-from verdict_cli.language.transcript import filtered
+from verdict_cli.language.conversation import ConversationError, filtered
+from verdict_cli.language.expressions import summary_statistics
+
+LARGEST_TEXT = 32_000_000
+"""The most characters that one rendering may build, including intermediate ones."""
+
+LONGEST_RENDER_S = 3.0
+"""The most processor time, in seconds, that one rendering may take."""
+
+_WIDTH = re.compile(r"\d{5}")
+_NESTED = re.compile(r"\{[^{}]*:[^{}]*\{")
+_SLOW = frozenset(["urlize", "striptags", "wordwrap", "title", "wordcount", "xmlattr", "tojson", "pprint", "urlencode"])
+_WHOLE = frozenset(
+    [
+        "string",
+        "pprint",
+        "tojson",
+        "urlencode",
+        "xmlattr",
+        "escape",
+        "e",
+        "forceescape",
+        "sort",
+        "unique",
+        "dictsort",
+        "groupby",
+    ]
+)
+_TEXT = frozenset(
+    [
+        "string", "upper", "lower", "capitalize", "title", "trim", "replace", "center", "indent", "wordwrap", "truncate",
+        "urlize", "striptags", "escape", "e", "forceescape", "safe", "format", "wordcount",
+    ]
+)  # fmt: skip
+"""Filters that work on the text of their value."""
+_PYTHON_SPELLING = re.compile(r"%(?:\([^)]*\))?[-#0 +]*\d*(?:\.\d+)?[ra]"), re.compile(r"\{[^{}]*![ra]")
+_EACH = frozenset(["map", "select", "reject", "selectattr", "rejectattr", "sum", "min", "max", "list"])
+
+
+class _Account(threading.local):
+    characters = 0
+    deadline = 0.0
+
+
+_account = _Account()
+
+
+def begin_rendering() -> None:
+    """Start the account of a new rendering."""
+    _account.characters = 0
+    _account.deadline = 0.0
+
+
+def charge(characters: int) -> None:
+    """Charge the rendering for characters. SecurityError beyond the limit."""
+    _account.characters += characters
+    if _account.characters > LARGEST_TEXT:
+        raise SecurityError(f"it would build more than {LARGEST_TEXT:,} characters")
+    tick()
+
+
+def tick() -> None:
+    """Check the clock. SecurityError beyond the limit."""
+    # Processor time of this thread: other rows that render meanwhile, or a busy machine, must not end a rendering.
+    now = time.thread_time()
+    if not _account.deadline:
+        _account.deadline = now + LONGEST_RENDER_S
+    elif now > _account.deadline:
+        raise SecurityError(f"it takes more than {LONGEST_RENDER_S:g} s")
+
+
+def counted(values: Iterable[Any]) -> Iterator[Any]:
+    """The values; every 16th one checks the clock."""
+    for index, value in enumerate(values):
+        if not index & 15:
+            tick()
+        yield value
+
+
+def weight(value: Any, most: int = LARGEST_TEXT) -> int:
+    """About how many characters the value's text has; counting stops above ``most``."""
+    if isinstance(value, str):
+        return len(value)
+    characters, todo = 0, [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            characters += len(item)
+        elif isinstance(item, Mapping):
+            todo += item.keys()
+            todo += item.values()
+        elif isinstance(item, list | tuple):
+            todo += item
+        characters += 20  # about what a number or a pair of brackets takes
+        if characters > most:
+            break
+    return characters
+
+
+def concat(parts: Iterable[str]) -> str:
+    """The parts as one text: the output of a template, a macro or a block."""
+    charged = []
+    for part in parts:
+        charge(len(part))
+        charged.append(part)
+    return "".join(charged)
+
+
+def limited_join(parts: tuple[Any, ...]) -> str:
+    """`a ~ b`, each part as a prompt writes it."""
+    charge(sum(map(weight, parts)))
+    return "".join(map(value_text, parts))
+
+
+def value_text(value: Any) -> str:
+    """The value's text as a prompt writes it; a missing value raises its own error."""
+    from verdict_cli.language.expressions.value_text import insert  # here, because most expressions write no text
+
+    return str(value) if isinstance(value, Undefined) else insert(value)
+
+
+def printed(values: Iterable[Any]) -> tuple[Any, ...]:
+    """The values of a format string, each to be written as a prompt writes it."""
+    from verdict_cli.language.expressions.value_text import formattable
+
+    return tuple(value if isinstance(value, Undefined) else formattable(value) for value in values)
+
+
+def built(value: Any) -> Any:
+    """A list or mapping literal of a template, charged for its content."""
+    charge(weight(value))
+    return value
+
+
+def formatted(template: str, values: Iterable[Any], mark: str) -> None:
+    """Charge for a format string whose fields, each with a ``mark``, are replaced by the values."""
+    if _WIDTH.search(template) or (mark == "%" and "*" in template) or _NESTED.search(template):
+        raise SecurityError("a width in a format has at most four digits")
+    if _PYTHON_SPELLING["%{".index(mark)].search(template.replace(mark * 2, "")):
+        raise SecurityError("`r` and `a` in a format write a value as Python does: use `s`, or the filter `tojson`")
+    charge(len(template) + template.count(mark) * max(map(weight, values), default=0))
+
+
+def limited_method(text: str, name: str, args: tuple[Any, ...]) -> None:
+    """Charge for a string method before it is called."""
+    charge(len(text) + sum(abs(argument) for argument in args if isinstance(argument, int)))
+    if name == "replace" and len(args) > 1:
+        _replaced(text, args[0], args[1])
+    elif name == "join" and args:
+        charge(weight(args[0]) + len(text) * _length(args[0]))
+    elif name == "expandtabs":
+        charge(text.count("\t") * (args[0] if args and isinstance(args[0], int) else 8))
+    elif name in ("translate", "maketrans"):
+        raise SecurityError(f"`{name}` cannot be called here")
+
+
+def bounded(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+    """The filter, charged before it runs and for the text that it returns."""
+    first = 1 if hasattr(own, "jinja_pass_arg") else 0
+
+    @wraps(own)
+    def charged(*args: Any, **keys: Any) -> Any:
+        value, more = args[first], (*args[first + 1 :], *keys.values())
+        # Each slot of `slice` is a list of its own, and `batch` fills one list.
+        size = 40 if name in ("slice", "batch") else 1
+        charge(size * sum(abs(argument) for argument in more if isinstance(argument, int)))
+        if name in _TEXT and not isinstance(value, str):
+            value = value_text(value)
+        if name == "join":
+            value = list(counted(value))
+            attribute = keys.pop("attribute", args[first + 2] if len(args) > first + 2 else None)
+            if attribute is not None:
+                value = list(map(make_attrgetter(args[0].environment, attribute), value))
+                args = args[: first + 2]
+            value = [value_text(item) for item in value]
+            charge(weight(value) + weight(more) * len(value))
+        elif name == "replace" and len(more) > 1:
+            args = (*args[: first + 1], *map(value_text, args[first + 1 : first + 3]), *args[first + 3 :])
+            keys = {key: value_text(argument) if key in ("old", "new") else argument for key, argument in keys.items()}
+            _replaced(str(value), *[*map(value_text, more[:2])])
+        elif name == "indent":
+            text = str(value)
+            charge((text.count("\n") + 1) * max((_size(argument) for argument in more), default=4))
+        elif name == "format":
+            formatted(str(value), more, "%")
+            args = (*args[: first + 1], *printed(args[first + 1 :]))
+            keys = dict(zip(keys, printed(keys.values()), strict=True))
+        elif name in ("xmlattr", "urlencode") and not isinstance(value, str):
+            value = (
+                {key: value_text(argument) for key, argument in value.items()}
+                if isinstance(value, Mapping)
+                else value_text(value)
+            )
+        elif name == "pprint":
+            raise SecurityError("`pprint` writes a value as Python does: use the filter `tojson`")
+        elif name == "sum" and any(isinstance(argument, list | tuple | str) for argument in more[1:] or keys.values()):
+            raise SecurityError("`sum` adds numbers")
+        elif name in _EACH and not isinstance(value, str | Mapping):
+            value = counted(value)
+        if name in _WHOLE or name in _SLOW:
+            charge(weight(value) * (8 if name in _SLOW else 1))
+        if name == "wordwrap":
+            charge(
+                (len(str(value)) + 1)
+                * max((len(argument) for argument in more if isinstance(argument, str)), default=1)
+            )
+        result = own(*args[:first], value, *args[first + 1 :], **keys)
+        if isinstance(result, str):
+            charge(len(result))
+        return result
+
+    return charged
+
+
+def _replaced(text: str, old: Any, new: Any) -> None:
+    charge(text.count(str(old)) * weight(new))
+
+
+def _length(value: Any) -> int:
+    return len(value) if hasattr(value, "__len__") else 0
+
+
+def _size(value: Any) -> int:
+    return abs(value) if isinstance(value, int) else len(value) if isinstance(value, str) else 0
+
 
 LARGEST_BITS = 14_000
 """The most bits of a whole number: Python writes no more than 4,300 digits."""
@@ -71,6 +301,7 @@ class Generator(CodeGenerator):
     def writeline(self, x: str, node: nodes.Node | None = None, extra: int = 0) -> None:
         """A line of code; the first one of a loop's body checks the clock."""
         super().writeline(x, node, extra)
+        # Jinja2 has no hook for a loop's body; this is the line that its code generator writes first in each.
         if x == "_loop_vars = {}":
             super().writeline("environment.tick()")
 
@@ -85,10 +316,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     intercepted_binops = frozenset({"*", "**", "+", "%"})
     code_generator_class = Generator
-    concat = staticmethod(resource_limits.concat)
-    joined = staticmethod(resource_limits.limited_join)
-    built = staticmethod(resource_limits.built)
-    tick = staticmethod(resource_limits.tick)
+    concat = staticmethod(concat)
+    joined = staticmethod(limited_join)
+    built = staticmethod(built)
+    tick = staticmethod(tick)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """The mapping's key, else an allowed method."""
@@ -108,25 +339,25 @@ class Sandbox(ImmutableSandboxedEnvironment):
             if operator in ("*", "**") and bits > LARGEST_BITS:
                 raise SecurityError(f"a whole number of more than {LARGEST_BITS:,} bits")
         elif operator == "%" and isinstance(left, str):
-            resource_limits.formatted(left, right if isinstance(right, tuple) else (right,), "%")
-            printed = resource_limits.printed(right if isinstance(right, tuple) else (right,))
-            right = printed if isinstance(right, tuple) else printed[0]
+            values = right if isinstance(right, tuple) else (right,)
+            formatted(left, values, "%")
+            right = printed(values) if isinstance(right, tuple) else printed(values)[0]
         elif operator == "+" and isinstance(left, str | list | tuple):
-            resource_limits.charge(resource_limits.weight(left) + resource_limits.weight(right))
+            charge(weight(left) + weight(right))
         elif operator == "*":
             for text, times in ((left, right), (right, left)):
                 if isinstance(text, str | list | tuple) and isinstance(times, int) and times > 0:
-                    resource_limits.charge(resource_limits.weight(text) * times)
+                    charge(weight(text) * times)
         return super().call_binop(context, operator, left, right)
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
         """The call's result; string methods are charged before they build anything."""
-        resource_limits.tick()
+        tick()
         owner = getattr(__obj, "__self__", None)
         if isinstance(owner, str) and __obj.__name__ not in ("format", "format_map"):
             if args and __obj.__name__ == "join":
-                args = (list(resource_limits.counted(args[0])), *args[1:])
-            resource_limits.limited_method(owner, __obj.__name__, (*args, *kwargs.values()))
+                args = (list(counted(args[0])), *args[1:])
+            limited_method(owner, __obj.__name__, (*args, *kwargs.values()))
         return super().call(__context, __obj, *args, **kwargs)
 
     def wrap_str_format(self, value: Any) -> Any:
@@ -136,9 +367,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
             return None
 
         def charged(*args: Any, **kwargs: Any) -> str:
-            resource_limits.formatted(value.__self__, (*args, *kwargs.values()), "{")
-            named = dict(zip(kwargs, resource_limits.printed(kwargs.values()), strict=True))
-            return str(wrapped(*resource_limits.printed(args), **named))
+            formatted(value.__self__, (*args, *kwargs.values()), "{")
+            named = dict(zip(kwargs, printed(kwargs.values()), strict=True))
+            return str(wrapped(*printed(args), **named))
 
         return charged
 
@@ -152,7 +383,7 @@ def sandbox_environment(finalize: Callable[[Any], str] | None = None) -> Sandbox
         undefined=Absent, finalize=finalize, trim_blocks=True, lstrip_blocks=True, autoescape=False, optimized=False
     )
     sandbox.globals.clear()
-    sandbox.filters = {name: resource_limits.bounded(name, own) for name, own in sandbox.filters.items()}
+    sandbox.filters = {name: bounded(name, own) for name, own in sandbox.filters.items()}
     sandbox.filters.update(
         {name: getattr(summary_statistics, name) for name in ("mean", "median", "mode", "variance", "stdev")}
     )

@@ -10,8 +10,7 @@ from typing import Any
 import orjson
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.conversation import ConversationError, looks_like_conversation
-from verdict_cli.language.transcript import message_text, transcript
+from verdict_cli.language.conversation import ConversationError, looks_like_conversation, message_text, transcript
 
 _WIDTH = re.compile(r"\d{5}")
 _NUMBER_FORMATS = "bcdeEfFgGnoxX%"

@@ -8,10 +8,9 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Tag
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import Expected, displayed
+from verdict_cli.config_model import Expected, LazyUnion, RegisteredName, displayed, subclass_of
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.extractors.bound_extractor import Extractor
-from verdict_cli.language.registry import LazyUnion, RegisteredName, subclass_of
 from verdict_cli.registry import Registry
 
 EXTRACTORS: Registry[type[Extractor]] = Registry(

@@ -10,7 +10,7 @@ from verdict_cli.errors import UsageError
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor, FollowUp
 from verdict_cli.language.extractors.structured import StructuredOutputExtractor
 from verdict_cli.language.fields.types import RecordType
-from verdict_cli.language.prompts.delimit import append_data_notice, boundary, wrap_in_tags
+from verdict_cli.language.prompts.sections import append_data_notice, boundary, wrap_in_tags
 from verdict_cli.messages import Message, Reply, Request
 from verdict_cli.model import Model, ModelKey
 

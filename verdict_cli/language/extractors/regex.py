@@ -166,15 +166,15 @@ def _search(pattern: str | None, kind: FieldType, match: str) -> Callable[[str, 
     which = "unique" if match == "unique" else (named or match)
 
     def search(text: str, cut: bool) -> Any:
-        found = matches(text)
-        if not found:
+        captures = matches(text)
+        if not captures:
             raise ReplyError(f"{pattern!r} is not found in {text[:200]!r}")
         if which == "unique":
-            values = [value(match) for match in found]
+            values = [value(match) for match in captures]
             if any(other != values[0] for other in values):
                 raise ReplyError(f"{pattern!r} is found with different values: {values!r:.200}")
             return values[0]
-        chosen = found[0] if which == "first" else found[-1]
+        chosen = captures[0] if which == "first" else captures[-1]
         if cut and kind != TEXT and chosen.end == len(text):
             raise ReplyError(f"{chosen.text!r} is where the reply was cut off")
         return value(chosen)
@@ -187,7 +187,7 @@ def _number_matches(ends: Ends) -> Callable[[str], list[_Match]]:
 
     def matches(text: str) -> list[_Match]:
         plain = without_markup(text)
-        found = []
+        captures = []
         for number in find_numbers(plain, ends):
             if number.mention:
                 continue
@@ -196,8 +196,8 @@ def _number_matches(ends: Ends) -> Callable[[str], list[_Match]]:
             doubt = _within_word(plain, start, end) or ("" if number.value is not None else _around(plain, start, end))
             if number.value is not None and not _PLAIN.fullmatch(written):
                 written = written_decimal(number.value)
-            found.append(_Match(written, len(text) if end == len(plain) else end, doubt, number.whole))
-        return found
+            captures.append(_Match(written, len(text) if end == len(plain) else end, doubt, number.whole))
+        return captures
 
     return matches
 
@@ -215,7 +215,7 @@ def _pattern_matches(pattern: str, kind: FieldType, ends: Ends) -> Callable[[str
         except TimeoutError:
             raise ReplyError(f"the pattern {pattern!r} took longer than {TIMEOUT_S:g} s") from None
         numbers: list[WrittenNumber] | None = None
-        found = []
+        captures = []
         for match in raw:
             group = next((number for number in range(1, len(match.groups()) + 1) if match.group(number) is not None), 0)
             start, end = match.span(group)
@@ -229,8 +229,8 @@ def _pattern_matches(pattern: str, kind: FieldType, ends: Ends) -> Callable[[str
                         continue
                     if around.value is None or around.value != read_number(captured, ends):
                         doubt = _around(text, around.start, around.end)
-            found.append(_Match(captured, end, doubt))
-        return found
+            captures.append(_Match(captured, end, doubt))
+        return captures
 
     return matches
 

@@ -13,7 +13,7 @@ from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors.answer_text import scalar_text, split_thoughts, without_marks
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
 from verdict_cli.language.fields.types import RecordType
-from verdict_cli.language.scales.parse_value import quoted
+from verdict_cli.language.scales.written_number import quoted
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
@@ -213,13 +213,9 @@ def _is_answer(text: str, start: int, end: int) -> bool:
     if opening != -1 and _OPENING.fullmatch(text, opening, start) and (mark := _END.match(text, end)):
         start, end = opening, mark.end()
         if not text[:start].strip():
-            return _rest_of_line(text, end) == ""
+            return not text[end:].partition("\n")[0].strip()
     before = text[text.rfind("\n", 0, start) + 1 : start]
     return not before.strip() and not text[end:].strip()
-
-
-def _rest_of_line(text: str, end: int) -> str:
-    return text[end:].partition("\n")[0].strip()
 
 
 def _parse_leniently(text: str) -> dict[str, Any] | None:

@@ -141,10 +141,10 @@ def find_value(text: str, support: Support, after: str | None) -> FoundValue:
     """The value that is the whole text, or all that follows the last ``after``. ReplyError for any other text."""
     begin, end = 0, len(text)
     if after is not None:
-        found = text.rfind(after)
-        if found < 0:
+        last = text.rfind(after)
+        if last < 0:
             raise ReplyError(f"the reply does not contain {after!r}", hint="ask for it in the prompt")
-        begin = found + len(after)
+        begin = last + len(after)
     start, stop = _stripped(text, begin, end)
     period = True
     while start < stop:
@@ -243,11 +243,11 @@ def distribution(
     if first_token:
         position, lead, around = reply.logprobs[0], "", False
     else:
-        found = find_value(reply.text, support, after)
-        index, lead, drawn = position_at(reply.logprobs, reply.text, found.start)
+        written = find_value(reply.text, support, after)
+        index, lead, drawn = position_at(reply.logprobs, reply.text, written.start)
         position = reply.logprobs[index]
         around = not _values(support, drawn, lead, around=False)
-        if _values(support, drawn, lead, around=around) != (found.value,):
+        if _values(support, drawn, lead, around=around) != (written.value,):
             raise _several_tokens(reply.text.strip())
     mass, unclear = _mass(support, position, lead, around=around)
     total = math.fsum(mass.values())
@@ -353,9 +353,9 @@ def sequence_distribution(
     if not reply.logprobs:
         raise _no_logprobs()
     support = support_of(scale)
-    found = find_value(reply.text, support, after)
-    index, lead, _ = position_at(reply.logprobs, reply.text, found.start)
-    path = _Path(support, found.value)
+    written = find_value(reply.text, support, after)
+    index, lead, _ = position_at(reply.logprobs, reply.text, written.start)
+    path = _Path(support, written.value)
     for position in reply.logprobs[index:]:
         if not path.follow(position, lead):
             break
@@ -567,8 +567,8 @@ class _TokenExtractor(Extractor):
         def read(reply: Reply, request: Request) -> dict[str, Any]:
             least = self.min_mass
             if not self.sequence:
-                found = distribution(reply, scale, after=after, min_mass=least, first_token=self.first_token)
-                return output(reply, request, *found)
+                evidence = distribution(reply, scale, after=after, min_mass=least, first_token=self.first_token)
+                return output(reply, request, *evidence)
             known = sequence_distribution(reply, scale, after=after, min_mass=least, sampled=self.samples > 0)
             if self.samples and known.missing:
                 return {SAMPLED_FIELD: True, MASS_FIELD: known.mass}

@@ -13,7 +13,6 @@ from jinja2 import TemplateSyntaxError, Undefined, nodes
 from jinja2.environment import Template
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.expressions import resource_limits
 from verdict_cli.language.expressions.ast_check import assigned_names, check_ast, literal_path, rewrite, tested_paths
 from verdict_cli.language.expressions.expression import FAULTS
 from verdict_cli.language.expressions.paths import (
@@ -23,15 +22,23 @@ from verdict_cli.language.expressions.paths import (
     Resolved,
     format_expression_path,
 )
-from verdict_cli.language.expressions.sandbox import sandbox_environment
+from verdict_cli.language.expressions.sandbox import begin_rendering, bounded, charge, sandbox_environment, weight
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.extractors.answer_text import requested_tags
-from verdict_cli.language.fields.image import ImageType
-from verdict_cli.language.fields.types import without_null
-from verdict_cli.language.prompts.brace_texts import BraceText, brace_error, find_brace_texts, unescaped
-from verdict_cli.language.prompts.delimit import Delimited, append_data_notice, boundary, row_content, wrap_in_tags
+from verdict_cli.language.fields.types import ImageType, without_null
+from verdict_cli.language.prompts.placeholders import BraceText, brace_error, find_brace_texts, unescaped
 from verdict_cli.language.prompts.prompt import Rendered, Tell
-from verdict_cli.language.prompts.sections import MARKER, ROLES, dedented, trimmed
+from verdict_cli.language.prompts.sections import (
+    MARKER,
+    ROLES,
+    Delimited,
+    append_data_notice,
+    boundary,
+    dedented,
+    row_content,
+    trimmed,
+    wrap_in_tags,
+)
 
 _BEGINS, _ENDS = "89"
 _DELIMITED = "delimited text"
@@ -68,7 +75,7 @@ class JinjaTemplate:
         from verdict_cli.messages import Message  # here, because no message is made before a run
 
         try:
-            resource_limits.begin()
+            begin_rendering()
             text = self.template.render(dict(values))
         except RowError as error:
             raise RowError(f"the jinja prompt: {error.message}", hint=error.hint, kind=error.failure) from None
@@ -129,7 +136,7 @@ def compile_jinja(
     sign = f"{secrets.randbits(128):039d}"
     marked = MARKER.sub(lambda marker: f"{sign}{ROLES.index(marker[1])}", dedented(text))
     sandbox = sandbox_environment(finalize=_written)
-    found: list[ExpressionPath] = []
+    paths: list[ExpressionPath] = []
     try:
         tree = sandbox.parse(marked)
         if next(tree.find_all(_ELSEWHERE), None) is not None:
@@ -139,12 +146,12 @@ def compile_jinja(
         if delimit:
             sandbox.filters[_DELIMITED] = partial(_signed, sign)
             _delimit(tree)
-        sandbox.filters["tojson"] = resource_limits.bounded("tojson", _json)
+        sandbox.filters["tojson"] = bounded("tojson", _json)
         sandbox.filters[_NAMED] = _not_null
         _name_values(tree)
         braces = _brace_texts(tree, roots, problem)
         tested = tested_paths(tree)
-        rewrite(tree, _text_only(resolve), roots, found, assigned_names(tree))
+        rewrite(tree, _text_only(resolve), roots, paths, assigned_names(tree))
         template = sandbox.from_string(tree)
     except TemplateSyntaxError as error:
         problem(f"line {error.lineno} of the jinja prompt: {error.message}", "it is a Jinja2 template")
@@ -158,18 +165,18 @@ def compile_jinja(
     except (SyntaxError, ValueError) as error:
         problem(f"the jinja prompt: {error}", "it is a Jinja2 template")
         return None
-    return JinjaTemplate(template, sign, tuple(found), delimit, tested, requested_tags(text), braces)
+    return JinjaTemplate(template, sign, tuple(paths), delimit, tested, requested_tags(text), braces)
 
 
 def _brace_texts(tree: nodes.Template, roots: tuple[str, ...], problem: Tell) -> tuple[BraceText, ...]:
     """The braces in the literal text that may name a column; those that name a root are told."""
     braces: list[BraceText] = []
     for literal in tree.find_all(nodes.TemplateData):
-        for found in find_brace_texts(literal.data, roots):
-            if found.kind == "root":
-                problem(*brace_error(found, jinja=True))
+        for text in find_brace_texts(literal.data, roots):
+            if text.kind == "root":
+                problem(*brace_error(text, jinja=True))
             else:
-                braces.append(found)
+                braces.append(text)
         literal.data = unescaped(literal.data, roots)
     return tuple(braces)
 
@@ -240,5 +247,5 @@ def _written(value: Any) -> str:
     if isinstance(value, Undefined):
         return str(value)
     if not isinstance(value, str):
-        resource_limits.charge(resource_limits.weight(value))
+        charge(weight(value))
     return insert(value)

@@ -14,10 +14,22 @@ from typing_extensions import TypeAliasType
 from verdict_cli.config_model import ConfigModel, Expected, displayed
 from verdict_cli.language.expressions.paths import ExpressionPath, Resolve
 from verdict_cli.language.extractors.answer_text import requested_tags
-from verdict_cli.language.prompts.brace_texts import BraceText, brace_error, warning_of
-from verdict_cli.language.prompts.delimit import append_data_notice, boundary, row_content, wrap_in_tags
-from verdict_cli.language.prompts.placeholders import PLACEHOLDER_ROOTS, Slot, parse_placeholders
-from verdict_cli.language.prompts.sections import dedented, split_sections
+from verdict_cli.language.prompts.placeholders import (
+    PLACEHOLDER_ROOTS,
+    BraceText,
+    Slot,
+    brace_error,
+    parse_placeholders,
+    warning_of,
+)
+from verdict_cli.language.prompts.sections import (
+    append_data_notice,
+    boundary,
+    dedented,
+    row_content,
+    split_sections,
+    wrap_in_tags,
+)
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Message
@@ -258,13 +270,13 @@ def compile_prompt(
     roots = (*PLACEHOLDER_ROOTS, *entries)
     braces: list[BraceText] = []
 
-    def brace(found: BraceText) -> None:
-        if found.kind == "root":
-            problem(*brace_error(found))
+    def brace(text: BraceText) -> None:
+        if text.kind == "root":
+            problem(*brace_error(text))
             return
-        if found.kind == "path":
-            warning(*warning_of(found, roots))
-        braces.append(found)
+        if text.kind == "path":
+            warning(*warning_of(text, roots))
+        braces.append(text)
 
     sections = tuple(
         (role, parse_placeholders(body, resolve, problem, delimit, roots, brace)) for role, body in split_sections(text)

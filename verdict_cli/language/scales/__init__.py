@@ -11,10 +11,9 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag, ValidationError
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, Expected, displayed, python_constructor
+from verdict_cli.config_model import ConfigModel, Expected, LazyUnion, displayed, python_constructor, subclass_of
 from verdict_cli.errors import UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
-from verdict_cli.language.registry import LazyUnion, subclass_of
 from verdict_cli.registry import Registry
 
 ScaleIssue = tuple[str, str, str]

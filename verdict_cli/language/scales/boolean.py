@@ -10,7 +10,7 @@ from pydantic import Field
 from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import Scale, ScaleIssue, shuffled_order
-from verdict_cli.language.scales.parse_value import folded, match_value, quoted
+from verdict_cli.language.scales.written_number import folded, match_value, quoted
 
 
 class BooleanScale(Scale):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import Scale, ScaleIssue
-from verdict_cli.language.scales.parse_value import parse_number, quoted
+from verdict_cli.language.scales.written_number import parse_number, quoted
 
 
 class ContinuousScale(Scale):

@@ -14,8 +14,14 @@ from pydantic.config import JsonDict
 from verdict_cli.config_model import KeyRule, python_constructor
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.scales import Scale, ScaleIssue, shuffled_order
-from verdict_cli.language.scales.parse_value import are_labels, folded, match_value, parse_number, quoted
-from verdict_cli.language.scales.written_number import number_ends
+from verdict_cli.language.scales.written_number import (
+    are_labels,
+    folded,
+    match_value,
+    number_ends,
+    parse_number,
+    quoted,
+)
 
 MAX_VALUES = 1000
 """The most values that a range may have."""

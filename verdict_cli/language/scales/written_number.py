@@ -1,18 +1,21 @@
 """How people write a number: signs, decimal marks, fractions, percentages, "out of", and mentions of the scale itself.
 
-Every reader of a number in a text comes here, so that a score is read as it is meant or not at all.
+Every reader of a number in a text comes here, so that a score is read as it is meant or not at all. A value of a scale is
+read ignoring case, surrounding spaces and quotes, and a final period.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from verdict_cli.language.scales import Scale
+
 
 Ends = tuple[float, float] | None
 """The smallest and the largest number of a scale; None where there is no scale of numbers."""
@@ -99,10 +102,10 @@ def without_markup(text: str) -> str:
 
 def read_number(text: str, ends: Ends = None) -> Decimal | None:
     """The number that the whole text is, None for any other text."""
-    found = list(_numbers(text, ends))
-    if len(found) != 1 or found[0].mention or (found[0].start, found[0].end) != (0, len(text)):
+    numbers = list(_numbers(text, ends))
+    if len(numbers) != 1 or numbers[0].mention or (numbers[0].start, numbers[0].end) != (0, len(text)):
         return None
-    return found[0].value
+    return numbers[0].value
 
 
 def find_numbers(text: str, ends: Ends = None) -> list[WrittenNumber]:
@@ -251,3 +254,77 @@ def _quotient(part: Decimal | None, total: Decimal | None, ends: Ends) -> Decima
 def written_decimal(number: Decimal) -> str:
     """The number in plain digits."""
     return str(int(number)) if number == int(number) else f"{number:f}"
+
+
+_QUOTES = "\"'`“”‘’"
+
+
+def bare(text: str) -> str:
+    """The text without surrounding white space and quotes and without one final period; never empty for a text."""
+    text = text.strip()
+    inner = text.strip(_QUOTES).strip()
+    if inner.endswith(".") and not inner.endswith(".."):
+        inner = inner[:-1].strip().strip(_QUOTES).strip()
+    return inner or text
+
+
+def folded(text: str) -> str:
+    """The bare text in one case."""
+    return bare(text).casefold()
+
+
+_NORMALIZATIONS: tuple[Callable[[str], str], ...] = (str, str.strip, bare, folded)
+
+
+def match_value(text: str, tokens: Sequence[tuple[str, Any]]) -> tuple[Any] | None:
+    """(value,) of the (token, value) pair that the text names, ignoring as little as possible.
+
+    None when it names none, or several with what had to be ignored.
+    """
+    for normalize in _NORMALIZATIONS:
+        word = normalize(text)
+        values = [value for token, value in tokens if normalize(token) == word]
+        if values:
+            return (values[0],) if all(value == values[0] for value in values) else None
+    return None
+
+
+_ANSWERS = frozenset(("yes", "no", "true", "false"))
+_LABELS = _ANSWERS | {
+    "correct", "incorrect", "right", "wrong", "safe", "unsafe", "harmful", "harmless", "toxic", "pass", "fail",
+    "passed", "failed", "valid", "invalid", "positive", "negative", "neutral", "spam", "ham", "error",
+    "hallucination", "hallucinated", "faithful", "factual", "supported", "unsupported", "refuted", "entailment",
+    "contradiction", "refusal", "compliance", "relevant", "irrelevant", "attributable", "consistent", "inconsistent",
+    "accept", "reject", "accepted", "rejected", "tie", "win", "loss",
+}  # fmt: skip
+_COMPARISON = re.compile(r"\S+\s*(?:[<>=]=?)+\s*\S+")
+_NEGATED = re.compile(r"(?:not|no|non|without)[\s_-]+")
+
+
+def are_labels(words: Sequence[str]) -> bool:
+    """Whether the words, worst first, look like labels of which none is better: `yes` or `no` at an end, a comparison such
+    as `A>B`, or two words that are labels or a word and its negation."""
+    plain = [folded(word) for word in words]
+    if any(_COMPARISON.fullmatch(word) for word in plain) or _ANSWERS & {plain[0], plain[-1]}:
+        return True
+    if len(plain) != 2:
+        return False
+    one, other = sorted(plain, key=len)
+    negated = other.endswith(one) and _NEGATED.fullmatch(other[: -len(one)]) is not None
+    return negated or _LABELS.issuperset(plain)
+
+
+def quoted(value: Any) -> str:
+    """A value of a reply in a message, cut to 200 characters. The message may be shown to the model, so nothing but a text
+    is spelled as in Python."""
+    if isinstance(value, str):
+        return f"{value!r:.200}"
+    try:
+        return f"{json.dumps(value, ensure_ascii=False, default=str):.200}"
+    except (TypeError, ValueError, RecursionError):
+        return f"a {type(value).__name__}"  # nested too deeply
+
+
+def parse_number(text: str, ends: Ends = None) -> Decimal | None:
+    """The number that the bare text writes, None when it is not one number, or when it is not clear which."""
+    return read_number(bare(text), ends)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from verdict_cli.config_model import ConfigModel, Seq, Uncounted, Whole
-from verdict_cli.language.examples import Examples
+from verdict_cli.language.calibrations import WhenKey
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, Thoughts
 from verdict_cli.language.fields.field_keys import FieldTypes, InputFields
@@ -22,8 +22,76 @@ from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, Scale
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptKey
 from verdict_cli.language.prompts.sections import framed
 from verdict_cli.language.scales import Scale, ScaleKey
-from verdict_cli.language.units.escalate import Escalate
-from verdict_cli.model import ModelKey
+from verdict_cli.model import Model, ModelKey
+
+MOST_EXAMPLES = 2_000
+"""The most rows that are kept to choose from: they are written into each run's spec.yaml, and `nearest` compares with all."""
+
+ExampleChoice = Literal["balanced", "nearest", "errors"]
+
+
+class Examples(ConfigModel):
+    """Labelled rows that the prompt shows before the row to judge, never that row itself nor one of its cluster."""
+
+    file: str | None = None
+    """The labelled rows: a dataset, relative to the pipeline file. The first 2,000 rows count."""
+    rows: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] | None = None
+    """The labelled rows themselves, in the place of a file."""
+    k: Annotated[int, Field(ge=1, le=100), Whole] = 4
+    """How many examples a prompt shows."""
+    choose: ExampleChoice = "balanced"
+    """`balanced`: as many of each label; `nearest`: those that share the most rare words with the row; `errors`: those that `prediction` got wrong first."""
+    target: Annotated[str, Field(min_length=1)] | None = None
+    """Expression over an example's `source` for the right answer; by default the `target` of the pipeline's only evaluation that has one. Rows where it is null are left out."""
+    prediction: Annotated[str, Field(min_length=1)] | None = None
+    """For `errors`: expression over an example's `source` for what a judge said of it."""
+    explanation: Annotated[str, Field(min_length=1)] | None = None
+    """Expression over an example's `source` for the reasons, which are shown before the answer."""
+    columns: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """The columns of an example that are shown; by default those of the row that the prompt names."""
+    cluster: Annotated[str, Field(min_length=1)] | None = None
+    """Expression over `source`: a row never sees an example with the same value, such as `source.document_id`."""
+    seed: Annotated[int, Field(ge=0), Whole] = 0
+    """The seed of the order in which equally good examples are taken."""
+
+
+ABSTAIN = "abstain"
+"""In place of a model in `to`: no answer."""
+ITSELF = "itself"
+"""How reports name the answer of a unit that calls no model and does not abstain."""
+VERDICT_FIELDS = ("choice", "score")
+"""The output fields that are a verdict, of which a unit has one at most."""
+ANSWERED_BY = "answered_by"
+"""The output field that names the model whose answer it is."""
+
+
+class Escalate(ConfigModel):
+    """Calls other models, or abstains, when the answer is not certain enough."""
+
+    when: WhenKey
+    """Expression over `output`, `response`, `input` and `source` that is true when the answer is not certain enough, such as `output.p < 0.8`; or `{file: …}`, a bound that `verdict calibrate` chose."""
+    to: ModelKey
+    """The model to call instead, or `abstain`; of a list, each in turn while `when` is true of the previous answer."""
+
+    audit_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """A random share of rows on which the last model is called too: the report shows how often its verdict is the same."""
+
+    def chain(self) -> tuple[str | Model, ...]:
+        """What `to` names, one after another."""
+        return tuple(self.to) if isinstance(self.to, list) else (self.to,)
+
+    def validation_error(self) -> tuple[str, str, str] | None:
+        """(key, message, hint) when something follows `abstain`, else None."""
+        if ABSTAIN in self.chain()[:-1]:
+            return ("to", "`abstain` ends the chain, nothing can follow it", "put it last")
+        if self.audit_share is not None and self.chain() == (ABSTAIN,):
+            return (
+                "audit_share",
+                "there is no model to compare with",
+                "leave `audit_share` out, or name a model in `to`",
+            )
+        return None
+
 
 UnitIssue = tuple[str, str, str]
 """(key, message, hint) of a unit that makes no sense."""

@@ -1,4 +1,4 @@
-"""Pools: mean, median, extremes, mode and mean with variance (paper, appendix A.1). No model call."""
+"""Units that call no model: pools (paper, appendix A.1), the pool of a rubric, and maps (paper, section 3.3)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from verdict_cli.config_model import KeyRule, Seq, Whole
 from verdict_cli.errors import RowError
 from verdict_cli.language.calibrations import PoolWeightsKey
 from verdict_cli.language.expressions import summary_statistics
-from verdict_cli.language.fields.types import NUMBER, FieldType, RecordType
-from verdict_cli.language.units.base import UnitBase, UnitIssue
+from verdict_cli.language.fields.types import INTEGER, NUMBER, FieldType, RecordType, ScaleType
+from verdict_cli.language.scales.continuous import ContinuousScale
+from verdict_cli.language.units.base import Expressions, UnitBase, UnitIssue
 
 
 class AbstainedError(Exception):
@@ -78,7 +79,7 @@ class Pool(UnitBase):
         return pooled
 
     def extra_fields(
-        self, pooled: dict[str, Any], said: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
+        self, pooled: dict[str, Any], votes_by_field: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
     ) -> dict[str, Any]:
         """The fields that `extra_field_names` names, from the pooled values."""
         return {}
@@ -97,8 +98,10 @@ class MeanPoolUnit(Pool):
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> float:
         """The mean, weighted where weights are given."""
-        found = summary_statistics.as_numbers(values, "mean")
-        return summary_statistics.mean(found) if weights is None else summary_statistics.weighted_mean(found, weights)
+        numbers = summary_statistics.as_numbers(values, "mean")
+        return (
+            summary_statistics.mean(numbers) if weights is None else summary_statistics.weighted_mean(numbers, weights)
+        )
 
 
 AGREEMENT = "agreement"
@@ -208,13 +211,13 @@ class ModePoolUnit(Pool):
         return random.Random(seed).choice(winners)
 
     def extra_fields(
-        self, pooled: dict[str, Any], said: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
+        self, pooled: dict[str, Any], votes_by_field: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
     ) -> dict[str, Any]:
         """The lowest share of the votes for a field's pooled value, and the lowest margin."""
         if not self.extra_field_names():
             return {}
         shares, margins = [], []
-        for name, votes in said.items():
+        for name, votes in votes_by_field.items():
             given = weights or [1.0] * len(votes)
             share = summary_statistics.weighted_mean([float(vote == pooled[name]) for vote in votes], given)
             others = [weight for value, weight in summary_statistics.tally(votes, given) if value != pooled[name]]
@@ -247,3 +250,63 @@ class MeanVariancePoolUnit(Pool):
     def to_output(self, pooled: dict[str, Any]) -> dict[str, Any]:
         """As `output_fields` says."""
         return {**next(iter(pooled.values())), **pooled} if len(pooled) == 1 else pooled
+
+
+OnMissing = Literal["fail", "zero", "ignore"]
+"""What a criterion without a judgement does."""
+
+
+class RubricPoolUnit(Pool):
+    """The share of a rubric's points that the judgements of its criteria earn: `score`, `earned`, `possible`, `count`."""
+
+    unit: Literal["RubricPoolUnit"] = "RubricPoolUnit"
+    """The unit's type."""
+    points: Annotated[str, Field(min_length=1)]
+    """Expression for the points of each criterion, such as `criterion.points`: over the names of its `each`, `index` and `source`. Negative points count when the criterion is met."""
+    field: str | None = None
+    """The field that says whether a criterion is met: a boolean or a number from 0 to 1; the only such field by default."""
+    fields: Annotated[Seq[str], Field(min_length=1)] | None = None
+    """Not allowed: a rubric has one `field`."""
+    quorum: Annotated[int, Field(ge=1), Whole] = 1
+    """The minimum number of criteria that must have a judgement, where it is more than one."""
+    clip: tuple[float, float] = (0.0, 1.0)
+    """The least and the greatest score; a score beyond them becomes one of them."""
+    on_missing: OnMissing = "fail"
+    """What a criterion without a judgement (`on_failure: skip`, or null) does: `fail` the row, count as not met (`zero`), or be left out with its points (`ignore`). One that `when` skips is left out."""
+
+    def validation_error(self) -> UnitIssue | None:
+        """A rubric pools one field, and `clip` runs upwards."""
+        if self.fields is not None:
+            return ("fields", "a rubric has one judgement for each criterion", "name it: `field: score`")
+        if self.clip[0] >= self.clip[1]:
+            return ("clip", f"{self.clip[0]:g} is not below {self.clip[1]:g}", "such as `clip: [0, 1]`")
+        return None
+
+    def output_fields(self, pooled: RecordType) -> RecordType:
+        """`score` on the scale of `clip`, `earned`, `possible` and `count`."""
+        score = ScaleType(ContinuousScale(*self.clip))
+        return RecordType({"score": score, "earned": NUMBER, "possible": NUMBER, "count": INTEGER})
+
+    def grade(self, points: Sequence[float], met: Sequence[float]) -> dict[str, Any]:
+        """The output, from the points of each criterion and how far it is met. RowError without positive points."""
+        try:
+            earned = math.fsum(worth * share for worth, share in zip(points, met, strict=True))
+            possible = math.fsum(worth for worth in points if worth > 0)
+        except (OverflowError, ValueError):
+            earned = possible = math.inf
+        if not math.isfinite(earned) or not math.isfinite(possible):
+            raise RowError("the sum of these points is too large")
+        if possible <= 0 or not math.isfinite(earned / possible):
+            hint = "a rubric needs a criterion with positive points; `when` leaves out rows without one"
+            raise RowError(f"none of its {len(points)} criteria has positive points", hint=hint, kind="no-points")
+        score = min(max(earned / possible, self.clip[0]), self.clip[1])
+        return {"score": score, "earned": earned, "possible": possible, "count": len(points)}
+
+
+class MapUnit(UnitBase):
+    """Computes its fields from `outputs`, the list of its dependencies' outputs in order of definition."""
+
+    unit: Literal["MapUnit"] = "MapUnit"
+    """The unit's type."""
+    expressions: Expressions = Field(alias="map")
+    """An expression for each output field."""

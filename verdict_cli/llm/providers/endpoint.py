@@ -9,18 +9,21 @@ from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from verdict_cli.errors import Refused
-from verdict_cli.language.egress_hosts import (
+from verdict_cli.language.model_address import (
     ALLOWED,
+    FORM,
     LOOPBACK,
     ONLY,
+    Address,
+    AddressError,
     host_and_port,
     host_of,
     is_provider_host,
     key_variable,
     may_call,
     may_have_key,
+    parse_address,
 )
-from verdict_cli.language.model_address import FORM, Address, AddressError, parse_address
 from verdict_cli.llm.model_families import (
     AZURE,
     IN_PROCESS_PREFIX,

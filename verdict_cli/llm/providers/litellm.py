@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
-from verdict_cli.language.egress_hosts import OWNERS
+from verdict_cli.language.model_address import OWNERS
 from verdict_cli.llm.model_families import provider_of
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.chat_completions import STREAMED, arguments, parameters, read_envelope

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from verdict_cli.errors import Refused
-from verdict_cli.language.egress_hosts import is_provider_host
+from verdict_cli.language.model_address import is_provider_host
 from verdict_cli.llm.model_families import family, is_free, is_local
 from verdict_cli.llm.providers import provider_class
 from verdict_cli.llm.providers.endpoint import endpoint_address, endpoint_problem

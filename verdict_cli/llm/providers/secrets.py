@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
-from verdict_cli.language.egress_hosts import host_of
+from verdict_cli.language.model_address import host_of
 from verdict_cli.model import Model
 
 _NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from verdict_cli.language.fields.image import image_url
+from verdict_cli.language.fields.types import image_url
 from verdict_cli.messages import Alternative, Message
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from verdict_cli.errors import UsageError
 from verdict_cli.language.metric_registry import REQUIRED_KEYS, SIGNED, UNIT, Metric, MetricInput, find_metric
-from verdict_cli.language.units.pairwise import TIE
+from verdict_cli.language.units.choice import TIE
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData

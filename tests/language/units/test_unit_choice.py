@@ -11,11 +11,8 @@ from hypothesis import strategies as st
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.fields.types import TEXT, TRUTH, RecordType, ScaleType
 from verdict_cli.language.scales.discrete import Categories
-from verdict_cli.language.units.best_of_k import BestOfKJudgeUnit
-from verdict_cli.language.units.categorical import CategoricalJudgeUnit
-from verdict_cli.language.units.choice_base import shown
-from verdict_cli.language.units.pairwise import PairwiseJudgeUnit
-from verdict_cli.language.units.ranker import RankerUnit
+from verdict_cli.language.units.choice import BestOfKJudgeUnit, PairwiseJudgeUnit, RankerUnit, shown
+from verdict_cli.language.units.judges import CategoricalJudgeUnit
 
 GIVEN = {"A": "first", "B": "second", "C": "third", "D": "fourth"}
 

@@ -1,4 +1,5 @@
-"""`ConversationalUnit` and `DebateUnit`: the next turn of a conversation (Khan et al., 2024; Michael et al., 2023)."""
+"""Units that write text: free reasoning (Wei et al., 2022; paper, appendix A.1), the next turn of a conversation (Khan et al.,
+2024; Michael et al., 2023), and the best case for or against something (Khan et al., 2024: consultancy and debate openings)."""
 
 from __future__ import annotations
 
@@ -12,6 +13,20 @@ from verdict_cli.language.extractors.bound_extractor import Thoughts
 from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, TranscriptType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit
+
+
+class CoTUnit(LLMUnit):
+    """Reasons in free text; the reply is its `thinking`."""
+
+    unit: Literal["CoTUnit"] = "CoTUnit"
+    """The unit's type."""
+    extract_key: ExtractKey = Field(default="raw", alias="extract")
+    """How the response is read from the reply; the whole text by default."""
+
+    raw_thoughts: ClassVar[Thoughts] = "spare"
+
+    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
+        return {"thinking": TEXT}
 
 
 class ConversationalUnit(LLMUnit):
@@ -68,3 +83,26 @@ class DebateUnit(ConversationalUnit):
     def prompt_suffix(self, prompt: str) -> str:
         """Shows the debate where the prompt itself does not."""
         return "" if "input.conversation" in prompt else "The debate so far:\n{input.conversation}"
+
+
+class ArgumentUnit(LLMUnit):
+    """Argues for or against its target."""
+
+    unit: Literal["ArgumentUnit"] = "ArgumentUnit"
+    """The unit's type."""
+    extract_key: ExtractKey = Field(default="raw", alias="extract")
+    """How the argument is read from the reply; the whole text by default."""
+    stance: Literal["for", "against"]
+    """Which side is argued."""
+    target: Annotated[str, Field(min_length=1)]
+    """What is argued for or against, in words: `answer A`."""
+
+    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
+        return {"argument": TEXT}
+
+    def prompt_prefix(self) -> str:
+        """Names side and target."""
+        return (
+            "Make the strongest honest case {unit.stance} {unit.target}. Argue this side only, with evidence that "
+            "can be checked, in at most 200 words."
+        )

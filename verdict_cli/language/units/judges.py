@@ -1,4 +1,4 @@
-"""`CategoricalJudgeUnit`: one of some categories."""
+"""Units that judge: a score on a scale, the standard LLM judge (paper, appendix A.1), and one of some categories."""
 
 from __future__ import annotations
 
@@ -8,8 +8,22 @@ from pydantic import Field
 
 from verdict_cli.config_model import KeyRule, Seq
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.scales.discrete import Categories, Value
+from verdict_cli.language.scales.discrete import LIKERT, Categories, Value
 from verdict_cli.language.units.base import LLMUnit, UnitIssue
+
+
+class JudgeUnit(LLMUnit):
+    """Scores on a scale: 1 to 5 by default."""
+
+    unit: Literal["JudgeUnit"] = "JudgeUnit"
+    """The unit's type."""
+
+    def default_scale(self) -> Scale:
+        return LIKERT
+
+    def scaled_field(self) -> str:
+        return "score"
+
 
 _BOTH = ("the unit needs `categories` (or a discrete `scale`, not both)", "write `categories: [safe, unsafe]`")
 
@@ -37,3 +51,17 @@ class CategoricalJudgeUnit(LLMUnit):
 
     def scaled_field(self) -> str:
         return "choice"
+
+
+class Unit(LLMUnit):
+    """A unit with the response that `response` declares; with a `scale`, a `score` on it follows."""
+
+    unit: Literal["Unit"] = "Unit"
+    """The unit's type."""
+
+    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+        KeyRule("", "", ("response", "scale"), "a Unit needs a `response`", "declare its fields: `response: {answer: str}`"),
+    )  # fmt: skip
+
+    def scaled_field(self) -> str | None:
+        return None if self.scale is None else "score"

@@ -1,18 +1,116 @@
-"""`match_calls(source.messages, source.expected)`: an agent's tool calls next to the expected ones, as entries of `each`; and
-the functions that give such a list."""
+"""The functions that give a list for `each`: `turns(source.messages)`, the turns of a conversation, and
+`match_calls(source.messages, source.expected)`, an agent's tool calls next to the expected ones."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any
 
+import orjson
+
 from verdict_cli.errors import RowError
-from verdict_cli.language.conversation import ConversationError, read_tool_call
-from verdict_cli.language.expressions.turns import TURNS, turns
-from verdict_cli.language.fields.types import INTEGER, TEXT, ListType, OptionalType, RecordType
-from verdict_cli.language.transcript import numbered
+from verdict_cli.language.conversation import (
+    CHAT_ROLES,
+    ConversationError,
+    NumberedMessages,
+    calls_text,
+    content_text,
+    numbered,
+    read_tool_call,
+    role_name,
+)
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    TEXT,
+    ListType,
+    OptionalType,
+    RecordType,
+    TranscriptType,
+    UnknownType,
+)
+
+TURN = RecordType(
+    {"index": INTEGER, "role": TEXT, "content": TEXT, "before": TranscriptType(), "message": UnknownType()}
+)
+TURNS = ListType(TURN)
+"""The type of what `turns` gives."""
+
+
+class Turn(Mapping[str, Any]):
+    """A message of a conversation with those before it, which are taken from the conversation when they are read: copies
+    for every turn would grow with the square of the turns.
+
+    ``digest`` is of the message and all before it.
+    """
+
+    def __init__(self, conversation: NumberedMessages, position: int, digest: str) -> None:
+        self.digest = digest
+        self._conversation, self._position = conversation, position
+        message = conversation[position]
+        self._own = {
+            "index": conversation.numbers[position] - 1,
+            "role": message["role"],
+            "content": content_text(message.get("content")) or calls_text(message),
+            "before": None,
+            "message": message,
+        }
+
+    def __getitem__(self, key: str) -> Any:
+        return self._conversation.part(slice(self._position)) if key == "before" else self._own[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._own
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._own)
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+    def row_columns(self) -> dict[str, Any]:
+        """What the results have of it."""
+        return {key: self._own[key] for key in ("index", "role", "content")}
+
+
+class Turns(list[Turn]):
+    """The turns of a conversation as an expression's value: other lists of turns become plain data."""
+
+
+def turns(messages: Any, role: str | None = None) -> Turns:
+    """An entry for each message, or for each of one role: its index, role and text, the messages before it, and
+    itself. The text of a message that only calls tools says which. RowError for anything but a list of messages, and where
+    nobody has the role, but somebody has one that no chat API knows."""
+    try:
+        read = numbered(messages)
+    except ConversationError as error:
+        raise RowError(f"`turns`: {error}", kind="input") from None
+    role = None if role is None else role_name(role)
+    roles = dict.fromkeys(message["role"] for message in read)
+    if role is not None and role not in roles and not CHAT_ROLES.issuperset(roles):
+        hint = f"write one of them: `turns(…, {next(iter(roles))!r})`"
+        raise RowError(
+            f"`turns`: nobody has the role {role!r}: the roles are {', '.join(map(repr, roles))}",
+            hint=hint,
+            kind="input",
+        )
+    chosen = Turns()
+    digest = blake2b(digest_size=16)
+    for position, (number, message) in enumerate(zip(read.numbers, read, strict=True)):
+        digest.update(_content([number, message]))
+        if role is None or message["role"] == role:
+            chosen.append(Turn(read, position, digest.hexdigest()))
+    return chosen
+
+
+def _content(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # beyond 64 bits, half a surrogate pair, or deeply nested
+        return repr(value).encode("utf-8", "surrogatepass")
+
 
 MATCHES = ListType(
     RecordType({"tool": TEXT, "match": TEXT, "expected": TEXT, "made": TEXT, "turn": OptionalType(INTEGER)})
@@ -34,25 +132,25 @@ def match_calls(messages: Any, expected: Any) -> list[dict[str, Any]]:
     Raises:
         RowError: one of them is neither.
     """
-    made = _made(messages)
+    calls = _calls_of_turns(messages)
     wanted = _calls(expected, "the expected calls")
     taken: dict[int, int] = {}
+    # Equal calls are matched first, so that none of them is taken as another call's with other arguments.
     for exactly in (True, False):
         for index, call in enumerate(wanted):
             free = (
                 at
-                for at, (_, candidate) in enumerate(made)
+                for at, (_, candidate) in enumerate(calls)
                 if at not in taken.values() and (_same(candidate, call) if exactly else candidate[0] == call[0])
             )
-            found = None if index in taken else next(free, None)
-            if found is not None:
-                taken[index] = found
+            if index not in taken and (nearest := next(free, None)) is not None:
+                taken[index] = nearest
     entries = []
     for index, call in enumerate(wanted):
-        turn, called = made[taken[index]] if index in taken else (None, None)
+        turn, called = calls[taken[index]] if index in taken else (None, None)
         match = "missing" if called is None else "exact" if _same(called, call) else "arguments"
         entries.append(_entry(call[0], match, call, called, turn))
-    extra = [made[at] for at in range(len(made)) if at not in taken.values()]
+    extra = [call for at, call in enumerate(calls) if at not in taken.values()]
     return entries + [_entry(call[0], "extra", None, call, turn) for turn, call in extra]
 
 
@@ -95,7 +193,7 @@ def _text(call: _NamedCall | None) -> str:
     return f"{name}({arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)})"
 
 
-def _made(messages: Any) -> list[tuple[int | None, _NamedCall]]:
+def _calls_of_turns(messages: Any) -> list[tuple[int | None, _NamedCall]]:
     """(number of its turn, call) of each call in the messages."""
     if isinstance(messages, list | tuple) and not any(
         isinstance(message, dict) and "role" in message for message in messages

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 import verdict_cli
 from verdict_cli import CoTUnit, Pipeline
 from verdict_cli.language.fields.types import TEXT, RecordType, TranscriptType
-from verdict_cli.language.units.conversational import ConversationalUnit, DebateUnit
+from verdict_cli.language.units.free_text import ConversationalUnit, DebateUnit
 
 TURNS = st.lists(st.fixed_dictionaries({"role": st.text(), "content": st.text()}))
 

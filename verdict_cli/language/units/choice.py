@@ -1,0 +1,319 @@
+"""Units that choose among options, which have letters in the order shown: the better of two (Zheng et al., 2023), the best of
+k, all k from best to worst. Both orders of two are called against position bias (Wang et al., 2023: "Large Language Models are
+not Fair Evaluators")."""
+
+from __future__ import annotations
+
+import random
+import re
+import string
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from verdict_cli.config_model import KeyRule, Seq, Whole
+from verdict_cli.language.extractors import resolve_extractor
+from verdict_cli.language.extractors.bound_extractor import MASS_FIELD, SAMPLED_FIELD
+from verdict_cli.language.fields.types import TEXT, TRUTH, FieldType, RecordType, ScaleType, TextListType
+from verdict_cli.language.prompts.prompt import JinjaPrompt
+from verdict_cli.language.scales import Scale
+from verdict_cli.language.scales.discrete import Categories
+from verdict_cli.language.units.base import LLMUnit, UnitIssue
+
+LETTERS = string.ascii_uppercase
+
+OPTIONS_HINT = "name the options' texts: `options: [source.x, source.y]`"
+
+_SHOWN = re.compile(r"(?<!\\)\{input\.options(?:\[(\d{1,2})\])?\}")
+
+
+class ChoiceUnit(LLMUnit):
+    """Keys of units with options. Option i has letter i."""
+
+    options: Seq[str] | None = None
+    """An expression for each option; the input fields `A`, `B` … by default."""
+    original: bool = False
+    """Whether the output also has the text of the chosen option."""
+
+    def count(self) -> int:
+        """How many options there are."""
+        return 2 if self.options is None else len(self.options)
+
+    def letters(self) -> tuple[str, ...]:
+        """The options' letters."""
+        return tuple(LETTERS[: self.count()])
+
+    def validation_error(self) -> UnitIssue | None:
+        """Two to 26 options, and a letter wherever the options' order or texts are needed again."""
+        if not 2 <= self.count() <= len(LETTERS):
+            return (
+                "options",
+                f"{self.count()} options, where 2 to {len(LETTERS)} are possible",
+                "give an expression for each option",
+            )
+        if self.needs_letter() and not self.gets_letter():
+            return (
+                "extract",
+                "`original`, `shuffle` and `positions: both` need a letter, which this extractor does not read",
+                "use `argmax_score`, or leave them out",
+            )
+        return None
+
+    def needs_letter(self) -> bool:
+        """Whether the output is made from the letter that was chosen."""
+        return self.original
+
+    def gets_letter(self) -> bool:
+        """Whether the reply is read as a letter, not as a distribution or its expectation."""
+        return resolve_extractor(self.extract_key).type not in ("token_probability", "weighted_summed_score")
+
+    def required_inputs(self) -> dict[str, FieldType]:
+        """The options' texts, where no expressions give them."""
+        return {} if self.options is not None else dict.fromkeys(self.letters(), TEXT)
+
+    def option_orders(self, draw: int) -> tuple[tuple[int, ...], ...]:
+        """One call, the options as given."""
+        return (tuple(range(self.count())),)
+
+    def frame(self, prompt: str) -> str:
+        """The prompt with `{input.options}` and `{input.options[0]}` replaced by the options and their letters."""
+        if isinstance(self.prompt_key, JinjaPrompt) or "options" in (self.input or {}):
+            return super().frame(prompt)
+        return super().frame(_SHOWN.sub(self._listed_at, prompt))
+
+    def _listed_at(self, match: re.Match[str]) -> str:
+        if match[1] is None:
+            return self.listed()
+        letters = self.letters()
+        return f"{{input.{letters[int(match[1])]}}}" if int(match[1]) < len(letters) else match[0]
+
+    def listed(self) -> str:
+        """The part of a prompt that shows the options."""
+        return "\n\n".join(f"<option_{letter}>\n{{input.{letter}}}\n</option_{letter}>" for letter in self.letters())
+
+
+def shown(given: Mapping[str, Any], letters: Sequence[str], arrangement: Sequence[int]) -> dict[str, Any]:
+    """The input with the options in another order: letter i names option arrangement[i]. A unit whose prompt shows the
+    texts by its own placeholders has no options in its input."""
+    if not set(letters) <= given.keys():
+        return dict(given)
+    return {**given, **{letters[index]: given[letters[option]] for index, option in enumerate(arrangement)}}
+
+
+def shuffled(count: int, draw: int) -> tuple[int, ...]:
+    """A seeded order of `count` options."""
+    order = list(range(count))
+    random.Random(draw).shuffle(order)
+    return tuple(order)
+
+
+class KChoiceUnit(ChoiceUnit):
+    """Keys of units with `k` options."""
+
+    key_rules: ClassVar[tuple[KeyRule, ...]] = (
+        KeyRule("", "", ("k", "options"), "the unit needs `k` or `options`", "write `k: 4`, or an expression for each option", at="k"),
+    )  # fmt: skip
+
+    k: Annotated[int, Field(ge=2, le=26), Whole] | None = None
+    """How many options there are."""
+
+    def count(self) -> int:
+        """`k`, or as many as there are options."""
+        return self.k or super().count()
+
+    def validation_error(self) -> UnitIssue | None:
+        """`k` and `options` agree, and nothing is on a scale."""
+        if broken := self.broken_rule():
+            return broken
+        if self.k is not None and self.options is not None and len(self.options) != self.k:
+            return (
+                "options",
+                f"k is {self.k}, but there are {len(self.options)} options",
+                "give k expressions, or leave `k` out",
+            )
+        if self.scale is not None:
+            return ("scale", "the unit answers with the options' letters", "leave `scale` out")
+        return super().validation_error()
+
+
+TIE = "tie"
+
+
+Label = Annotated[str, Field(pattern=r"^[^{}<>@\n]+$")]
+"""The name of an option, which a prompt shows as it is."""
+
+
+def label_letters(choice: FieldType) -> dict[Any, str]:
+    """The letter of each label of a pairwise judge, by the type of its `choice`."""
+    values = choice.scale.values() if isinstance(choice, ScaleType) else ()
+    return dict(zip((value for value in values if value != TIE), "AB", strict=False))
+
+
+class PairwiseJudgeUnit(ChoiceUnit):
+    """Chooses the better of two options, A or B."""
+
+    unit: Literal["PairwiseJudgeUnit"] = "PairwiseJudgeUnit"
+    """The unit's type."""
+    tie: bool = False
+    """Whether `tie` may be chosen too."""
+    positions: Literal["given", "both"] = "given"
+    """`both` asks in both orders; where the answers disagree the choice is `tie`."""
+    labels: Annotated[Seq[Label], Field(min_length=2, max_length=2)] | None = None
+    """What the options are called in the prompt, the answer and `choice`, instead of A and B. Metrics of preferences need A and B."""
+
+    def validation_error(self) -> UnitIssue | None:
+        """Exactly two options; the choices are the unit's own."""
+        if self.options is not None and len(self.options) != 2:
+            return (
+                "options",
+                f"a pairwise judge compares 2 options, here are {len(self.options)}",
+                "use BestOfKJudgeUnit for more",
+            )
+        if self.scale is not None:
+            hint = "leave `scale` out; `labels: [first, second]` gives them names, and `tie: true` adds a tie"
+            return ("scale", "a pairwise judge chooses between A and B", hint)
+        if len({*self.choices(), TIE}) < 3:
+            return ("labels", "the labels are not two, or one of them is `tie`", "give each option a name of its own")
+        return super().validation_error()
+
+    def default_scale(self) -> Scale:
+        """A and B, and `tie` where it may be chosen."""
+        return Categories(values=(*self.choices(), TIE) if self.tie else self.choices())
+
+    def choices(self) -> tuple[str, ...]:
+        """What the options are called."""
+        return self.labels or self.letters()
+
+    def listed(self) -> str:
+        if self.labels is None:
+            return super().listed()
+        return "\n\n".join(
+            f"{label}:\n<option>\n{{input.{letter}}}\n</option>"
+            for label, letter in zip(self.labels, self.letters(), strict=True)
+        )
+
+    def scaled_field(self) -> str:
+        return "choice"
+
+    def default_prompt(self) -> str:
+        """Asks for the better option, order and length aside."""
+        return (
+            "Two options answer the same request. Decide which one is better. Neither the order in which they "
+            "stand nor their length may count.\n\n" + self.listed()
+        )
+
+    def output_fields(self, read: RecordType) -> RecordType:
+        """`choice`, and `consistent` where both orders are queried, and `chosen` with `original`."""
+        fields = dict(read.fields)
+        if self.positions == "both":
+            fields["choice"] = ScaleType(Categories(values=(*self.choices(), TIE)))
+            fields["consistent"] = TRUTH
+        if self.original:
+            fields["chosen"] = TEXT
+        return RecordType(fields)
+
+    def needs_letter(self) -> bool:
+        """For the option's text, and to compare both orders."""
+        return self.original or self.positions == "both"
+
+    def option_orders(self, draw: int) -> tuple[tuple[int, ...], ...]:
+        """As given, and swapped where both orders are queried."""
+        return ((0, 1), (1, 0)) if self.positions == "both" else ((0, 1),)
+
+    def combine_responses(
+        self, responses: Sequence[dict[str, Any]], orders: Sequence[tuple[int, ...]], given: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The choice in terms of the options as given."""
+        if not self.gets_letter():
+            return responses[0]
+        names = self.choices()
+        choices = [
+            response["choice"] if response["choice"] == TIE else names[order[names.index(response["choice"])]]
+            for response, order in zip(responses, orders, strict=True)
+        ]
+        output = dict(responses[0])
+        if self.positions == "both":
+            output["consistent"] = choices[0] == choices[1]
+            output |= {MASS_FIELD: min(response[MASS_FIELD] for response in responses)} if MASS_FIELD in output else {}
+            output |= (
+                {SAMPLED_FIELD: any(response[SAMPLED_FIELD] for response in responses)}
+                if SAMPLED_FIELD in output
+                else {}
+            )
+        output["choice"] = choices[0] if len(set(choices)) == 1 else TIE
+        if self.original:
+            output["chosen"] = "" if output["choice"] == TIE else given[self.letters()[names.index(output["choice"])]]
+        return output
+
+
+class BestOfKJudgeUnit(KChoiceUnit):
+    """Chooses the best of k options by its letter."""
+
+    unit: Literal["BestOfKJudgeUnit"] = "BestOfKJudgeUnit"
+    """The unit's type."""
+    shuffle: bool = False
+    """Shows the options in a seeded order of each row's own, against position bias."""
+
+    def default_scale(self) -> Scale:
+        return Categories(values=self.letters())
+
+    def scaled_field(self) -> str:
+        return "choice"
+
+    def default_prompt(self) -> str:
+        """Asks for the best option, order and length aside."""
+        return (
+            f"{self.count()} options answer the same request. Decide which one is best. Neither the order in which "
+            "they stand nor their length may count.\n\n" + self.listed()
+        )
+
+    def output_fields(self, read: RecordType) -> RecordType:
+        """`choice`, and `chosen` with `original`."""
+        return RecordType({**read.fields, **({"chosen": TEXT} if self.original else {})})
+
+    def needs_letter(self) -> bool:
+        """For the option's text, and to undo a shuffle."""
+        return self.original or self.shuffle
+
+    def option_orders(self, draw: int) -> tuple[tuple[int, ...], ...]:
+        """One call, the options as given or in a seeded order."""
+        return (shuffled(self.count(), draw),) if self.shuffle else super().option_orders(draw)
+
+    def combine_responses(
+        self, responses: Sequence[dict[str, Any]], orders: Sequence[tuple[int, ...]], given: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The choice in terms of the options as given."""
+        if not self.gets_letter():
+            return responses[0]
+        letters = self.letters()
+        choice = letters[orders[0][letters.index(responses[0]["choice"])]]
+        return {**responses[0], "choice": choice, **({"chosen": given[choice]} if self.original else {})}
+
+
+class RankerUnit(KChoiceUnit):
+    """Ranks the options from best to worst; a reply that is not a permutation is retried."""
+
+    unit: Literal["RankerUnit"] = "RankerUnit"
+    """The unit's type."""
+
+    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
+        return {"ranking": TextListType(self.letters())}
+
+    def default_prompt(self) -> str:
+        return (
+            f"Rank the {self.count()} options from best to worst. The ranking lists each of the letters "
+            f"{', '.join(self.letters())} exactly once.\n\n" + self.listed()
+        )
+
+    def output_fields(self, read: RecordType) -> RecordType:
+        """`ranking`, and `ranked` (the texts in that order) with `original`."""
+        return RecordType({**read.fields, **({"ranked": TextListType()} if self.original else {})})
+
+    def combine_responses(
+        self, responses: Sequence[dict[str, Any]], orders: Sequence[tuple[int, ...]], given: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The ranking's letters, and the texts in that order with `original`."""
+        if not self.original:
+            return responses[0]
+        return {**responses[0], "ranked": [given[letter] for letter in responses[0]["ranking"]]}
