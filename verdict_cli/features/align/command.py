@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from verdict_cli.cli.model_options import RowOptions
+from verdict_cli.cli.multi_run import stopping
 from verdict_cli.cli.options import AsJson, Config, MetricOption, Yes
 from verdict_cli.cli.show_report import show_study
-from verdict_cli.cli.signals import stopping
 from verdict_cli.cli.variant_runs import choose_metric
 from verdict_cli.errors import UsageError
 from verdict_cli.features.align.search import Alignment, AlignSearch, labelled_parts

@@ -22,9 +22,8 @@ import numpy as np
 
 from verdict_cli.cli.console import print_error
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.multi_run import execute_all_or_exit
+from verdict_cli.cli.multi_run import ask_to_spend, execute_all_or_exit
 from verdict_cli.cli.open_dataset import check_data, open_dataset
-from verdict_cli.cli.spending import ask_to_spend
 from verdict_cli.errors import RowError, SpecError, UsageError
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.expressions.expression import compile_expression

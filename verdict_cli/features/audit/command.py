@@ -12,12 +12,10 @@ import typer
 
 from verdict_cli.cli.console import print_error, print_json, print_message
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.multi_run import execute_all_or_exit
+from verdict_cli.cli.multi_run import ask_to_spend, execute_all_or_exit, stopping, tell_cost
 from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AsJson, Config, Data, Yes
 from verdict_cli.cli.show_report import show_study
-from verdict_cli.cli.signals import stopping
-from verdict_cli.cli.spending import ask_to_spend, tell_cost
 from verdict_cli.cli.variant_runs import VariantRun
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.features.audit.audit_document import audit_document

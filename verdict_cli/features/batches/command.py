@@ -14,8 +14,8 @@ import typer
 
 from verdict_cli.cli.console import print_error, print_json, print_report
 from verdict_cli.cli.help_format import HelpCommand
-from verdict_cli.cli.model_options import RowOptions, flatten_options
-from verdict_cli.cli.options import AsJson, Config, Data, Yes
+from verdict_cli.cli.model_options import RowOptions
+from verdict_cli.cli.options import AsJson, Config, Data, Yes, flatten_options
 from verdict_cli.errors import ProviderError, Refused, UsageError
 from verdict_cli.features.batches.batch_api import BatchApi, BatchState
 from verdict_cli.features.batches.batch_calls import WaveJournal

@@ -13,10 +13,10 @@ import typer
 from verdict_cli.cli.console import print_json, print_message
 from verdict_cli.cli.judge import parse_row
 from verdict_cli.cli.model_options import ModelOptions
+from verdict_cli.cli.multi_run import ask_to_spend
 from verdict_cli.cli.options import AllowHost, AsJson, Concurrency, Config, Yes
 from verdict_cli.cli.progress import show_progress
 from verdict_cli.cli.show_report import to_terminal
-from verdict_cli.cli.spending import ask_to_spend
 from verdict_cli.errors import UsageError
 from verdict_cli.features.rank.candidates import (
     Candidate,

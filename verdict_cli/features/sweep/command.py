@@ -15,12 +15,10 @@ import typer
 
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.multi_run import execute_all_or_exit
+from verdict_cli.cli.multi_run import execute_all_or_exit, stopping, tell_cost
 from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AsJson, Config, Data, IntervalLevel, MetricOption, Yes
 from verdict_cli.cli.show_report import show_study
-from verdict_cli.cli.signals import stopping
-from verdict_cli.cli.spending import tell_cost
 from verdict_cli.cli.variant_runs import VariantRun, choose_metric
 from verdict_cli.errors import SpecError, UsageError, VerdictError
 from verdict_cli.features.sweep.variants import SweepPoint, SweepResult, compare_variants, price, variants

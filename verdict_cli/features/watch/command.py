@@ -12,12 +12,10 @@ import typer
 
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.multi_run import execute_or_exit
+from verdict_cli.cli.multi_run import execute_or_exit, stopping, tell_cost
 from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AsJson, Config, Yes
 from verdict_cli.cli.show_report import show_study
-from verdict_cli.cli.signals import stopping
-from verdict_cli.cli.spending import tell_cost
 from verdict_cli.errors import UsageError
 from verdict_cli.features.watch.history import Look, WatchHistory, anchor_score, open_history, served_models
 from verdict_cli.plural import plural
