@@ -21,9 +21,9 @@ from verdict_cli.features.batches.batch_api import (
     seconds_of,
     sibling_url,
 )
-from verdict_cli.features.batches.batch_interfaces import TO_FILE
 from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.ledger import disk_errors
+from verdict_cli.features.batches.run_hooks import TO_FILE
 from verdict_cli.llm.model_families import provider_of
 from verdict_cli.llm.providers.chat_completions import RequestBodies
 from verdict_cli.llm.providers.json_mode import JsonMode

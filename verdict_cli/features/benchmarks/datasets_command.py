@@ -17,7 +17,7 @@ from verdict_cli.errors import FetchError, UsageError
 from verdict_cli.features.benchmarks import rebuild as recordings
 from verdict_cli.features.benchmarks.card import Card, CardFile, cards, fetched_file, local_path
 from verdict_cli.features.benchmarks.card import card as card_of
-from verdict_cli.features.benchmarks.fetch import Fetched, card_file_of, fetch_file, fetch_split, fetchable, findings
+from verdict_cli.features.benchmarks.download import Fetched, card_file_of, fetch_file, fetch_split, fetchable, findings
 from verdict_cli.features.benchmarks.importers import IMPORTERS, import_benchmark
 from verdict_cli.features.benchmarks.recorded import SETS
 from verdict_cli.language.document.error_messages import nearest_spelling
