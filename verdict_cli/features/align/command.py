@@ -422,14 +422,14 @@ class AlignSearch:
             self.dropped,
         )
 
-    def write_aligned(self, alignment: Alignment, said: str) -> None:
+    def write_aligned(self, alignment: Alignment, conclusion: str) -> None:
         """Write the better pipeline, with where it comes from."""
         winner = alignment.candidates[alignment.winner]
         plan = self._plan(winner)
         lines = [
             f"Made by `verdict align` from {self.config} (fingerprint {self.plan.fingerprint}) and {self.facts['dataset']}",
             f"(sha256 {self.facts['data_digest']}), seed {self.how.seed}: {winner.origin}, {plural(len(alignment.candidates), 'candidate')}.",
-            f"{said}.",
+            f"{conclusion}.",
         ]
         head = "".join(f"# {line}\n" for line in lines)
         path = self.folder / "aligned.yaml"
@@ -516,7 +516,7 @@ class AlignSearch:
                 (str(node["explanation"]) for node in values["nodes"].values() if node.get("explanation")), ""
             )
             reasons = str(values["output"].get("explanation") or reasons)
-            said = note({"source": values["source"]}) if note is not None else None
+            explanation = note({"source": values["source"]}) if note is not None else None
             correct = score == 1.0 if scored.labels else score == 0.0
             judged.append(
                 JudgedRow(
@@ -525,7 +525,7 @@ class AlignSearch:
                     scored.target(index),
                     correct,
                     reasons,
-                    "" if said is None else str(said),
+                    "" if explanation is None else str(explanation),
                 )
             )
         return judged

@@ -246,33 +246,12 @@ def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out
         table = Table(EFFECT_HEADERS, [_effect_cells(effect) for effect in biases], (1,), records=True)
         sections.append(Section("Effects", [table], essential=True))
     if attacks:
-        rows = [
-            (
-                effect.name,
-                f"{rate.n:,}",
-                _metric_text(rate),
-                _metric_text(effect.success_beyond_noise),
-                _p_text(effect),
-                effect.note,
-            )
-            for effect, rate in attacks
-        ]
         headers = ("attack", "n", "success rate", "more than in repeats", "p (Holm)", "")
-        table = Table(headers, rows, (1,), records=True)
-        sections.append(Section("Attacks", [table], essential=True))
+        rows = [_success_cells(effect, rate.n) for effect, rate in attacks]
+        sections.append(Section("Attacks", [Table(headers, rows, (1,), records=True)], essential=True))
     if planted:
-        rows = [
-            (
-                effect.name,
-                f"{effect.n:,}",
-                _metric_text(effect.success),
-                _metric_text(effect.success_beyond_noise),
-                _p_text(effect),
-                effect.note,
-            )
-            for effect in planted
-        ]
-        table = Table(("error", "n", "scored lower", "noticed", "p (Holm)", ""), rows, (1,), records=True)
+        headers = ("error", "n", "scored lower", "noticed", "p (Holm)", "")
+        table = Table(headers, [_success_cells(effect, effect.n) for effect in planted], (1,), records=True)
         notes = [Note(conclusion(effects))]
         if "planted_by" in facts:
             notes.append(Note(f"{facts['planted_by']} planted the errors: read some of them in planted/run"))
@@ -335,6 +314,11 @@ def _metric_text(metric: MetricValue | None) -> str:
 
 def _p_text(effect: Effect) -> str:
     return "–" if effect.p_holm is None else f"{effect.p_holm:.3g}"
+
+
+def _success_cells(effect: Effect, n: int) -> tuple[str, ...]:
+    beyond = _metric_text(effect.success_beyond_noise)
+    return (effect.name, f"{n:,}", _metric_text(effect.success), beyond, _p_text(effect), effect.note)
 
 
 def _effect_cells(effect: Effect) -> tuple[str, ...]:
@@ -575,10 +559,10 @@ def _plant_errors(
         facts = check_data(plan, given, seed=own.seed, warn=lambda _: None)
         session = open_run(own.run_options(plan, given, facts, (str(config), str(file)), None, out=at / "run"))
         if not session.is_finished:
-            lines = [sampled_dry_run(each, dataset, data, own.seed).lines(data.rows) for _, each in plans]
+            lines = [sampled_dry_run(probe_plan, dataset, data, own.seed).lines(data.rows) for _, probe_plan in plans]
             what = f"{len(plans)} runs of {data.rows:,} rows, and {facts.rows:,} texts with planted errors"
             lines.append(sampled_dry_run(plan, given, facts, own.seed).lines(facts.rows))
-            ask_to_spend(what, lines, [plan, *(each for _, each in plans)], yes=yes, quiet=own.quiet)
+            ask_to_spend(what, lines, [plan, *(probe_plan for _, probe_plan in plans)], yes=yes, quiet=own.quiet)
         (run,) = execute_all_or_exit([session], folder, stop, own)
     texts = planted_texts(run.directory.results, requests)
     changes = {probe: planted_change(texts, kind) for probe, kind in zip(probes, kinds, strict=True)}

@@ -48,9 +48,9 @@ def controlled_differences(
     probe's; the first column is the probe's own. NaN where it, or all others, are missing."""
     values = np.full((len(before), 1 + len(repeats)), np.nan)
     for column, verdicts in enumerate((after, *repeats)):
-        for row, (one, other) in enumerate(zip(before, verdicts, strict=True)):
-            if one is not None and other is not None:
-                values[row, column] = score(one, other)
+        for row, (old, new) in enumerate(zip(before, verdicts, strict=True)):
+            if old is not None and new is not None:
+                values[row, column] = score(old, new)
     known = np.isfinite(values).sum(axis=1, keepdims=True)
     total = np.nansum(values, axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -94,12 +94,12 @@ def probe_p(
     if not repeats:
         return None
     rng = np.random.default_rng([abs(seed), 5])
-    scores: list[RowScore] = [lambda one, other: float(one != other)]
+    scores: list[RowScore] = [lambda old, new: float(old != new)]
     verdicts = [verdict for verdict in (*before, *after) if verdict is not None]
     if all(isinstance(verdict, int | float) and not isinstance(verdict, bool) for verdict in verdicts):
-        scores.append(lambda one, other: float(other))
+        scores.append(lambda old, new: float(new))
     elif goal is not None:
-        scores.append(lambda one, other: float(other == goal))
+        scores.append(lambda old, new: float(new == goal))
     p_values = [
         exchange_test(controlled_differences(before, after, repeats, score), cluster, rng, larger=not index)
         for index, score in enumerate(scores)
@@ -120,8 +120,8 @@ def attack_p(
     p-value; None without a repeat."""
     if not repeats:
         return None, None
-    start = [None if one == goal else one for one in before]
-    differences = controlled_differences(start, after, repeats, lambda one, other: float(other == goal))
+    start = [None if old == goal else old for old in before]
+    differences = controlled_differences(start, after, repeats, lambda old, new: float(new == goal))
     p = exchange_test(differences, cluster, np.random.default_rng([abs(seed), 6]), larger=True)
     return None if p is None else mean_change(differences[:, 0], seed), p
 
@@ -148,16 +148,14 @@ def notice_effect(
 
     Rows whose verdict is already the worst of all are left out: nothing can lower it.
     """
-    ranks = [None if one is None else rank(one) for verdicts in (before, after, *repeats) for one in verdicts]
+    ranks = [None if old is None else rank(old) for verdicts in (before, after, *repeats) for old in verdicts]
     worst = min((known for known in ranks if known is not None and np.isfinite(known)), default=0.0)
-    start = [None if one is None or not rank(one) > worst else one for one in before]
+    start = [None if old is None or not rank(old) > worst else old for old in before]
 
-    def lowered(one: Any, other: Any) -> float:
-        return float(rank(other) < rank(one))
+    def lowered(old: Any, new: Any) -> float:
+        return float(rank(new) < rank(old))
 
-    known = [
-        lowered(one, other) for one, other in zip(start, after, strict=True) if one is not None and other is not None
-    ]
+    known = [lowered(old, new) for old, new in zip(start, after, strict=True) if old is not None and new is not None]
     share = wilson_rate(int(sum(known)), len(known))
     if not repeats:
         parts = np.full(len(before), np.nan)
@@ -288,7 +286,7 @@ def measure_noise(repeats: Sequence[Sequence[Any]], seed: int) -> Noise | None:
     """How much repeats of the same rows differ; None if no row has two verdicts."""
     rows = [[verdict for verdict in row if verdict is not None] for row in zip(*repeats, strict=True)]
     differing = np.array(
-        [np.mean([one != other for one, other in combinations(row, 2)]) if len(row) > 1 else np.nan for row in rows]
+        [np.mean([left != right for left, right in combinations(row, 2)]) if len(row) > 1 else np.nan for row in rows]
     )
     if not np.isfinite(differing).any():
         return None
@@ -307,36 +305,36 @@ def measure_effect(
 ) -> Effect:
     """The effect of a change on the verdicts. `goal` is the verdict that the author of the changed text would prefer."""
     pairs = [
-        (row, one, other)
-        for row, (one, other) in enumerate(zip(before, after, strict=True))
-        if one is not None and other is not None
+        (row, old, new)
+        for row, (old, new) in enumerate(zip(before, after, strict=True))
+        if old is not None and new is not None
     ]
     if not pairs:
         return Effect(name, cause, 0, note="no row has a verdict both with and without the change")
-    changed = np.array([one != other for _, one, other in pairs])
+    changed = np.array([old != new for _, old, new in pairs])
     excess = None
     if noise is not None:
         expected = noise.rows[[row for row, _, _ in pairs]]
         excess = mean_change(changed - expected, seed)
-    shift, unit = _shift([(one, other) for _, one, other in pairs], goal, seed)
+    shift, unit = _shift([(old, new) for _, old, new in pairs], goal, seed)
     return Effect(name, cause, len(pairs), wilson_rate(int(changed.sum()), len(changed)), excess, shift, unit)
 
 
 def _shift(pairs: Sequence[tuple[Any, Any]], goal: Any, seed: int) -> tuple[MetricValue | None, str]:
     if all(isinstance(verdict, int | float) and not isinstance(verdict, bool) for pair in pairs for verdict in pair):
-        return mean_change(np.array([float(other) - float(one) for one, other in pairs]), seed), "verdict"
+        return mean_change(np.array([float(new) - float(old) for old, new in pairs]), seed), "verdict"
     if goal is None:
         return None, ""
-    differences = np.array([float(other == goal) - float(one == goal) for one, other in pairs])
+    differences = np.array([float(new == goal) - float(old == goal) for old, new in pairs])
     return mean_change(differences, seed), f"share of {goal}"
 
 
 def attack_success(before: Sequence[Any], after: Sequence[Any], goal: Any) -> MetricValue:
     """Of the rows whose verdict was not the attacker's goal, the share whose verdict is now."""
     attackable = [
-        bool(other == goal)
-        for one, other in zip(before, after, strict=True)
-        if one is not None and other is not None and one != goal
+        bool(new == goal)
+        for old, new in zip(before, after, strict=True)
+        if old is not None and new is not None and old != goal
     ]
     return wilson_rate(sum(attackable), len(attackable))
 
@@ -393,8 +391,14 @@ def measure_position(plan: Plan, calls: Path, seed: int) -> dict[str, PositionEf
             if judges[judge].name == name and orders.keys() >= {0, 1}
         ]
         # Letters are positions: a judge that keeps to one option gives A in one order and B in the other.
-        flips = [not (one == other == TIE_VERDICT or {one, other} == {"A", "B"}) for one, other in pairs]
-        firsts = [((one == "A") + (other == "A")) / 2 - 0.5 for one, other in pairs if TIE_VERDICT not in (one, other)]
+        flips = [
+            not (straight == swapped == TIE_VERDICT or {straight, swapped} == {"A", "B"}) for straight, swapped in pairs
+        ]
+        firsts = [
+            ((straight == "A") + (swapped == "A")) / 2 - 0.5
+            for straight, swapped in pairs
+            if TIE_VERDICT not in (straight, swapped)
+        ]
         first = mean_change(np.array(firsts), seed) if firsts else None
         p = sign_flip_test(np.array(firsts), None, np.random.default_rng(abs(seed))) if firsts else None
         effects[name] = PositionEffect(wilson_rate(sum(flips), len(flips)), first, p)

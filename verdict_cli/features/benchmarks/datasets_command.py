@@ -193,8 +193,8 @@ def rebuild(
     if as_json:
         print_json({"files": [asdict(result) for result in results], **counts})
     else:
-        said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-        print_message(f"{plural(len(results), 'file')}: {said}; verdict bench all --replay {target}")
+        summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+        print_message(f"{plural(len(results), 'file')}: {summary}; verdict bench all --replay {target}")
     if counts["failed"]:
         raise typer.Exit(FetchError.exit_code)
 

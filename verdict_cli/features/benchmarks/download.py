@@ -20,22 +20,21 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
+from pyreqwest.exceptions import PyreqwestError
+from pyreqwest.http import Url
 
 from verdict_cli.cli.progress import show_steps
 from verdict_cli.errors import DataError, FetchError, OutputError, UsageError
 from verdict_cli.features.benchmarks.card import UNKNOWN, Card, CardFile, data_directory, local_path
 from verdict_cli.llm.backoff import delay_s
-from verdict_cli.llm.http_client import HttpClients
+from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.plural import plural
 from verdict_cli.report.study_files import write_rows
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import stream_rows
 
 if TYPE_CHECKING:
-    from pyreqwest.http import Url
     from pyreqwest.response import Response
-
-    from verdict_cli.llm.http_client import ResponseHeaders
 
 
 Pause = Callable[[float], Awaitable[None]]
@@ -111,8 +110,6 @@ def download(
 
 
 async def _download(target: DownloadTarget, check: Callable[[Path], None] | None, pause: Pause) -> str:
-    from verdict_cli.llm.http_client import HttpClients
-
     # A range of a compressed transfer is not a range of the file, so nothing is decompressed on the way.
     clients = HttpClients(decode=False)
     try:
@@ -138,10 +135,6 @@ async def _download(target: DownloadTarget, check: Callable[[Path], None] | None
 
 async def _complete_part(clients: HttpClients, target: DownloadTarget, pause: Pause) -> bool:
     """Download the rest of the part, with retries. Returns whether it holds bytes of several responses."""
-    from pyreqwest.exceptions import PyreqwestError
-
-    from verdict_cli.llm.http_client import root_cause
-
     random, resumed = Random(0), False
     for attempt in range(1, ATTEMPTS + 1):
         retry_after_s = None
@@ -165,10 +158,6 @@ async def _complete_part(clients: HttpClients, target: DownloadTarget, pause: Pa
 
 async def _attempt(clients: HttpClients, target: DownloadTarget) -> bool:
     """Download what the part lacks. Returns whether an earlier response was resumed."""
-    from pyreqwest.exceptions import PyreqwestError
-
-    from verdict_cli.llm.http_client import ResponseHeaders
-
     have, range_headers = _resume_headers(target)
     async with open_response(clients, target, range_headers) as (url, response):
         headers = ResponseHeaders(response)
@@ -212,10 +201,6 @@ async def open_response(
     clients: HttpClients, target: DownloadTarget, range_headers: Mapping[str, str]
 ) -> AsyncIterator[tuple[Url, Response]]:
     """The response to the request, after redirects, with the address that it came from."""
-    from pyreqwest.http import Url
-
-    from verdict_cli.llm.http_client import ResponseHeaders
-
     try:
         url = first = Url(target.url)
     except ValueError as error:
@@ -396,8 +381,6 @@ class RemoteFile(io.RawIOBase):
 
     async def _range(self, start: int, length: int) -> bytes:
         """The bytes, with retries. Raises FetchError."""
-        from pyreqwest.exceptions import PyreqwestError
-
         random, reason = Random(0), ""
         for attempt in range(1, ATTEMPTS + 1):
             try:

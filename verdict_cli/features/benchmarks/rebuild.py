@@ -348,6 +348,6 @@ class Clone:
                 f"{fault}: git took more than {DOWNLOAD_TIMEOUT_S} seconds", hint="run the same command again"
             ) from None
         if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            raise FetchError(f"{fault} ({said[-1]})" if said else fault, hint=hint)
+            messages = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            raise FetchError(f"{fault} ({messages[-1]})" if messages else fault, hint=hint)
         return done.stdout

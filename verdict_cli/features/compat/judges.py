@@ -268,11 +268,11 @@ def _agreement(truth: Sequence[Any], prediction: Sequence[Any]) -> tuple[float, 
 
     labels = list(dict.fromkeys([*truth, *prediction]))
     counts = np.zeros((1, len(labels), len(labels)))
-    for one, other in zip(truth, prediction, strict=True):
-        counts[0, labels.index(one), labels.index(other)] += 1
+    for label, answer in zip(truth, prediction, strict=True):
+        counts[0, labels.index(label), labels.index(answer)] += 1
     with np.errstate(invalid="ignore", divide="ignore"):
         kappa = float(cohen_kappa(counts)[0])
-    accuracy = sum(one == other for one, other in zip(truth, prediction, strict=True)) / max(len(truth), 1)
+    accuracy = sum(label == answer for label, answer in zip(truth, prediction, strict=True)) / max(len(truth), 1)
     if any(isinstance(label, str) for label in labels):
         return accuracy, kappa, math.nan, math.nan
     first, second = pandas.Series(truth, dtype=float), pandas.Series(prediction, dtype=float)

@@ -501,8 +501,8 @@ class _RankingTask:
         """Rows of a few candidates, as the judge reads them."""
         if where is None:
             few = self.candidates[:_SAMPLE]
-            return [{**self.shared, **each.value} for each in few if not isinstance(each.value, str)]
-        texts = [each.text(self.options.field) for each in self.candidates[: _SAMPLE + where.count - 1]]
+            return [{**self.shared, **candidate.value} for candidate in few if not isinstance(candidate.value, str)]
+        texts = [candidate.text(self.options.field) for candidate in self.candidates[: _SAMPLE + where.count - 1]]
         starts = range(max(1, len(texts) - where.count + 1))
         return [where.row(self.shared, texts[start : start + where.count]) for start in starts]
 

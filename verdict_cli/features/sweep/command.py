@@ -529,11 +529,11 @@ def _best_notes(sweep: SweepResult) -> list[Note]:
     """The best variant with an interval for having been chosen, and the variants that chance alone may put below it."""
     notes = []
     if sweep.best is not None:
-        name, found = sweep.best
+        name, best = sweep.best
         chance = next((point.p_best for point in sweep.points if point.run.name == name), None)
         probability = "" if chance is None else f"; the best of all with probability {chance:.2f}"
-        interval = formatting.interval(found.low, found.high) or found.reason
-        notes.append(f"best: {name} {formatting.format_number(found.value)} {interval} (chosen from all){probability}")
+        interval = formatting.interval(best.low, best.high) or best.reason
+        notes.append(f"best: {name} {formatting.format_number(best.value)} {interval} (chosen from all){probability}")
     alike = [point for point in sweep.points if point.like_frontier]
     if alike:
         names = ", ".join(formatting.visible_text(point.run.name, 60) for point in alike)

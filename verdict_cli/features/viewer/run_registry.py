@@ -74,7 +74,7 @@ def compare_entries(entries: Sequence[RunEntry]) -> RunsCompared:
     if len(runs) > 2:
         return RunsCompared(document.as_json())
     keys = row_identities([run.directory.results for run in runs]).keys
-    positions = tuple({key: place for place, key in enumerate(each)} for each in keys)
+    positions = tuple({key: place for place, key in enumerate(of_run)} for of_run in keys)
     return RunsCompared(document.as_json(), comparison, positions)
 
 
@@ -112,7 +112,7 @@ def comparison_page(request: Request, registry: RunRegistry) -> dict[str, Any]:
     if outcomes is None:
         return {**content, "counts": None, "total": 0, "per": PER_PAGE, "rows": []}
     which = params.get("which", "")
-    cell = next((each for each in get_args(Cell) if each == which), None)
+    cell = next((name for name in get_args(Cell) if name == which), None)
     indices = outcomes.indices(cell)
     page = whole_number(params.get("page", "0"))
     start = min(page, max(0, len(indices) - 1) // PER_PAGE) * PER_PAGE
