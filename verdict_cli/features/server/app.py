@@ -39,8 +39,15 @@ from verdict_cli.features.rewards.trainer_rewards import (
     verl_row,
     verl_score,
 )
-from verdict_cli.features.server.batches import PAGE, Batches
-from verdict_cli.features.server.service import Overloaded, PlanLoader, ServeSettings, Service, ServiceAnswer
+from verdict_cli.features.server.service import (
+    PAGE,
+    Batches,
+    Overloaded,
+    PlanLoader,
+    ServeSettings,
+    Service,
+    ServiceAnswer,
+)
 from verdict_cli.language.conversation import ConversationError, read_conversation
 from verdict_cli.language.transcript import content_text
 from verdict_cli.messages import Result
