@@ -1,4 +1,4 @@
-"""The ready-made units and judges of haizelabs' library: `verdict.common`."""
+"""The ready-made units and judges of haizelabs' library (`verdict.common`), its pipelines, datasets and table of agreement."""
 
 from __future__ import annotations
 

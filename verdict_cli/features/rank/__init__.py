@@ -11,5 +11,5 @@ PARTS = {
         "win_rate": PartSpec("evaluator.WIN_RATE", before="length_controlled_win_rate"),
         "bradley_terry": PartSpec("evaluator.BRADLEY_TERRY", before="length_controlled_win_rate"),
     },
-    "sections": {"Leaderboards": PartSpec("leaderboard.leaderboard_sections", before="Evaluations")},
+    "sections": {"Leaderboards": PartSpec("leaderboard_section.leaderboard_sections", before="Evaluations")},
 }

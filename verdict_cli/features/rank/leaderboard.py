@@ -8,11 +8,10 @@ significantly worse (Mogstad, Romano, Shaikh and Wilhelm, 2024): of equal system
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +28,7 @@ from verdict_cli.features.rank.strengths import (
 )
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.plural import plural
-from verdict_cli.report import formatting
-from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.conclusions import listed_names
-from verdict_cli.report.document import PAGE_FORMATS, Note, Only, Part, Section, Table
-from verdict_cli.report.isolation import isolated_parts
-from verdict_cli.report.report import Report
-from verdict_cli.report.report_context import ReportContext
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import MOST_DELETIONS
 from verdict_cli.stats.intervals.interval_methods import NO_VARIATION
@@ -308,105 +301,3 @@ def _warnings(
     if contests.unreadable:
         warnings.append(f"left out, such as {contests.unreadable}")
     return warnings
-
-
-MOST_SYSTEMS_IN_MATRIX = 30
-
-
-def leaderboard_sections(report: Report, context: ReportContext | None) -> Iterator[Section]:
-    """A section for each leaderboard."""
-    for name, study in report.studies.items():
-        if study.kind != "arena":
-            continue
-        board = cast("Leaderboard", study)
-        parts = isolated_parts(f"The leaderboard {name}", partial(_parts, board))
-        yield Section(name, parts, "leaderboard", essential=True)
-
-
-def _parts(board: Leaderboard) -> Iterator[Part]:
-    metrics = [metric for metric in board.metrics if _defined(board, metric)]
-    if metrics:
-        yield _ranks(board, metrics[0])
-    if metrics[1:]:
-        yield _further(board, metrics[1:])
-    yield Note(
-        f"{plural(board.items, 'item')}. Intervals are 95% for all systems together; a rank is the range that the data allow, "
-        f"95% for all pairs together, by {board.ranked_by}."
-    )
-    for name, slope in board.slopes.items():
-        what = f"one more unit of {name} adds {slope:.3g} to {board.metrics[0]}"
-        yield Note(
-            f"control: {what}. The values are those at equal ones of it; uncontrolled are those without the control."
-        )
-    if board.missing:
-        yield Note(
-            f"{board.missing:,} of {plural(board.rows, 'row has|rows have')} no result and are left out", warning=True
-        )
-    for warning in board.warnings:
-        yield Note(warning, warning=True)
-    if metrics:
-        yield Only(PAGE_FORMATS, [_chart(board, metrics[0])])
-    if 1 < len(board.standings) <= MOST_SYSTEMS_IN_MATRIX:
-        yield _matrix(board)
-
-
-def _defined(board: Leaderboard, metric: str) -> bool:
-    return any(standing.values[metric].value is not None for standing in board.standings)
-
-
-def rank_text(rank: tuple[int, int]) -> str:
-    """`3` or `3–5`."""
-    return str(rank[0]) if rank[0] == rank[1] else f"{rank[0]}–{rank[1]}"
-
-
-def _ranks(board: Leaderboard, metric: str) -> Table:
-    """The systems by their ranks, with the metric that they are ranked by."""
-    plain = [standing.values[metric].uncontrolled for standing in board.standings]
-    controlled = any(value is not None for value in plain)
-    headers = ("rank", "system", metric, "95% interval", *(["uncontrolled"] if controlled else []), "n")
-    rows = [
-        (
-            rank_text(standing.rank),
-            standing.system,
-            *_value_cells(standing.values[metric]),
-            *([formatting.format_number(value)] if controlled else []),
-            f"{standing.n:,}",
-        )
-        for standing, value in zip(board.standings, plain, strict=True)
-    ]
-    return Table(headers, rows, tuple(range(2, len(headers))))
-
-
-def _further(board: Leaderboard, metrics: list[str]) -> Table:
-    """The other metrics of each system."""
-    headers = ("system", *(header for metric in metrics for header in (metric, "95% interval")))
-    rows = [
-        (standing.system, *(cell for metric in metrics for cell in _value_cells(standing.values[metric])))
-        for standing in board.standings
-    ]
-    return Table(headers, rows, tuple(range(1, len(headers))), "Other metrics")
-
-
-def _value_cells(value: SystemValue) -> tuple[str, str]:
-    return formatting.format_number(value.value), formatting.interval(value.low, value.high)
-
-
-def _chart(board: Leaderboard, metric: str) -> Dots:
-    points = [
-        ChartPoint(standing.system, value.value, value.low, value.high, f"rank {rank_text(standing.rank)}")
-        for standing in board.standings
-        if (value := standing.values[metric]).value is not None
-    ]
-    return Dots(f"{metric} by system", points, metric, caption="Intervals are 95% for all systems together.")
-
-
-def _matrix(board: Leaderboard) -> Table:
-    """Shares of battles that the row's system won against the column's."""
-    rows, heat = [], []
-    for index, (standing, wins, met) in enumerate(zip(board.standings, board.wins, board.battles, strict=True), 1):
-        shares = [won / battles if battles else None for won, battles in zip(wins, met, strict=True)]
-        rows.append((f"{index} {standing.system}", *("" if share is None else f"{share:.2f}" for share in shares)))
-        heat.append([share or 0.0 for share in shares])
-    headers = ("row beats column", *(str(index) for index in range(1, len(rows) + 1)))
-    right = tuple(range(1, len(headers)))
-    return Table(headers, rows, right, "Share of battles won, ties as one half", heat=heat)
