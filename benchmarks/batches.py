@@ -152,7 +152,7 @@ def store() -> Iterator[Any]:
     import fsspec
     from moto.server import ThreadedMotoServer
 
-    from verdict_cli.features.object_store.folder import RemoteFolder
+    from verdict_cli.features.object_store.run_store import RemoteFolder
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)

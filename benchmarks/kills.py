@@ -25,7 +25,7 @@ from time import sleep
 from typing import Any
 from urllib.request import urlopen
 
-from verdict_cli.features.object_store.folder import RemoteFolder
+from verdict_cli.features.object_store.run_store import RemoteFolder
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))

@@ -42,7 +42,7 @@ def timed(folder: Path, out: str, flags: Sequence[str]) -> tuple[float, float]:
 
 async def permits(bundles: int) -> float:
     """Permits a CPU second."""
-    from verdict_cli.features.ray.coordinator import CallOutcome, Coordinator, PermitRequest
+    from verdict_cli.features.ray.worker import CallOutcome, Coordinator, PermitRequest
     from verdict_cli.messages import Reply
     from verdict_cli.model import Model
 

@@ -29,8 +29,7 @@ import numpy.typing as npt
 
 from verdict_cli.features.audit.effects import Effect, attack_p, probe_p, with_family
 from verdict_cli.features.power.sample_size import rows_for_difference
-from verdict_cli.features.rank.standings import _differ, _pooled
-from verdict_cli.features.rank.tournament import Choice, fit_ratings
+from verdict_cli.features.rank.tournament import Choice, _differ, _pooled, fit_ratings
 from verdict_cli.features.watch.drift import drift_intervals
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData

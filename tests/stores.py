@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from verdict_cli.features.object_store.folder import RemoteFolder
+    from verdict_cli.features.object_store.run_store import RemoteFolder
 
 LACKING = [name for name in ("s3fs", "moto", "flask", "flask_cors") if find_spec(name) is None]
 
@@ -53,7 +53,7 @@ class S3:
         """A new bucket."""
         import fsspec
 
-        from verdict_cli.features.object_store.folder import RemoteFolder
+        from verdict_cli.features.object_store.run_store import RemoteFolder
 
         fsspec.filesystem("s3", use_listings_cache=False).mkdir(name)
         return RemoteFolder.at(f"s3://{name}")

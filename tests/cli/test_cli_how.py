@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from verdict_cli.cli.model_options import ModelOptions, RowOptions, flatten_options
-from verdict_cli.cli.options import AsJson
+from verdict_cli.cli.model_options import ModelOptions, RowOptions
+from verdict_cli.cli.options import AsJson, flatten_options
 
 
 def _command(first: str, *, how: RowOptions, as_json: AsJson = False) -> tuple[Any, ...]:

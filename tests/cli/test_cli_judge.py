@@ -108,7 +108,7 @@ def test_a_refusing_provider_ends_with_4_and_a_spent_budget_with_3(shell: Any) -
 def test_a_streamed_reply_is_shown_as_it_comes(
     shell: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch, root: Path
 ) -> None:
-    from verdict_cli.cli.live_graph import LiveGraph
+    from verdict_cli.cli.judge import LiveGraph
 
     chunks: list[str] = []
     append = LiveGraph.append_chunk

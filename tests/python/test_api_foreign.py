@@ -10,7 +10,7 @@ import pytest
 
 import verdict_cli
 from verdict_cli import Pipeline
-from verdict_cli.cli.load_pipeline import load_plan_for_command
+from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.authoring.unit_step import import_unit_types
 from verdict_cli.language.units import TYPES
@@ -45,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_file_that_is_allowed_gives_its_unit_types(folder: Path) -> None:
-    plan = load_plan_for_command(folder / "p.yaml", [], None, allow_code=[folder / "polite.py"]).plan
+    plan = PipelineOptions(allow_code=[folder / "polite.py"]).built(folder / "p.yaml").plan
     assert [node.id for node in plan.nodes] == ["polite"]
     assert list(plan.nodes[0].output.fields) == ["polite"]
 
@@ -53,7 +53,7 @@ def test_a_file_that_is_allowed_gives_its_unit_types(folder: Path) -> None:
 def test_without_the_flag_nothing_beside_the_config_is_imported(folder: Path) -> None:
     (folder / "polite.py").write_text("raise SystemExit('imported')", encoding="utf-8")
     with pytest.raises(SpecError, match="unknown unit type 'Politeness'"):
-        load_plan_for_command(folder / "p.yaml", [], None)
+        PipelineOptions().built(folder / "p.yaml")
 
 
 def test_the_command_line_runs_it(folder: Path) -> None:
@@ -98,7 +98,7 @@ def test_an_installed_package_gives_its_unit_types(folder: Path, monkeypatch: py
         "[verdict_cli.units]\nPoliteness = politeness:Politeness\n", encoding="utf-8"
     )
     monkeypatch.syspath_prepend(package)
-    plan = load_plan_for_command(folder / "p.yaml", [], None).plan
+    plan = PipelineOptions().built(folder / "p.yaml").plan
     assert list(plan.nodes[0].output.fields) == ["polite"]
     unit = verdict_cli.Politeness
     assert unit.__name__ == "Politeness"
@@ -112,7 +112,7 @@ def test_a_declared_type_builds_on_a_type_written_in_python(folder: Path) -> Non
         "pipeline:\n  - {unit: Mine}\n",
         encoding="utf-8",
     )
-    plan = load_plan_for_command(folder / "p.yaml", [], None, allow_code=[folder / "polite.py"]).plan
+    plan = PipelineOptions(allow_code=[folder / "polite.py"]).built(folder / "p.yaml").plan
     assert [(node.id, list(node.output.fields)) for node in plan.nodes] == [("mine", ["polite"])]
     assert plan.resolved["units"]["Mine"]["base"] == "Unit"
 
@@ -121,7 +121,7 @@ def test_a_wrong_key_of_a_python_type_is_reported_at_its_line(folder: Path) -> N
     path = folder / "p.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("name: polite}", "promt: x}"), encoding="utf-8")
     with pytest.raises(SpecError, match=r"p\.yaml:5:24: pipeline\[0\]\.promt: unknown key 'promt'"):
-        load_plan_for_command(path, [], None, allow_code=[folder / "polite.py"])
+        PipelineOptions(allow_code=[folder / "polite.py"]).built(path)
 
 
 def test_a_built_in_or_declared_name_is_never_looked_up_elsewhere(
@@ -133,7 +133,7 @@ def test_a_built_in_or_declared_name_is_never_looked_up_elsewhere(
         encoding="utf-8",
     )
     monkeypatch.setattr(TYPES, "plugin", lambda name: pytest.fail(f"{name} was looked up"))
-    load_plan_for_command(folder / "p.yaml", [], None, warn=False)
+    PipelineOptions().built(folder / "p.yaml")
 
 
 HOOKS = '''
@@ -169,7 +169,7 @@ def strict_plan(folder: Path, keys: str) -> Any:
         f"verdict: 1\nname: p\nmodel: baseline/lexical\npipeline:\n  - {{unit: Strict, prompt: 'Rate', {keys}}}\n",
         encoding="utf-8",
     )
-    return load_plan_for_command(folder / "p.yaml", [], None, allow_code=[folder / "strict.py"]).plan
+    return PipelineOptions(allow_code=[folder / "strict.py"]).built(folder / "p.yaml").plan
 
 
 def test_hooks_and_keys_of_a_python_type_take_effect_in_a_file(strict: Path) -> None:

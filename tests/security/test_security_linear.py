@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from verdict_cli.cli.load_pipeline import load_plan_for_command
+from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.errors import SpecError
 from verdict_cli.language.load import load
 
@@ -45,7 +45,7 @@ def test_installed_packages_are_looked_up_once_for_many_unknown_names(text: str,
     file.write_text(text)
     started = time.thread_time()
     with pytest.raises(SpecError):
-        load_plan_for_command(file, (), None, warn=False)
+        PipelineOptions().built(file)
     assert time.thread_time() - started < BOUND_S
 
 

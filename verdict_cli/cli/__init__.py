@@ -1,4 +1,4 @@
-"""The command line: one module per command."""
+"""The command line."""
 
 import gc
 import os

@@ -16,9 +16,8 @@ from typer.core import TyperGroup
 
 from verdict_cli import __version__
 from verdict_cli.cli.console import print_error
-from verdict_cli.cli.extensions import extensions
 from verdict_cli.cli.help_format import HelpCommand
-from verdict_cli.cli.model_options import flatten_options
+from verdict_cli.cli.options import extensions, flatten_options
 from verdict_cli.errors import UsageError, VerdictError
 from verdict_cli.registry import PartSpec, Registry
 from verdict_cli.run.process import open_standard_descriptors
@@ -45,8 +44,8 @@ COMMANDS: Registry[Any] = Registry(
         "graph": PartSpec("graph.graph", "Draw the graph of a pipeline.", _CHECK),
         "estimate": PartSpec("estimate.estimate", "Estimate the calls, tokens and cost of a run.", _CHECK),
         "explain": PartSpec("explain.explain", "Explain a unit, key, metric or error code.", _CHECK),
-        "units": PartSpec("units.units", "List the unit types, or the keys of one.", _CHECK),
-        "schema": PartSpec("schema.schema", "Print the JSON Schema of pipeline files.", _CHECK),
+        "units": PartSpec("explain.units", "List the unit types, or the keys of one.", _CHECK),
+        "schema": PartSpec("explain.schema", "Print the JSON Schema of pipeline files.", _CHECK),
         "judge": PartSpec("judge.judge", "Judge one row, or rows from standard input.", _LIVE),
         "report": PartSpec("report.report", "Recompute a run's metrics and rewrite its report.", _MAINTENANCE),
         "verify": PartSpec("verify.verify", "Check a run's files against its digests.", _MAINTENANCE),

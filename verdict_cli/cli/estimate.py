@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from verdict_cli.cli.console import print_error, print_json, print_report
+from verdict_cli.cli.console import aligned, print_error, print_json, print_report
 from verdict_cli.cli.model_options import ModelOptions, PipelineOptions
 from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AllowHost, AsJson, Config, Limit, OptionalData
@@ -208,12 +208,7 @@ def _table(lines: list[Line]) -> str:
             "unknown" if count is None else f"{count:,}" for count in (line.prompt_tokens, line.completion_tokens)
         )
         cells.append((line.unit, line.model, _calls(line), *tokens, money(line.cost_usd)))
-    widths = [max(len(row[column]) for row in cells) for column in range(6)]
-    return "".join(
-        "  ".join(f"{cell:{'<' if column < 2 else '>'}{widths[column]}}" for column, cell in enumerate(row)).rstrip()
-        + "\n"
-        for row in cells
-    )
+    return "".join(f"{line}\n" for line in aligned(cells, left=2))
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,28 @@
-"""`verdict explain NAME`."""
+"""What describes the language of pipeline files: `verdict explain NAME`, `verdict units`, `verdict schema`."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
+import orjson
 import typer
 
-from verdict_cli.cli.console import print_json, print_report
+from verdict_cli.cli.console import print_json, print_message, print_report
 from verdict_cli.cli.options import AsJson
+from verdict_cli.config_model import described
 from verdict_cli.errors import EXITS, UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
+from verdict_cli.language.json_schema import file_schema
 from verdict_cli.language.metric_registry import METRICS, find_metric
 from verdict_cli.language.reference import ReferenceEntry, ReferenceKey, entries, plugin_entry
+from verdict_cli.language.units import TYPES
+from verdict_cli.language.units.base import UnitBase, snake
+from verdict_cli.registry import Registry
+from verdict_cli.storage.paths import output_errors
 
 _WIDTH = 100
 _GROUPS = {"unit": "units", "scale": "scales", "extractor": "extractors", "mapping": "other parts of a file"}
@@ -148,3 +156,76 @@ def _key_lines(key: dict[str, Any]) -> Iterator[str]:
     required = ", required" if key["required"] else ""
     yield f"  {key['name']}: {key['kind'].replace('`', '')}{required}{default}"
     yield from textwrap.wrap(key["text"], _WIDTH, initial_indent="      ", subsequent_indent="      ")
+
+
+SCHEMAS: Registry[Any] = Registry(
+    "verdict_cli.language",
+    {"pipeline": "json_schema.complete_schema", "published": "evaluations.Published"},
+    "verdict_cli.schemas",
+)
+"""What has a schema: a function that makes it, or the class of the file."""
+
+
+def schema(
+    kind: Annotated[
+        str, typer.Argument(help="`pipeline`, `card` for data cards, or `published` for tables of published results.")
+    ] = "pipeline",
+    out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead of standard output.")] = None,
+) -> None:
+    """Print the JSON Schema of pipeline files for editors, including the unit types of installed packages; or that of data
+    cards or tables of published results.
+
+    Example: verdict schema --out pipeline.schema.json
+    """
+    content = _schema(kind)
+    if out is None:
+        print_json(content)
+        return
+
+    with output_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+    print_message(f"written: {out}")
+
+
+def _schema(kind: str) -> dict[str, Any]:
+    part = SCHEMAS.get(kind)
+    if part is None:
+        raise UsageError(f"there is no schema {kind!r}", hint=f"the schemas are {', '.join(SCHEMAS.names())}")
+    return file_schema(part) if isinstance(part, type) else part()
+
+
+def units(
+    name: Annotated[str | None, typer.Argument(help="A unit type; prints all its keys.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the unit types, or the keys of one.
+
+    Example: verdict units JudgeUnit
+    """
+    chosen = {title: TYPES[title] for title in TYPES if name in (None, title)}
+    if not chosen:
+        raise UsageError(f"unknown unit type {name!r}", hint=nearest_spelling(str(name), TYPES))
+    if as_json:
+        print_json([_description(title, kind) for title, kind in chosen.items()])
+        return
+    width = max(len(title) for title in chosen)
+    for title, kind in chosen.items():
+        print_report(f"{title:{width}}  {_summary(kind)}\n")
+        if name is not None:
+            for key, text in described(kind).items():
+                print_report(f"    {key}: {text}\n")
+
+
+def _description(name: str, kind: type[UnitBase]) -> dict[str, Any]:
+    return {
+        "unit": name,
+        "name": snake(name),
+        "asks_a_model": kind.calls_model,
+        "description": _summary(kind),
+        "keys": described(kind),
+    }
+
+
+def _summary(kind: type[UnitBase]) -> str:
+    return (kind.__doc__ or "").strip().splitlines()[0]

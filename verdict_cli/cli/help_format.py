@@ -51,7 +51,7 @@ class HelpCommand(TyperCommand):
             if parameter.param_type_name == "argument":
                 arguments.append((_TYPE.sub("", record[0]), record[1].removesuffix("[required]").rstrip()))
             else:
-                named = _TYPE.sub(lambda found: f" {VALUES.get(found[1], found[1])}", record[0])
+                named = _TYPE.sub(lambda match: f" {VALUES.get(match[1], match[1])}", record[0])
                 name = parameter.opts[0].lstrip("-")
                 options[name] = (named, record[1])
                 if heading := getattr(parameter, "rich_help_panel", None):

@@ -1,20 +1,18 @@
 """Options shared by commands that read a pipeline or call models, and the plan, recording and cache that they imply.
 
-A command takes them as one keyword parameter of the type `PipelineOptions`, `ModelOptions` or `RowOptions`; `flatten_options` turns that
-parameter into separate options for typer.
+A command takes them as one keyword parameter of the type `PipelineOptions`, `ModelOptions` or `RowOptions`; `options.flatten_options` turns
+that parameter into separate options for typer.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import wraps
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from verdict_cli.cli.console import print_error, print_message
-from verdict_cli.cli.extensions import Extension, call_extended
 from verdict_cli.cli.options import (
     AllowCode,
     AllowHost,
@@ -31,15 +29,24 @@ from verdict_cli.cli.options import (
     Seed,
     SetOption,
 )
+from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from verdict_cli.errors import Problem
+    from verdict_cli.language.load import UnitTypes
     from verdict_cli.llm.middleware.cache_store import CacheStore
     from verdict_cli.llm.providers.recording import Recording
     from verdict_cli.plan.build import Built
     from verdict_cli.plan.node import Plan
     from verdict_cli.run.job import RunOptions
     from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
+    from verdict_cli.storage.path_policy import PathPolicy
+
+
+def _is_dataset(path: Path) -> bool:
+    from verdict_cli.storage.datasets.files import format_of
+
+    return format_of(path) not in (None, "json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,19 +72,51 @@ class PipelineOptions:
         return retirement_warnings(plan)
 
     def built(self, config: Path, *, off: Sequence[str] = (), else_model: str | None = None) -> Built:
-        """Build the plan without the values at the paths `off`; return it with its warnings. Raises SpecError."""
-        from verdict_cli.cli.load_pipeline import load_plan_for_command
+        """Load a pipeline file with these overrides, and build its plan; unknown unit types are those of installed packages.
 
-        return load_plan_for_command(
-            config,
-            self.settings or (),
-            self.model,
-            allow_code=self.allow_code or (),
-            allow_outside=self.allow_outside,
-            warn=False,
-            else_model=else_model,
-            off=off,
-        )
+        Args:
+            config: The file, or the name of a pipeline shipped with verdict, such as `xstest`.
+            off: Paths of the values to remove from the file.
+            else_model: The model if neither the file nor `--model` names one.
+
+        Raises:
+            SpecError: The pipeline is not valid.
+        """
+        from verdict_cli.language.document.document import read_document
+        from verdict_cli.language.document.overrides import apply_override, remove_value, replace_model
+        from verdict_cli.language.package_files import configs, file_or_named
+        from verdict_cli.plan.build import load_plan
+
+        config = file_or_named(config, configs)
+        if config.suffix not in (".yaml", ".yml") and _is_dataset(config):
+            raise UsageError(
+                f"{config} is a dataset, not a pipeline file",
+                hint="the pipeline file comes first: verdict run CONFIG DATA",
+            )
+        settings = self.settings or ()
+        document = apply_override(read_document(config), settings)
+        has_model = self.model is not None or document.data.get("model") is not None
+        name = self.model if has_model else else_model
+        if name is not None:
+            document = replace(document, data={**document.data, "model": replace_model(document.data, name)})
+        document = remove_value(document, off)
+        unit_types: UnitTypes = {}
+        if self.allow_code:
+            from verdict_cli.language.authoring.unit_step import import_unit_types
+
+            unit_types = import_unit_types(self.allow_code)
+        return load_plan(document, config.parent, self._path_policy(config), unit_types)
+
+    def _path_policy(self, config: Path) -> PathPolicy:
+        """Files in the pipeline file's folder, and those that the command line names."""
+        from verdict_cli.language.model_address import ONLY
+        from verdict_cli.storage.path_policy import PathPolicy
+
+        named_files = {setting.partition("=")[2].strip("\"' ") for setting in self.settings or ()}
+        if self.model is not None:
+            named_files.add(self.model)
+        folder = None if self.allow_outside else config.parent
+        return PathPolicy(folder, frozenset(named_files), hidden=ONLY not in os.environ)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +128,6 @@ class ModelOptions(PipelineOptions):
     budget: Budget = None
     no_cache: NoCache = False
     quiet: Quiet = False
-
-    def plan(self, config: Path, *, warn: bool = True, else_model: str | None = None) -> Plan:
-        return super().plan(config, warn=warn, else_model=else_model)
 
     def retirements(self, plan: Plan) -> Sequence[Problem]:
         return super().retirements(plan) if self.replay is None else ()
@@ -158,55 +194,3 @@ class RowOptions(ModelOptions):
             warn=print_message,
             **more,
         )
-
-
-EXTRAS = "extras"
-"""The parameter by which a command takes what its extensions add; it is no option."""
-
-
-def flatten_options(
-    command: Callable[..., Any], name: str = "", added: Mapping[str, type[Extension]] | None = None
-) -> Callable[..., Any]:
-    """Return the command with each parameter of an options class replaced by the fields of that class, for typer.
-
-    The options of the classes ``added`` follow; the command runs inside of what they do.
-    """
-    hints = get_type_hints(command, include_extras=True)
-    groups = {name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)}
-    extensions: dict[str, Any] = dict(added or {})
-    flattened: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command).parameters.values():
-        if parameter.name in groups:
-            flattened += _options(groups[parameter.name])
-        elif parameter.name != EXTRAS:
-            annotation = hints.get(parameter.name, Any)
-            flattened.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=annotation))
-    for extension in extensions.values():
-        flattened += _options(extension)
-
-    @wraps(command)
-    def flat_command(**values: Any) -> Any:
-        options = dict(values)
-
-        def filled(kind: Any) -> Any:
-            return kind(**{field.name: values.pop(field.name) for field in fields(kind)})
-
-        opened = [filled(kind) for kind in extensions.values()]
-        parameters = {group: filled(kind) for group, kind in groups.items()}
-        return call_extended(name, command, {**values, **parameters}, options, opened)
-
-    del flat_command.__wrapped__
-    flat_command.__signature__ = inspect.Signature(flattened)  # type: ignore[attr-defined]
-    flat_command.__annotations__ = {parameter.name: parameter.annotation for parameter in flattened}
-    return flat_command
-
-
-def _options(kind: Any) -> list[inspect.Parameter]:
-    """The fields of an options class as parameters."""
-    types = get_type_hints(kind, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name]
-        )
-        for field in fields(kind)
-    ]

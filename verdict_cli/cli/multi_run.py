@@ -1,26 +1,171 @@
-"""Execute runs of one command, with a shared cache and budget, and say how stopped ones resume."""
+"""Execute the runs of one command: tell what they cost, share a cache and a budget, stop at Ctrl-C, say how they resume."""
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import typer
 
+from verdict_cli.cli import console
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.errors import JournalError, VerdictError
 from verdict_cli.plural import plural
+from verdict_cli.run.job import Stop
 
 if TYPE_CHECKING:
     from verdict_cli.cli.model_options import RowOptions
     from verdict_cli.llm.middleware.cache_store import CacheStore
-    from verdict_cli.run.job import Stop
+    from verdict_cli.model import Model
+    from verdict_cli.plan.node import Plan
+    from verdict_cli.run.estimate import Line
+    from verdict_cli.run.job import RunOptions
     from verdict_cli.run.load_run import RunResult
     from verdict_cli.run.session import Session
+
+
+def tell_cost(sessions: Sequence[Session], *, yes: bool, quiet: bool) -> bool:
+    """Warn of what the models lack, tell the estimate of all runs, and ask on a terminal. Exits where the answer is no.
+
+    Nothing is told of runs that are finished or replayed, or that call free models only; nothing is asked of ones that
+    call models without a price on this machine only. Several runs share equal calls, so theirs is the most.
+
+    Returns:
+        Whether there was something to tell.
+    """
+    from verdict_cli.run.model_warnings import capability_warnings, context_warnings, sampled_dry_run
+    from verdict_cli.run.preflight import SAMPLE
+
+    warnings: dict[str, None] = {}
+    known: dict[tuple[str, int], Sequence[Line]] = {}
+    runs: list[tuple[RunOptions, int, Sequence[Line]]] = []
+    for session in sessions:
+        options = session.options
+        if session.is_finished or options.recording is not None or not _paid(options.plan):
+            continue
+        left = options.data.rows
+        if session.earlier is not None and session.difference is None:
+            left = max(0, left - session.earlier.done)
+        key = (options.plan.fingerprint, left)
+        if key not in known:
+            dry = sampled_dry_run(options.plan, options.dataset, options.data, options.seed)
+            problems = (*capability_warnings(options.plan), *context_warnings(options.plan, dry.longest))
+            warnings |= dict.fromkeys(map(str, problems))
+            known[key] = dry.lines(left)
+        if left:  # else there are only retries of failed calls, which cannot be estimated
+            runs.append((options, left, known[key]))
+    for warning in warnings:
+        print_error(f"warning: {warning}")
+    if not runs:
+        return False
+    rows = max(left for _, left, _ in runs)
+    what = f"{len(runs)} runs of {rows:,} rows" if len(runs) > 1 else f"{rows:,} rows"
+    what += f", estimated from {SAMPLE} of them" if rows > SAMPLE else ""
+    options, _, lines = runs[0]
+    deferred = None if options.deferring is None else options.deferring.estimate(options.plan, lines)
+    ask_to_spend(
+        what,
+        [lines for _, _, lines in runs],
+        [options.plan for options, _, _ in runs],
+        phrase=None if deferred is None or len(runs) > 1 else deferred.phrase,
+        yes=yes,
+        quiet=quiet,
+    )
+    return True
+
+
+def ask_to_spend(
+    what: str,
+    runs: Sequence[Sequence[Line]],
+    plans: Sequence[Plan],
+    *,
+    phrase: str | None = None,
+    at_most: bool = False,
+    yes: bool,
+    quiet: bool,
+) -> None:
+    """Tell the calls and the cost of these runs, and ask on a terminal. Exits where the answer is no.
+
+    Args:
+        what: What is judged, such as `40 rows`.
+        runs: The estimate of each run. Of several, equal calls are shared: their sum is the most.
+        plans: The plans whose models are called.
+        phrase: The cost in words, where it is not the sum.
+        at_most: The calls of one run are a bound too.
+    """
+    from verdict_cli.report.formatting import money
+    from verdict_cli.run.estimate import total
+
+    paid = [model for plan in plans for model in _paid(plan)]
+    if not paid:
+        return
+    whole = total((line for lines in runs for line in lines), "", "")
+    bound = at_most or len(runs) > 1
+    least = max(sum(line.least for line in lines) for lines in runs)
+    calls = f"{whole.calls:,}" if least >= whole.calls else f"{least:,} to {whole.calls:,}"
+    calls = f"at most {whole.calls:,}" if bound else calls
+    cost = "cost unknown" if whole.cost_usd is None else f"{'up to' if bound else 'some'} {money(whole.cost_usd)}"
+    names = ", ".join(dict.fromkeys(model.name for model in paid))
+    spends = whole.cost_usd != 0 if whole.cost_usd is not None else not all(map(_is_on_this_machine, paid))
+    asks = spends and not yes and console.is_interactive()
+    if asks or not quiet:
+        print_message(f"{what}: {calls} calls of {names}, {phrase or cost}")
+    if asks and not typer.confirm("Continue?", default=True, err=True):
+        print_error("stopped: no call was made")
+        raise typer.Exit(130)
+
+
+def _paid(plan: Plan) -> list[Model]:
+    """The models of a plan that may cost something."""
+    from verdict_cli.llm.model_families import is_free
+    from verdict_cli.run.preflight import models_of
+
+    return [model for model in models_of(plan) if not is_free(model.name)]
+
+
+def _is_on_this_machine(model: Model) -> bool:
+    """Whether the model is served by this machine, where calls without a price cost nothing."""
+    from verdict_cli.language.model_address import LOOPBACK
+    from verdict_cli.llm.model_families import host_called
+
+    host = host_called(model, os.environ) or ""
+    return any(host == own or host.startswith(f"{own}:") for own in LOOPBACK)
+
+
+_SIGNALS = [
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    # `nohup` ignores SIGHUP, and it stays ignored; Windows has none.
+    if hasattr(signal, name) and not (name == "SIGHUP" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)
+]
+
+
+@contextmanager
+def stopping(stop: Stop) -> Iterator[None]:
+    """Pass signals to `stop` while calls are in flight. Before and after, they end the program."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if not stop.bound:
+            raise KeyboardInterrupt
+        if stop.requested:
+            os._exit(130)
+        stop.request()
+        with suppress(OSError):  # the terminal may be closed
+            print_message("Stopping: waiting up to 5 s for calls in flight. Press Ctrl-C again to quit now.")
+
+    previous = {number: signal.signal(number, handle) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def execute_or_exit(session: Session, stop: Stop, how: RowOptions) -> RunResult:

@@ -1,13 +1,48 @@
-"""Arguments and options shared by several commands."""
+"""Arguments and options shared by several commands, those that features and packages add, and how typer gets them."""
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import Annotated
+from types import MappingProxyType
+from typing import Annotated, Any, Protocol, get_type_hints
 
 import typer
+
+from verdict_cli.registry import Registry
+
+NO_EXTRAS: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass
+class CommandCall:
+    """One call of a command, as the command line gave it."""
+
+    command: str
+    options: Mapping[str, Any]
+    """Every option and argument by its parameter's name, those of extensions among them."""
+    extras: dict[str, Any] = field(default_factory=dict)
+    """What extensions add to the call, by a name of their own: the command passes it on as its `extras`."""
+
+
+class Extension(Protocol):
+    """A frozen dataclass whose fields are options for typer, as those of `model_options.RowOptions`."""
+
+    def applied(self, call: CommandCall) -> AbstractContextManager[None]:
+        """Do what the options say; the command runs inside of the context manager. Raises VerdictError."""
+        ...
+
+
+@lru_cache(maxsize=8)
+def extensions(command: str) -> Registry[type[Extension]]:
+    """The classes of options that others add to a command: the entry-point group is `verdict_cli.COMMAND_options`."""
+    return Registry("verdict_cli.cli", {}, f"verdict_cli.{command}_options")
 
 
 class Undecided(StrEnum):
@@ -113,3 +148,59 @@ Yes = Annotated[
     bool,
     typer.Option("--yes", "-y", help="Do not ask before money is spent. Without a terminal, nothing is asked anyway."),
 ]
+
+
+EXTRAS = "extras"
+"""The parameter by which a command takes what its extensions add; it is no option."""
+
+
+def flatten_options(
+    command: Callable[..., Any], name: str = "", added: Mapping[str, Any] = NO_EXTRAS
+) -> Callable[..., Any]:
+    """Return the command with each parameter of an options class replaced by the fields of that class, for typer.
+
+    The options of the classes ``added`` follow; the command runs inside of what they do.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)}
+    flattened: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        if parameter.name in groups:
+            flattened += _options(groups[parameter.name])
+        elif parameter.name != EXTRAS:
+            annotation = hints.get(parameter.name, Any)
+            flattened.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=annotation))
+    for extension in added.values():
+        flattened += _options(extension)
+
+    @wraps(command)
+    def flat_command(**values: Any) -> Any:
+        options = dict(values)
+
+        def filled(kind: Any) -> Any:
+            return kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+
+        opened = [filled(kind) for kind in added.values()]
+        parameters = {group: filled(kind) for group, kind in groups.items()}
+        call = CommandCall(name, options)
+        with ExitStack() as stack:
+            for extension in opened:
+                stack.enter_context(extension.applied(call))
+            extras = {EXTRAS: call.extras} if EXTRAS in command.__annotations__ else {}
+            return command(**values, **parameters, **extras)
+
+    del flat_command.__wrapped__
+    flat_command.__signature__ = inspect.Signature(flattened)  # type: ignore[attr-defined]
+    flat_command.__annotations__ = {parameter.name: parameter.annotation for parameter in flattened}
+    return flat_command
+
+
+def _options(kind: Any) -> list[inspect.Parameter]:
+    """The fields of an options class as parameters."""
+    types = get_type_hints(kind, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name]
+        )
+        for field in fields(kind)
+    ]

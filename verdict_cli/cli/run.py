@@ -126,11 +126,9 @@ def judged_dataset(
 
     command = command or RunCommand()
     _check_combination(how, command, out)
-    from verdict_cli.cli.multi_run import execute_or_exit
+    from verdict_cli.cli.multi_run import execute_or_exit, stopping, tell_cost
     from verdict_cli.cli.open_dataset import check_data, open_dataset
     from verdict_cli.cli.show_report import finish_with_report
-    from verdict_cli.cli.signals import stopping
-    from verdict_cli.cli.spending import tell_cost
     from verdict_cli.report.write_report import preload_report
     from verdict_cli.run.checked_data import checked_earlier
     from verdict_cli.run.job import Stop

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verdict_cli.features.audit.perturbations import degradations
+from verdict_cli.features.audit.probes import degradations
 
 TEXT = (
     "The bridge was opened in 1932 by Prime Minister Jack Lang. It is 503 metres long, and trains can cross it. "

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from verdict_cli.features.audit.effects import all_noticed, conclusion, notice_effect, verdict_rank, with_family
+from verdict_cli.features.audit.effects import all_noticed, conclusion, notice_effect, with_family
+from verdict_cli.features.audit.probes import verdict_rank
 
 BOOL = "- {unit: JudgeUnit, name: judge, scale: boolean, prompt: '{source.answer}'}"
 WORDS = "- {unit: JudgeUnit, name: judge, scale: {type: discrete, values: [bad, fair, good], ordered: true}, prompt: '{source.answer}'}"

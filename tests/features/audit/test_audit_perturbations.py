@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verdict_cli.features.audit.perturbations import attacks, pad_text, strip_markdown
+from verdict_cli.features.audit.probes import attacks, pad_text, strip_markdown
 
 MARKED = """# Heading
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from verdict_cli.cli.variant_runs import VariantRun
-from verdict_cli.features.audit.probe_results import ProbeResult, measure_probes, replay_obstacle
+from verdict_cli.features.audit.effects import ProbeResult, measure_probes, replay_obstacle
 from verdict_cli.features.audit.probes import AuditOptions, Probe, ProbeVerdict
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.result_columns import CALL_COLUMNS, result_columns

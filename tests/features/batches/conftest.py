@@ -9,15 +9,15 @@ import pytest
 from batch_bench import BatchBench
 from batch_server import BatchServer
 
-from verdict_cli.features.batches import flights
+from verdict_cli.features.batches import waves
 
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchBench]:
-    monkeypatch.setattr(flights, "FIRST_POLL_S", 0.02)
-    monkeypatch.setattr(flights, "MOST_POLL_S", 0.05)
-    monkeypatch.setattr(flights, "ARRIVAL_S", 0.0)
-    monkeypatch.setattr(flights, "_DELAY_S", 0.01)
+    monkeypatch.setattr(waves, "FIRST_POLL_S", 0.02)
+    monkeypatch.setattr(waves, "MOST_POLL_S", 0.05)
+    monkeypatch.setattr(waves, "ARRIVAL_S", 0.0)
+    monkeypatch.setattr(waves, "_DELAY_S", 0.01)
     monkeypatch.setenv("OPENAI_API_KEY", "")
     with BatchServer() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 from batch_bench import BatchBench
 
-from verdict_cli.features.batches.wave_estimate import estimate_waves
+from verdict_cli.features.batches.run_hooks import estimate_waves
 from verdict_cli.run.estimate import DryRun
 from verdict_cli.storage.datasets.read import stream_rows
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from verdict_cli.cli.app import app
 from verdict_cli.features.benchmarks import card as card_module
-from verdict_cli.features.benchmarks import download, fetch
+from verdict_cli.features.benchmarks import download
 from verdict_cli.features.benchmarks.card import Card, CardFile, cards
 from verdict_cli.features.benchmarks.recorded import FOLDERS
 
@@ -47,7 +47,7 @@ def mine(site: Site, monkeypatch: pytest.MonkeyPatch) -> Card:
     async def no_pause(_: float) -> None:
         """Waits that take no time."""
 
-    monkeypatch.setitem(fetch.fetch_file.__kwdefaults__, "pause", no_pause)
+    monkeypatch.setitem(download.fetch_file.__kwdefaults__, "pause", no_pause)
     known = CardFile(
         name="a.csv",
         url=f"{site.url}/a.csv",
@@ -241,7 +241,7 @@ def test_the_real_prompts_of_xstest_are_fetched_although_the_line_breaks_and_the
     here = own.files[0].model_copy(update={"url": f"{site.url}/xstest_prompts.csv"})
     moved = own.model_copy(update={"files": (here, *own.files[1:])})
     monkeypatch.setattr(card_module, "cards", lambda: {"xstest": moved})
-    monkeypatch.setitem(fetch.fetch_file.__kwdefaults__, "pause", no_pause)
+    monkeypatch.setitem(download.fetch_file.__kwdefaults__, "pause", no_pause)
     body = real.read_bytes()
     site.answers = [cut_off(body, 1_000, ETag='"1"'), refused(503), cut_off(body, 20_000, ETag='"1"'), ranged(body)]
     shown = verdict("fetch", "xstest")

@@ -13,8 +13,7 @@ import pytest
 from loopback_site import Site, cut_off, send, whole
 
 from verdict_cli.errors import FetchError, UsageError
-from verdict_cli.features.benchmarks.download import split_of
-from verdict_cli.features.benchmarks.fetch import fetch_split
+from verdict_cli.features.benchmarks.download import fetch_split, split_of
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.files import find_files
 from verdict_cli.storage.datasets.read import stream_rows

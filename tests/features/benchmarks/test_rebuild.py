@@ -18,8 +18,15 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from verdict_cli.cli.app import app
-from verdict_cli.features.benchmarks import rebuild as module
-from verdict_cli.features.benchmarks.rebuild import RULES, Rebuilt, RecordedFile, RecordedSet, rebuild, recorded_sets
+from verdict_cli.features.benchmarks import datasets_command as module
+from verdict_cli.features.benchmarks.datasets_command import (
+    RULES,
+    Rebuilt,
+    RecordedFile,
+    RecordedSet,
+    rebuild_sets,
+    recorded_sets,
+)
 
 SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
 
@@ -85,16 +92,16 @@ def test_files_are_read_at_their_commit_and_not_at_the_newest(tmp_path: Path, mi
             recorded("list.jsonl.gz", listed, "json_list", "list.json"),
         )
     ]
-    found = list(rebuild(tmp_path / "out", sets, mirror))
+    found = list(rebuild_sets(tmp_path / "out", sets, mirror))
     assert outcomes(found) == {"set/a.jsonl": "made", "set/list.jsonl.gz": "made"}
     assert (tmp_path / "out" / "set" / "a.jsonl").read_bytes() == b'{"n": 1}\n'
     assert gzip.decompress((tmp_path / "out" / "set" / "list.jsonl.gz").read_bytes()) == listed
-    again = list(rebuild(tmp_path / "out", sets, tmp_path / "no mirror is read"))
+    again = list(rebuild_sets(tmp_path / "out", sets, tmp_path / "no mirror is read"))
     assert outcomes(again) == {"set/a.jsonl": "kept", "set/list.jsonl.gz": "kept"}
 
 
 def test_a_file_with_another_checksum_is_not_written(tmp_path: Path, mirror: Path, commit: str) -> None:
-    (found,) = rebuild(tmp_path / "out", [of(commit, recorded("a", b"other", "copy", "data/a b.jsonl"))], mirror)
+    (found,) = rebuild_sets(tmp_path / "out", [of(commit, recorded("a", b"other", "copy", "data/a b.jsonl"))], mirror)
     assert found.outcome == "failed"
     assert hashlib.sha256(b'{"n": 1}\n').hexdigest() in found.reason and "expected 5 bytes" in found.reason
     assert not (tmp_path / "out").exists()
@@ -104,7 +111,7 @@ def test_a_damaged_file_is_made_again(tmp_path: Path, mirror: Path, commit: str)
     place = tmp_path / "out" / "set" / "a.gz"
     place.parent.mkdir(parents=True)
     place.write_bytes(gzip.compress(b'{"n": 1}\n')[:-9])
-    (found,) = rebuild(
+    (found,) = rebuild_sets(
         tmp_path / "out", [of(commit, recorded("a.gz", b'{"n": 1}\n', "copy", "data/a b.jsonl"))], mirror
     )
     assert (found.outcome, gzip.decompress(place.read_bytes())) == ("made", b'{"n": 1}\n')
@@ -129,12 +136,14 @@ def test_what_cannot_be_made_says_why(case: str, said: str, tmp_path: Path, mirr
         where = {"repository": "other/form"}
     path = "nowhere.jsonl" if case == "path" else "x" if case in {"form", "json"} else "list.json"
     at = "0" * 40 if case == "commit" else commit
-    (found,) = rebuild(tmp_path / "out", [of(at, recorded("a", b"", rule, path), **where)], mirror)
+    (found,) = rebuild_sets(tmp_path / "out", [of(at, recorded("a", b"", rule, path), **where)], mirror)
     assert found.outcome == "failed" and said in found.reason
 
 
 def test_a_file_without_a_rule_is_named_with_the_reason(tmp_path: Path, mirror: Path, commit: str) -> None:
-    (found,) = rebuild(tmp_path / "out", [of(commit, recorded("a", b"", None, missing="the seed is not said"))], mirror)
+    (found,) = rebuild_sets(
+        tmp_path / "out", [of(commit, recorded("a", b"", None, missing="the seed is not said"))], mirror
+    )
     assert (found.outcome, found.reason) == ("no-rule", "the seed is not said")
 
 
@@ -147,7 +156,7 @@ def test_without_a_mirror_the_commit_is_fetched_from_the_site(
     for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
         git(place, "config", key, "true")
     monkeypatch.setattr(module, "SITE", mirror.as_uri())
-    found = list(rebuild(tmp_path / "out", [of(commit, recorded("a", b'{"n": 1}\n', "copy", "data/a b.jsonl"))]))
+    found = list(rebuild_sets(tmp_path / "out", [of(commit, recorded("a", b'{"n": 1}\n', "copy", "data/a b.jsonl"))]))
     assert outcomes(found) == {"set/a": "made"}, found
 
 
@@ -156,7 +165,7 @@ def test_a_site_that_does_not_answer_is_told_once_for_each_file(
 ) -> None:
     monkeypatch.setattr(module, "SITE", (tmp_path / "nowhere").as_uri())
     files = [recorded(name, b"", "copy", name) for name in ("a", "b")]
-    found = list(rebuild(tmp_path / "out", [of("0" * 40, *files)]))
+    found = list(rebuild_sets(tmp_path / "out", [of("0" * 40, *files)]))
     assert [one.outcome for one in found] == ["failed", "failed"]
     assert all("owner/name cannot be fetched" in one.reason and "--mirror DIR" in one.reason for one in found)
 

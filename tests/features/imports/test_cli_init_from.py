@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from verdict_cli.features.imports.promptfoo import promptfoo_judges
-from verdict_cli.features.imports.promptfoo_units import TRANSLATED
+from verdict_cli.features.imports.promptfoo import TRANSLATED, promptfoo_judges
 from verdict_cli.features.imports.translate import Translation
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validated

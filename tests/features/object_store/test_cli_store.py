@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from verdict_cli.features.object_store.folder import RemoteFolder
+from verdict_cli.features.object_store.run_store import RemoteFolder
 from verdict_cli.storage.tables.reader import read_table
 
 pytestmark = pytest.mark.slow  # `make test-all`

@@ -15,7 +15,7 @@ import pytest
 from part_cases import COUNTS, STEPS, Killed, cells, copies, spoken
 
 from verdict_cli.features.object_store import run_store as segments
-from verdict_cli.features.object_store.folder import RemoteFolder
+from verdict_cli.features.object_store.run_store import RemoteFolder
 from verdict_cli.messages import Reply, Request
 from verdict_cli.run import open_parts
 from verdict_cli.run.job import RunJob

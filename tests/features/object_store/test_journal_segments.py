@@ -11,8 +11,7 @@ import pytest
 
 from verdict_cli.errors import JournalError, OutputError
 from verdict_cli.features.object_store import run_store as segments
-from verdict_cli.features.object_store.folder import RemoteFolder
-from verdict_cli.features.object_store.run_store import Segments
+from verdict_cli.features.object_store.run_store import RemoteFolder, Segments
 from verdict_cli.messages import Reply
 from verdict_cli.storage.journal.entry import JournalEntry
 from verdict_cli.storage.journal.journal import SENT, Journal

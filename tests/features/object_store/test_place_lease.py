@@ -9,8 +9,7 @@ import pytest
 
 from verdict_cli.errors import JournalError
 from verdict_cli.features.object_store import run_store
-from verdict_cli.features.object_store.folder import RemoteFolder
-from verdict_cli.features.object_store.run_store import Lease
+from verdict_cli.features.object_store.run_store import Lease, RemoteFolder
 
 fsspec = pytest.importorskip("fsspec")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import OutputError, UsageError
-from verdict_cli.features.object_store.folder import RemoteFolder
+from verdict_cli.features.object_store.run_store import RemoteFolder
 from verdict_cli.storage.paths import is_remote_url, path_of
 
 fsspec = pytest.importorskip("fsspec")

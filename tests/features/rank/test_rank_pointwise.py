@@ -11,7 +11,7 @@ from scipy import stats
 
 from verdict_cli.errors import RowError
 from verdict_cli.features.rank.candidates import Candidate, CandidateColumns
-from verdict_cli.features.rank.standings import Ranking, rank_by_score
+from verdict_cli.features.rank.tournament import Ranking, rank_by_score
 
 COLUMN = CandidateColumns(("answer",), 1)
 
@@ -109,7 +109,7 @@ def test_equal_candidates_whose_scores_vary_unequally_are_rarely_separated() -> 
     """One common variance separated candidates with spreads of 0.2 and 2 in 14% of rankings, and constant scores in 10%."""
     import numpy as np
 
-    from verdict_cli.features.rank.standings import _differ, _pooled
+    from verdict_cli.features.rank.tournament import _differ, _pooled
 
     rng, apart = np.random.default_rng(1), 0
     for at in range(60):

@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from verdict_cli.features.rank.candidates import Candidate
-from verdict_cli.features.rank.standings import (
+from verdict_cli.features.rank.tournament import (
     CandidateResult,
     RankedCandidate,
     Ranking,

@@ -10,9 +10,15 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import BudgetError, Retryable
-from verdict_cli.features.ray import coordinator as module
-from verdict_cli.features.ray.coordinator import CallOutcome, Coordinator, PermitGrant, PermitRequest
-from verdict_cli.features.ray.worker import SharedModelClient, SharedSpending
+from verdict_cli.features.ray import worker as module
+from verdict_cli.features.ray.worker import (
+    CallOutcome,
+    Coordinator,
+    PermitGrant,
+    PermitRequest,
+    SharedModelClient,
+    SharedSpending,
+)
 from verdict_cli.llm.middleware.rate_limit import RateLimiters
 from verdict_cli.llm.providers import Providers
 from verdict_cli.messages import Reply, Request
@@ -166,7 +172,7 @@ class Desk:
 
 
 def test_batches_of_all_workers_count_towards_one_budget() -> None:
-    budget = pytest.importorskip("verdict_cli.features.batches.flights").WaveBudget
+    budget = pytest.importorskip("verdict_cli.features.batches.waves").WaveBudget
     kind = pytest.importorskip("verdict_cli.features.batches.ledger").RequestFile
     desk = Coordinator(8, 1.0, 0.2)
     first, second = (budget(SharedSpending(1.0, lambda usd: asyncio.run(desk.spend(usd)))) for _ in range(2))

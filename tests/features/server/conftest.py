@@ -40,8 +40,7 @@ class House:
         """What `work(client, service)` gives, with the server open meanwhile."""
         from verdict_cli.features.guard.middleware import AccessPolicy
         from verdict_cli.features.server.app import api_application
-        from verdict_cli.features.server.batches import Batches
-        from verdict_cli.features.server.service import Limits, ServeSettings, Service
+        from verdict_cli.features.server.service import Batches, Limits, ServeSettings, Service
         from verdict_cli.language.load import load
         from verdict_cli.plan.build import build_plan
         from verdict_cli.plan.node import Plan

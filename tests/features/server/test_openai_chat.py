@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.features.server.protocols import chat_row, verdict_as_text
+from verdict_cli.features.server.app import chat_row, verdict_as_text
 
 JUDGE = """
 verdict: 1

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verdict_cli.errors import UsageError
-from verdict_cli.features.sweep.variants import variants
+from verdict_cli.features.sweep.command import variants
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.document.overrides import apply_override, remove_value
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from verdict_cli.features.viewer.run_view import RunView
-from verdict_cli.features.viewer.runs import Runs
+from verdict_cli.features.viewer.run_view import Runs, RunView
 
 EARLIER = Path(__file__).parents[2] / "run" / "earlier_runs"
 

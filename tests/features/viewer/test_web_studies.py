@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from test_web_guards import ask
 
-from verdict_cli.features.viewer.runs import find_studies
+from verdict_cli.features.viewer.run_view import find_studies
 
 pytestmark = pytest.mark.slow  # `make test-all`
 

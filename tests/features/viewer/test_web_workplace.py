@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 from verdict_cli.features.viewer.run_registry import RunSummaries, run_summary
-from verdict_cli.features.viewer.run_view import RunView, label_metrics
-from verdict_cli.features.viewer.runs import Runs
+from verdict_cli.features.viewer.run_view import Runs, RunView, label_metrics
 from verdict_cli.storage.tables.human_labels import read_labels
 from verdict_cli.storage.tables.label_queue import read_queue
 

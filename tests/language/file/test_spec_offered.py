@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
-from verdict_cli.cli.load_pipeline import load_plan_for_command
+from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.extractors import EXTRACTORS
@@ -95,7 +95,7 @@ def _file(folder: Path, scale: str = "stars", extract: str = "structured", named
 
 @pytest.mark.parametrize("spelled", ["stars", "{type: stars}", "{type: stars, range: [1, 3]}"])
 def test_a_scale_of_a_package_is_named_or_written_out(folder: Path, spelled: str) -> None:
-    node = load_plan_for_command(_file(folder, scale=spelled), [], None).plan.nodes[0]
+    node = PipelineOptions().built(_file(folder, scale=spelled)).plan.nodes[0]
     (score,) = node.output.fields.values()
     assert score.read("***") == 3
     assert score.type_name().startswith("stars scale 1, 2, 3")
@@ -103,14 +103,12 @@ def test_a_scale_of_a_package_is_named_or_written_out(folder: Path, spelled: str
 
 @pytest.mark.parametrize("spelled", ["last_line", "{type: last_line}", '{type: last_line, prefix: "Stars:"}'])
 def test_an_extractor_of_a_package_reads_replies(folder: Path, spelled: str) -> None:
-    assert load_plan_for_command(_file(folder, extract=spelled, scale="likert"), [], None).plan.nodes
+    assert PipelineOptions().built(_file(folder, extract=spelled, scale="likert")).plan.nodes
 
 
 def test_two_extractors_of_a_package_are_two_pipelines(folder: Path) -> None:
-    plain = load_plan_for_command(_file(folder, extract="last_line"), [], None).plan.fingerprint
-    keyed = load_plan_for_command(
-        _file(folder, extract='{type: last_line, prefix: "Stars:"}'), [], None
-    ).plan.fingerprint
+    plain = PipelineOptions().built(_file(folder, extract="last_line")).plan.fingerprint
+    keyed = PipelineOptions().built(_file(folder, extract='{type: last_line, prefix: "Stars:"}')).plan.fingerprint
     assert plain != keyed
 
 
@@ -137,7 +135,7 @@ def test_a_run_measures_with_what_a_package_offers(folder: Path) -> None:
 
 
 def test_a_figure_whose_function_fails_is_told_with_its_name(folder: Path) -> None:
-    plan = load_plan_for_command(_file(folder, named="failing"), [], None).plan
+    plan = PipelineOptions().built(_file(folder, named="failing")).plan
     assert plan.evaluations["near"].metrics == ("failing",)
     metric = find_metric("failing")
     assert metric is not None
@@ -147,7 +145,7 @@ def test_a_figure_whose_function_fails_is_told_with_its_name(folder: Path) -> No
 
 def test_the_schema_that_checks_a_file_has_the_foreign_types_own_keys(folder: Path) -> None:
     with pytest.raises(SpecError) as told:
-        load_plan_for_command(_file(folder, extract="{type: last_line, prefx: x}"), [], None)
+        PipelineOptions().built(_file(folder, extract="{type: last_line, prefx: x}"))
     (problem,) = told.value.problems
     assert (problem.message, problem.hint) == ("unknown key 'prefx'", "did you mean 'prefix'?")
     assert (problem.line, problem.path) == (7, "pipeline[0].extract.prefx")
@@ -191,7 +189,7 @@ def test_files_without_foreign_parts_look_at_no_entry_points(folder: Path, monke
         raise AssertionError("entry points were looked at")
 
     monkeypatch.setattr("importlib.metadata.entry_points", looked)
-    assert load_plan_for_command(_file(folder, scale="{range: [1, 5]}"), [], None).plan.nodes
+    assert PipelineOptions().built(_file(folder, scale="{range: [1, 5]}")).plan.nodes
 
 
 @pytest.mark.parametrize(
@@ -204,7 +202,7 @@ def test_files_without_foreign_parts_look_at_no_entry_points(folder: Path, monke
 )
 def test_a_package_that_offers_what_it_has_not_is_told(folder: Path, keys: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        load_plan_for_command(_file(folder, **keys), [], None)
+        PipelineOptions().built(_file(folder, **keys))
 
 
 @pytest.mark.parametrize(
@@ -219,7 +217,7 @@ def test_a_package_that_offers_what_it_has_not_is_told(folder: Path, keys: dict[
 )
 def test_a_misspelled_foreign_name_is_told_with_the_nearest(folder: Path, keys: dict[str, str], hint: str) -> None:
     with pytest.raises(SpecError) as told:
-        load_plan_for_command(_file(folder, **keys), [], None)
+        PipelineOptions().built(_file(folder, **keys))
     assert hint in {problem.hint for problem in told.value.problems}
 
 
@@ -239,6 +237,6 @@ def test_explain_says_what_a_package_offers(folder: Path, name: str, said: str) 
 
 def test_a_scale_of_a_package_takes_no_mapping_without_its_type(folder: Path) -> None:
     assert SCALES.get("stars") is not None
-    node = load_plan_for_command(_file(folder, scale="{range: [1, 3]}"), [], None).plan.nodes[0]
+    node = PipelineOptions().built(_file(folder, scale="{range: [1, 3]}")).plan.nodes[0]
     (score,) = node.output.fields.values()
     assert score.type_name().startswith("discrete scale")

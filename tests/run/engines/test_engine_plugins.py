@@ -35,7 +35,7 @@ class BoxStore:
     """Boxes in this process's memory."""
 
     def folder(self, url):
-        from verdict_cli.features.object_store.folder import RemoteFolder
+        from verdict_cli.features.object_store.run_store import RemoteFolder
 
         return RemoteFolder.at(url.replace("box:", "memory:"))
 
@@ -84,7 +84,7 @@ def test_an_engine_of_another_package_runs_and_refuses_what_it_cannot_run() -> N
 
 @pytest.mark.usefixtures("package")
 def test_a_store_of_another_package_has_the_dataset_and_the_run(tmp_path: Path) -> None:
-    folders = pytest.importorskip("verdict_cli.features.object_store.folder").RemoteFolder
+    folders = pytest.importorskip("verdict_cli.features.object_store.run_store").RemoteFolder
     folder = Path(__file__).parents[3] / "datasets"
     data = next(folder.glob("xstest_sample*"))
     folders.at("memory://box").put(data, f"data/{data.name}")

@@ -13,12 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from verdict_cli.cli.variant_runs import VariantRun, main_metric
 from verdict_cli.errors import ReplyError
+from verdict_cli.features.audit.probes import DEGRADE, PLANTED, AuditOptions, Probe, ProbeVerdict, Rank, verdict_rank
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.language.fields.types import ScaleType
+from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.units.choice import label_letters
 from verdict_cli.plan.node import LLMNode, Plan
-from verdict_cli.run.re_extract import recorded_replies
+from verdict_cli.plural import plural
+from verdict_cli.report import formatting
+from verdict_cli.run.re_extract import OWN_EXTRACTOR, re_extract, recorded_replies
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.intervals.interval_methods import MetricValue, wilson
@@ -44,9 +48,9 @@ def controlled_differences(
     probe's; the first column is the probe's own. NaN where it, or all others, are missing."""
     values = np.full((len(before), 1 + len(repeats)), np.nan)
     for column, verdicts in enumerate((after, *repeats)):
-        for row, (one, other) in enumerate(zip(before, verdicts, strict=True)):
-            if one is not None and other is not None:
-                values[row, column] = score(one, other)
+        for row, (old, new) in enumerate(zip(before, verdicts, strict=True)):
+            if old is not None and new is not None:
+                values[row, column] = score(old, new)
     known = np.isfinite(values).sum(axis=1, keepdims=True)
     total = np.nansum(values, axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -90,12 +94,12 @@ def probe_p(
     if not repeats:
         return None
     rng = np.random.default_rng([abs(seed), 5])
-    scores: list[RowScore] = [lambda one, other: float(one != other)]
+    scores: list[RowScore] = [lambda old, new: float(old != new)]
     verdicts = [verdict for verdict in (*before, *after) if verdict is not None]
     if all(isinstance(verdict, int | float) and not isinstance(verdict, bool) for verdict in verdicts):
-        scores.append(lambda one, other: float(other))
+        scores.append(lambda old, new: float(new))
     elif goal is not None:
-        scores.append(lambda one, other: float(other == goal))
+        scores.append(lambda old, new: float(new == goal))
     p_values = [
         exchange_test(controlled_differences(before, after, repeats, score), cluster, rng, larger=not index)
         for index, score in enumerate(scores)
@@ -116,8 +120,8 @@ def attack_p(
     p-value; None without a repeat."""
     if not repeats:
         return None, None
-    start = [None if one == goal else one for one in before]
-    differences = controlled_differences(start, after, repeats, lambda one, other: float(other == goal))
+    start = [None if old == goal else old for old in before]
+    differences = controlled_differences(start, after, repeats, lambda old, new: float(new == goal))
     p = exchange_test(differences, cluster, np.random.default_rng([abs(seed), 6]), larger=True)
     return None if p is None else mean_change(differences[:, 0], seed), p
 
@@ -128,28 +132,7 @@ def with_family(effects: Sequence[Effect]) -> list[Effect]:
     return [replace(effect, p_holm=p) for effect, p in zip(effects, adjusted, strict=True)]
 
 
-DEGRADE, PLANTED = "degrade", "planted: "
-"""The cause of such a probe, and what its name begins with before the kind of error."""
 NO_CONTROL = "no repeats: a judge that varies lowers some verdicts without an error"
-Rank = Callable[[Any], float]
-
-
-def verdict_rank(plan: Plan, field: str, goal: Any) -> Rank | None:
-    """How good a verdict is, by its scale; for another `goal` than the scale's best value, or without an order, how near it
-    is to the goal. None where no verdict is better than another."""
-    for node in reversed(plan.nodes):
-        kind = node.result.fields.get(field)
-        if isinstance(kind, ScaleType) and kind.scale.best() is not None and goal in (None, kind.scale.best()):
-            values, best, bounds = kind.scale.values(), kind.scale.best(), kind.scale.bounds()
-            if bounds is not None and not isinstance(best, bool | str):
-                sign = 1.0 if best == bounds[1] else -1.0
-                return lambda value: sign * float(value)
-            return lambda value: float(values.index(value)) if value in values else np.nan
-    if goal is None:
-        return None
-    if isinstance(goal, int | float) and not isinstance(goal, bool):
-        return lambda value: -abs(float(value) - goal)
-    return lambda value: float(value == goal)
 
 
 def notice_effect(
@@ -165,16 +148,14 @@ def notice_effect(
 
     Rows whose verdict is already the worst of all are left out: nothing can lower it.
     """
-    ranks = [None if one is None else rank(one) for verdicts in (before, after, *repeats) for one in verdicts]
+    ranks = [None if old is None else rank(old) for verdicts in (before, after, *repeats) for old in verdicts]
     worst = min((known for known in ranks if known is not None and np.isfinite(known)), default=0.0)
-    start = [None if one is None or not rank(one) > worst else one for one in before]
+    start = [None if old is None or not rank(old) > worst else old for old in before]
 
-    def lowered(one: Any, other: Any) -> float:
-        return float(rank(other) < rank(one))
+    def lowered(old: Any, new: Any) -> float:
+        return float(rank(new) < rank(old))
 
-    known = [
-        lowered(one, other) for one, other in zip(start, after, strict=True) if one is not None and other is not None
-    ]
+    known = [lowered(old, new) for old, new in zip(start, after, strict=True) if old is not None and new is not None]
     share = wilson_rate(int(sum(known)), len(known))
     if not repeats:
         parts = np.full(len(before), np.nan)
@@ -305,7 +286,7 @@ def measure_noise(repeats: Sequence[Sequence[Any]], seed: int) -> Noise | None:
     """How much repeats of the same rows differ; None if no row has two verdicts."""
     rows = [[verdict for verdict in row if verdict is not None] for row in zip(*repeats, strict=True)]
     differing = np.array(
-        [np.mean([one != other for one, other in combinations(row, 2)]) if len(row) > 1 else np.nan for row in rows]
+        [np.mean([left != right for left, right in combinations(row, 2)]) if len(row) > 1 else np.nan for row in rows]
     )
     if not np.isfinite(differing).any():
         return None
@@ -324,36 +305,36 @@ def measure_effect(
 ) -> Effect:
     """The effect of a change on the verdicts. `goal` is the verdict that the author of the changed text would prefer."""
     pairs = [
-        (row, one, other)
-        for row, (one, other) in enumerate(zip(before, after, strict=True))
-        if one is not None and other is not None
+        (row, old, new)
+        for row, (old, new) in enumerate(zip(before, after, strict=True))
+        if old is not None and new is not None
     ]
     if not pairs:
         return Effect(name, cause, 0, note="no row has a verdict both with and without the change")
-    changed = np.array([one != other for _, one, other in pairs])
+    changed = np.array([old != new for _, old, new in pairs])
     excess = None
     if noise is not None:
         expected = noise.rows[[row for row, _, _ in pairs]]
         excess = mean_change(changed - expected, seed)
-    shift, unit = _shift([(one, other) for _, one, other in pairs], goal, seed)
+    shift, unit = _shift([(old, new) for _, old, new in pairs], goal, seed)
     return Effect(name, cause, len(pairs), wilson_rate(int(changed.sum()), len(changed)), excess, shift, unit)
 
 
 def _shift(pairs: Sequence[tuple[Any, Any]], goal: Any, seed: int) -> tuple[MetricValue | None, str]:
     if all(isinstance(verdict, int | float) and not isinstance(verdict, bool) for pair in pairs for verdict in pair):
-        return mean_change(np.array([float(other) - float(one) for one, other in pairs]), seed), "verdict"
+        return mean_change(np.array([float(new) - float(old) for old, new in pairs]), seed), "verdict"
     if goal is None:
         return None, ""
-    differences = np.array([float(other == goal) - float(one == goal) for one, other in pairs])
+    differences = np.array([float(new == goal) - float(old == goal) for old, new in pairs])
     return mean_change(differences, seed), f"share of {goal}"
 
 
 def attack_success(before: Sequence[Any], after: Sequence[Any], goal: Any) -> MetricValue:
     """Of the rows whose verdict was not the attacker's goal, the share whose verdict is now."""
     attackable = [
-        bool(other == goal)
-        for one, other in zip(before, after, strict=True)
-        if one is not None and other is not None and one != goal
+        bool(new == goal)
+        for old, new in zip(before, after, strict=True)
+        if old is not None and new is not None and old != goal
     ]
     return wilson_rate(sum(attackable), len(attackable))
 
@@ -410,8 +391,14 @@ def measure_position(plan: Plan, calls: Path, seed: int) -> dict[str, PositionEf
             if judges[judge].name == name and orders.keys() >= {0, 1}
         ]
         # Letters are positions: a judge that keeps to one option gives A in one order and B in the other.
-        flips = [not (one == other == TIE_VERDICT or {one, other} == {"A", "B"}) for one, other in pairs]
-        firsts = [((one == "A") + (other == "A")) / 2 - 0.5 for one, other in pairs if TIE_VERDICT not in (one, other)]
+        flips = [
+            not (straight == swapped == TIE_VERDICT or {straight, swapped} == {"A", "B"}) for straight, swapped in pairs
+        ]
+        firsts = [
+            ((straight == "A") + (swapped == "A")) / 2 - 0.5
+            for straight, swapped in pairs
+            if TIE_VERDICT not in (straight, swapped)
+        ]
         first = mean_change(np.array(firsts), seed) if firsts else None
         p = sign_flip_test(np.array(firsts), None, np.random.default_rng(abs(seed))) if firsts else None
         effects[name] = PositionEffect(wilson_rate(sum(flips), len(flips)), first, p)
@@ -455,3 +442,167 @@ def _number(verdict: Any, goal: Any) -> float | None:
     if isinstance(verdict, int | float):
         return float(verdict)
     return None if goal is None or verdict is None else float(verdict == goal)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """The finished run of a probe: its plan, its directory and the number of its failed rows."""
+
+    probe: Probe
+    plan: Plan
+    folder: Path
+    failed: int
+
+
+def measure_probes(
+    baseline: VariantRun, probed: Sequence[ProbeResult], verdict: ProbeVerdict, options: AuditOptions, seed: int
+) -> tuple[list[Effect], dict[str, str]]:
+    """The effects in the order of the probes, and the reason for each that could not be measured."""
+    before = read_verdicts(_results(baseline.folder), verdict.text)
+    after = {result.probe.name: read_verdicts(_results(result.folder), verdict.text) for result in probed}
+    repeats = [after[result.probe.name] for result in probed if result.probe.repeat]
+    noise = measure_noise([before, *repeats], seed) if repeats else None
+    left_out: dict[str, str] = {}
+    effects = [] if noise is None else [_noise_effect(noise)]
+    if repeats and noise is None:
+        left_out["repeated"] = "no row has two verdicts"
+    effects += _position_effects(baseline, probed, seed)
+    controls, cluster = [after[result.probe.name] for result in probed if result.probe.repeat], _clusters(baseline)
+    parts: dict[str, Floats] = {}
+    for result in probed:
+        probe = result.probe
+        if probe.repeat or probe.cause == "position":
+            continue
+        unchanged = _unchanged_rows(baseline, probe, len(before))
+        verdicts = [None if same else verdict for verdict, same in zip(after[probe.name], unchanged, strict=True)]
+        effect = measure_effect(probe.name, probe.cause, before, verdicts, probe.goal, noise, seed)
+        rank = verdict_rank(baseline.plan, verdict.field, probe.goal) if probe.cause == DEGRADE else None
+        if rank is not None:
+            effect, parts[probe.name] = notice_effect(probe.name, before, verdicts, controls, rank, cluster, seed)
+        elif probe.attack:
+            success = attack_success(before, verdicts, probe.goal)
+            beyond, p = attack_p(before, verdicts, controls, probe.goal, cluster, seed)
+            effect = replace(effect, success=success, success_beyond_noise=beyond, p=p)
+        else:
+            effect = replace(effect, p=probe_p(before, verdicts, controls, probe.goal, cluster, seed))
+        notes = [effect.note, f"{plural(result.failed, 'row')} failed" if result.failed else ""]
+        if all(unchanged) and unchanged:
+            notes[0] = "the change leaves every text as it is"
+        elif any(unchanged):
+            why = "where this cannot be planted" if rank is not None else "whose text the change leaves as it is"
+            notes.append(f"{plural(sum(unchanged), 'row')} left out, {why}")
+        note = ", ".join(part for part in notes if part)
+        effects.append(replace(effect, note=note, metric_change=_metric_change(baseline, result, len(before), seed)))
+    whole = all_noticed(parts, [effect for effect in effects if effect.cause == DEGRADE], cluster, seed)
+    effects += [] if whole is None else [whole]
+    effects += _extraction_effects(baseline, left_out, seed)
+    effects += _self_preference(baseline, before, verdict, options, seed)
+    return with_family(effects), left_out
+
+
+def _unchanged_rows(baseline: VariantRun, probe: Probe, rows: int) -> list[bool]:
+    """Whether the probe leaves each row's text as it is: such rows say nothing of the change."""
+    if probe.change is None:
+        return [False] * rows
+    texts = read_verdicts(_results(baseline.folder), f"source.{probe.column}")
+    return [isinstance(text, str) and probe.change(text) == text for text in texts]
+
+
+def _clusters(baseline: VariantRun) -> Ints | None:
+    """The rows' clusters by the first evaluation that has any; None: rows are independent."""
+    for evaluation in baseline.plan.evaluations.values():
+        if evaluation.cluster is not None:
+            names = read_verdicts(_results(baseline.folder), evaluation.cluster)
+            return np.unique([str(name) for name in names], return_inverse=True)[1].astype(np.int64)
+    return None
+
+
+def _results(folder: Path) -> Path:
+    return folder / "results.parquet"
+
+
+def _noise_effect(noise: Noise) -> Effect:
+    note = f"{noise.repeats} repeats; pairs of them that differ"
+    if noise.variance is not None:
+        note += f"; variance within a row {formatting.metric_text(noise.variance)}"
+        note += "" if noise.share is None else f", {noise.share:.1%} of the total"
+    return Effect("repeated", "repeated", noise.disagreement.n, changed=noise.disagreement, note=note)
+
+
+def _position_effects(baseline: VariantRun, probed: Sequence[ProbeResult], seed: int) -> list[Effect]:
+    """From the run that calls judges in both orders: a probe's, or the baseline if it does so itself."""
+    runs = [(result.plan, result.folder) for result in probed if result.probe.cause == "position"]
+    plan, folder = runs[0] if runs else (baseline.plan, baseline.folder)
+    return [
+        Effect(
+            f"position: {name}",
+            "position",
+            effect.flips.n,
+            changed=effect.flips,
+            shift=effect.first,
+            shift_of="share of first position minus one half",
+            p=effect.p,
+        )
+        for name, effect in measure_position(plan, folder / "calls.parquet", seed).items()
+    ]
+
+
+def _metric_change(baseline: VariantRun, result: ProbeResult, rows: int, seed: int) -> MetricValue | None:
+    name = next(iter(baseline.plan.evaluations), None)
+    if name is None or name not in result.plan.evaluations:
+        return None
+    metric = main_metric(baseline, name, seed)
+    evaluations = (baseline.plan.evaluations[name], result.plan.evaluations[name])
+    return metric_change(name, evaluations, metric, (_results(baseline.folder), _results(result.folder)), rows, seed)
+
+
+def _extraction_effects(baseline: VariantRun, left_out: dict[str, str], seed: int) -> list[Effect]:
+    # post_hoc calls a model, so it cannot read a recorded reply.
+    names = [name for name in EXTRACTORS if name != "post_hoc"]
+    readings, _ = re_extract(baseline.plan, baseline.folder / "calls.parquet", names, seed=seed, most=0)
+    effects: list[Effect] = []
+    refused: dict[str, str] = {}
+    for reading in readings:
+        if reading.extractor == OWN_EXTRACTOR:
+            continue
+        if reading.refused:
+            refused[reading.extractor] = reading.refused
+            continue
+        note = f"{reading.readable:,} of {plural(reading.replies, 'reply|replies')} read"
+        if reading.both:
+            changed = wilson_rate(reading.both - reading.agreed, reading.both)
+            name = f"{reading.unit} by {reading.extractor}"
+            effects.append(Effect(name, "extraction", reading.both, changed=changed, note=note))
+        else:
+            reason = f"{note}, none of them also by the unit's own extractor"
+            left_out[f"extraction of {reading.unit} by {reading.extractor}"] = reason
+    if not effects and refused:
+        left_out["extraction"] = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+    return effects
+
+
+def _self_preference(
+    baseline: VariantRun, before: Sequence[Any], verdict: ProbeVerdict, options: AuditOptions, seed: int
+) -> list[Effect]:
+    if options.family is None or options.judge_family is None:
+        return []
+    families = read_verdicts(_results(baseline.folder), options.family)
+    target = next(
+        (evaluation.target for evaluation in baseline.plan.evaluations.values() if evaluation.target is not None), None
+    )
+    targets: Sequence[Any] = [None] * len(before)
+    if target is not None:
+        targets = read_verdicts(_results(baseline.folder), target)
+    difference, unit = self_preference(before, families, targets, options.judge_family, verdict.best)
+    return [Effect("self-preference", "self-preference", difference.n, shift=difference, shift_of=unit)]
+
+
+def replay_obstacle(probe: Probe, units: Sequence[str], plan: Plan) -> str:
+    """Why a recording of these units cannot answer the probe; "" if it can."""
+    if probe.cause == "position":
+        return ""
+    if not probe.repeat:
+        return "a recording has no reply to a changed text: run the audit with a model"
+    renamed = probe.node_renaming(plan)
+    names = [renamed(node.id) for node in plan.nodes] if renamed is not None else []
+    return "" if any(name in units for name in names) else "the recording has no further sample of any unit"

@@ -188,6 +188,10 @@ class HttpBatchApi:
         """A batch in the provider's words."""
         raise NotImplementedError
 
+    async def cancel(self, batch_id: str) -> None:
+        """Cancel the batch of that id. Raises ProviderError."""
+        await self.http.post(self.batch_url(f"{batch_id}/cancel"), {})
+
     async def results(self, state: BatchState, to: Path) -> None:
         """Write the files of results to one."""
         for file in state.files:

@@ -14,17 +14,16 @@ import typer
 
 from verdict_cli.cli.console import print_error, print_json, print_report
 from verdict_cli.cli.help_format import HelpCommand
-from verdict_cli.cli.model_options import RowOptions, flatten_options
-from verdict_cli.cli.options import AsJson, Config, Data, Yes
+from verdict_cli.cli.model_options import RowOptions
+from verdict_cli.cli.options import AsJson, Config, Data, Yes, flatten_options
 from verdict_cli.errors import ProviderError, Refused, UsageError
 from verdict_cli.features.batches.batch_api import BatchApi, BatchState
-from verdict_cli.features.batches.batch_calls import WaveJournal
+from verdict_cli.features.batches.batch_calls import CollectedBatch, Collector, WaveJournal
 from verdict_cli.features.batches.batch_facts import with_batches
-from verdict_cli.features.batches.batch_interfaces import TO_FILE, open_batch_api
-from verdict_cli.features.batches.collect import CollectedBatch, Collector
-from verdict_cli.features.batches.flights import Submitter
 from verdict_cli.features.batches.ledger import LEDGER, LOST, REQUESTS, BatchLedger, SentBatch
 from verdict_cli.features.batches.providers import FileBatches
+from verdict_cli.features.batches.run_hooks import TO_FILE, open_batch_api
+from verdict_cli.features.batches.waves import Submitter
 from verdict_cli.plural import plural
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.part_files import PARTS

@@ -21,9 +21,9 @@ from verdict_cli.features.batches.batch_api import (
     seconds_of,
     sibling_url,
 )
-from verdict_cli.features.batches.batch_interfaces import TO_FILE
 from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.ledger import disk_errors
+from verdict_cli.features.batches.run_hooks import TO_FILE
 from verdict_cli.llm.model_families import provider_of
 from verdict_cli.llm.providers.chat_completions import RequestBodies
 from verdict_cli.llm.providers.json_mode import JsonMode
@@ -61,9 +61,6 @@ class OpenAIBatches(HttpBatchApi):
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
         body = {"input_file_id": file_id, "endpoint": self._target, "completion_window": "24h", "metadata": {TAG: tag}}
         return self._state(await self.http.post(self._url("/batches"), body))
-
-    async def cancel(self, batch_id: str) -> None:
-        await self.http.post(self._url(f"/batches/{batch_id}/cancel"), {})
 
     def read(self, line: Any) -> ResultLine:
         return openai_result(line)
@@ -213,9 +210,6 @@ class AnthropicBatches(HttpBatchApi):
         # Commas take the place of line ends, but for the last one.
         size = file_size(file) - 1 + len(_START) + len(_END)
         return self._state(await self.http.post_stream(self.batch_url(), _body_parts(file), size))
-
-    async def cancel(self, batch_id: str) -> None:
-        await self.http.post(f"{self.batch_url(batch_id)}/cancel", {})
 
     async def results(self, state: BatchState, to: Path) -> None:
         await self.http.download(f"{self.batch_url(state.id)}/results", to)
@@ -391,9 +385,6 @@ class MistralBatches(HttpBatchApi):
             "timeout_hours": hours,
         }
         return self._state(await self.http.post(self._url("/batch/jobs"), body))
-
-    async def cancel(self, batch_id: str) -> None:
-        await self.http.post(self._url(f"/batch/jobs/{batch_id}/cancel"), {})
 
     def next_page(self, page: Any, states: Sequence[BatchState], query: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**query, "page": query["page"] + 1} if len(states) == BATCHES_A_PAGE else {}

@@ -1,8 +1,10 @@
-"""How a run sends its calls as batches, and what keeps it from doing so."""
+"""How a run sends its calls as batches: options, providers with a batch interface, what keeps it from doing so, the estimate."""
 
 from __future__ import annotations
 
+import math
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -11,17 +13,25 @@ from typing import TYPE_CHECKING
 
 from verdict_cli.errors import Problem, UsageError
 from verdict_cli.features.batches.batch_facts import batches_of, with_batches
-from verdict_cli.features.batches.batch_interfaces import TO_FILE, batch_problem, export_problem
-from verdict_cli.features.batches.batch_keys import batch_key
-from verdict_cli.llm.model_families import is_local
+from verdict_cli.features.batches.batch_keys import batch_key, batch_settings
+from verdict_cli.llm.model_families import (
+    BASELINE_PREFIX,
+    IN_PROCESS_PREFIX,
+    REPLAY_PREFIX,
+    family,
+    is_local,
+    provider_of,
+)
+from verdict_cli.messages import Usage
 from verdict_cli.model import Model
-from verdict_cli.plan.node import Plan
+from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.plural import plural
 from verdict_cli.run.hooks import DeferredCalls, OtherEstimate, RunHooks
 from verdict_cli.run.preflight import models_in_use, models_of
 from verdict_cli.run_facts import RunFacts
 
 if TYPE_CHECKING:
+    from verdict_cli.features.batches.batch_api import BatchApi
     from verdict_cli.features.batches.ledger import BatchLedger
     from verdict_cli.run.estimate import Line
     from verdict_cli.run.job import Halt, RunJob, RunOptions
@@ -29,7 +39,62 @@ if TYPE_CHECKING:
     from verdict_cli.run.run_directory import RunDirectory
     from verdict_cli.storage.journal.journal import Journal
 
-# `validate` loads these hooks. What only runs need is imported in their methods: the ledger, the estimate, numpy.
+# `validate` loads these hooks. What only runs need is imported in their methods: the waves with their clients, asyncio, prices.
+
+_ADAPTERS = {
+    "openai": "verdict_cli.features.batches.providers:OpenAIBatches",
+    "azure": "verdict_cli.features.batches.providers:OpenAIBatches",
+    "groq": "verdict_cli.features.batches.providers:OpenAIBatches",
+    "together_ai": "verdict_cli.features.batches.providers:TogetherBatches",
+    "anthropic": "verdict_cli.features.batches.providers:AnthropicBatches",
+    "gemini": "verdict_cli.features.batches.providers:GeminiBatches",
+    "mistral": "verdict_cli.features.batches.providers:MistralBatches",
+}
+"""The adapter of each provider that has a batch interface. It is imported when a batch is sent."""
+_BUILT_IN = {
+    BASELINE_PREFIX: "a baseline answers at once and costs nothing",
+    REPLAY_PREFIX: "a recording answers at once and costs nothing",
+    IN_PROCESS_PREFIX: "a model in this process has no batch interface",
+}
+
+
+TIER = "batch"
+"""The service tier by which replies of batches are priced."""
+TO_FILE = "file"
+"""The name of the provider of files in the ledger: requests that were exported."""
+
+
+def batch_problem(model: Model) -> str | None:
+    """Why the model's calls cannot be sent as batches; None where they can."""
+    built_in = next((why for prefix, why in _BUILT_IN.items() if model.name.startswith(prefix)), None)
+    if built_in is not None:
+        return built_in
+    provider = provider_of(model.name)
+    if family(model) is None or provider not in _ADAPTERS:
+        return f"verdict knows no batch interface of {provider}; it knows those of {', '.join(_ADAPTERS)}"
+    return None
+
+
+def export_problem(model: Model) -> str | None:
+    """Why the model's calls cannot be written as a file; None where they can."""
+    known = family(model)
+    if is_local(model.name) or (known is not None and known.protocol != "chat"):
+        return "a file of requests holds chat completions, which this model does not take"
+    return None
+
+
+def open_batch_api(model: Model) -> BatchApi:
+    """The adapter of the model's provider. Raises Refused where the model has no endpoint or no key."""
+    module, _, name = _ADAPTERS[provider_of(model.name)].partition(":")
+    adapter: BatchApi = getattr(import_module(module), name)(model)
+    return adapter
+
+
+def most_requests(model: Model) -> int:
+    """How many requests one batch of the model may have."""
+    module, _, name = _ADAPTERS[provider_of(model.name)].partition(":")
+    limit: int = getattr(import_module(module), name).max_requests
+    return min(limit, batch_settings(model).max_requests or limit)
 
 
 @dataclass(frozen=True)
@@ -140,7 +205,6 @@ class BatchOptions(RunHooks):
             yield f"waiting for batches: {resume}"
 
     def estimate(self, plan: Plan, lines: Sequence[Line]) -> OtherEstimate | None:
-        from verdict_cli.features.batches.wave_estimate import estimate_waves
         from verdict_cli.report.formatting import money
 
         estimate = estimate_waves(plan, lines)
@@ -163,3 +227,67 @@ def part_ledgers(directory: RunDirectory) -> list[BatchLedger]:
 
     directory.get(name for name in directory.stored(PARTS) if name.endswith(f"/{LEDGER}"))
     return [BatchLedger.read(path.parent) for path in sorted((directory.path / PARTS).glob(f"*/{LEDGER}"))]
+
+
+@dataclass(frozen=True, slots=True)
+class WaveEstimate:
+    """``waves`` at most when every request is answered at its first attempt, ``files`` in them, what they cost at batch
+    prices (None: unknown), and how long they take at worst, in hours."""
+
+    waves: int
+    files: int
+    cost_usd: float | None
+    worst_h: float
+
+
+def estimate_waves(plan: Plan, lines: Sequence[Line]) -> WaveEstimate | None:
+    """The run as batches; None where a model of it has no batch interface."""
+    models = {model.name: model for model in models_of(plan)}
+    if not models or any(batch_problem(model) is not None for model in models.values()):
+        return None
+    depth = _depths(plan)
+    waves = max(depth.values(), default=0)
+    requests: Counter[tuple[int, str]] = Counter()
+    cost: float | None = 0.0
+    for line in lines:
+        model = models[line.model]
+        requests[depth.get(line.unit, 1), line.model] += line.calls
+        price = _price(model, line)
+        cost = None if price is None or cost is None else cost + price
+    files = sum(math.ceil(count / most_requests(models[name])) for (_, name), count in requests.items())
+    wait_s = max(batch_settings(model).wait_s for model in models.values())
+    return WaveEstimate(waves, files, cost, waves * wait_s / 3600)
+
+
+def _price(model: Model, line: Line) -> float | None:
+    if not line.calls:
+        return 0.0
+    if line.prompt_tokens is None or line.completion_tokens is None:
+        return None
+    from verdict_cli.llm.providers.price_book import cost_usd
+
+    usage = Usage(round(line.prompt_tokens / line.calls), round(line.completion_tokens / line.calls))
+    price = cost_usd(model, usage, tier=TIER)
+    return None if price is None else line.calls * price
+
+
+def _depths(plan: Plan) -> dict[str, int]:
+    """The wave in which each unit's last call is answered, by the unit's id."""
+    depths: dict[int, int] = {}
+    held = {index: early for early in plan.early for item in early.items for index in item}
+    for node in plan.nodes:
+        depth = max((depths[parent] for parent in node.parents), default=0)
+        early = held.get(node.index)
+        if early is not None:
+            item = next(number for number, indices in enumerate(early.items) if node.index in indices)
+            depth += max(0, math.ceil((item + 1 - early.first) / max(1, early.batch)))
+        depths[node.index] = depth + _rounds(node)
+    return {plan.nodes[index].id: depth for index, depth in depths.items()}
+
+
+def _rounds(node: Node) -> int:
+    """How many calls of a unit wait for one another."""
+    if not isinstance(node.work, LLMNode):
+        return 0
+    reading = node.work.reading
+    return max(1, len(node.stages)) * (1 + (reading.then is not None) + (reading.more is not None))

@@ -1,35 +1,492 @@
 """Waves: the calls of a pass over the rows are sent as batches, and the next pass reads their results.
 
 No row waits in memory. A row whose call is not answered is put back, and run again from the journal once the batch has ended,
-so a run needs as many waves as its graph is deep, and memory does not grow with the rows.
+so a run needs as many waves as its graph is deep, and memory does not grow with the rows. What is in flight counts at batch
+prices, and a wave that does not fit the budget is not sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+import re
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from time import monotonic, time
+from typing import TypeVar
 
-from verdict_cli.features.batches.batch_api import BatchApi
-from verdict_cli.features.batches.batch_calls import BatchCalls, CallParker, WaveJournal
-from verdict_cli.features.batches.batch_facts import with_batches
-from verdict_cli.features.batches.batch_interfaces import open_batch_api
+from verdict_cli.errors import BudgetError, ProviderError, Refused, Rejected, Retryable, UsageError
+from verdict_cli.features.batches.batch_api import BatchApi, BatchState, UploadApi
+from verdict_cli.features.batches.batch_calls import BatchCalls, CallParker, Collector, WaveJournal, short_id
+from verdict_cli.features.batches.batch_facts import PendingBatches, with_batches
 from verdict_cli.features.batches.batch_keys import batch_settings
-from verdict_cli.features.batches.collect import Collector
-from verdict_cli.features.batches.flights import Flights, WaveBudget, sleep_unless
-from verdict_cli.features.batches.ledger import REQUESTS, BatchLedger
+from verdict_cli.features.batches.ledger import (
+    LOST,
+    REQUESTS,
+    SPLIT,
+    BatchLedger,
+    RequestFile,
+    SentBatch,
+    TokenCounts,
+    read_keys,
+    reopened,
+)
 from verdict_cli.features.batches.providers import FileBatches
-from verdict_cli.features.batches.run_hooks import BatchOptions
+from verdict_cli.features.batches.run_hooks import TIER, TO_FILE, BatchOptions, open_batch_api
 from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal
-from verdict_cli.messages import Ask, Request
-from verdict_cli.model import Model
+from verdict_cli.llm.providers.price_book import cost_usd, list_price_usd
+from verdict_cli.llm.providers.wire_values import loads
+from verdict_cli.messages import Ask, Request, Usage
+from verdict_cli.model import EndpointKey, Model
 from verdict_cli.run.job import Halt, RunJob
 from verdict_cli.run.model_client import ModelClient, has_alternative
 from verdict_cli.run.progress import PendingCalls
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.journal.entry import JournalEntry, decode_entry
 from verdict_cli.storage.journal.journal import Journal
+
+FIRST_REPLY_TOKENS = 120
+"""The assumed length of a reply while a model has given none: about what `verdict estimate` assumes."""
+ENOUGH_REPLIES = 20
+"""Replies after which a model's own mean length counts."""
+
+
+@dataclass
+class WaveBudget:
+    """What waves are expected to cost, and what is spent. ``spending`` is shared with ordinary calls."""
+
+    spending: Spending
+    _counts: defaultdict[str, TokenCounts] = field(default_factory=lambda: defaultdict(TokenCounts))
+
+    def learn(self, model: Model, counts: TokenCounts) -> None:
+        """Learn how many tokens a model's prompts and replies have."""
+        self._counts[model.name].add(counts)
+
+    def knows(self, model: Model) -> bool:
+        """Whether the model has given enough replies to know their length."""
+        return self._counts[model.name].replies >= ENOUGH_REPLIES
+
+    def expected_usd(self, model: Model, file: RequestFile) -> float:
+        """What a request file is expected to cost at batch prices; 0 where the price is unknown."""
+        if not file.count:
+            return 0.0
+        counts = self._counts[model.name]
+        prompt = file.tokens / file.count
+        if self.knows(model):
+            reply = counts.completion / counts.replies
+            prompt *= counts.prompt / counts.estimated if counts.estimated else 1.0
+        else:
+            reply = min(FIRST_REPLY_TOKENS, model.max_tokens or FIRST_REPLY_TOKENS)
+        # Rates may depend on a prompt's length: one request's price, times their number.
+        return file.count * (batch_price(model, Usage(round(prompt), round(reply))) or 0.0)
+
+    def fitting(self, waves: list[tuple[Model, RequestFile]]) -> list[tuple[Model, RequestFile, int]]:
+        """How many requests of each file may be sent.
+
+        All of a wave, or none: then BudgetError. Only while the length of a model's replies is not known, a part that fits by
+        a cautious guess is sent, from which it is learned.
+        """
+        self.spending.spend(0.0)
+        self.spending.check()
+        budget = self.spending.budget_usd
+        if budget is None:
+            return [(model, file, file.count) for model, file in waves]
+        room = budget - self.spending.spent_usd
+        expected = {id(file): self.expected_usd(model, file) for model, file in waves}
+        total = sum(expected.values())
+        if total <= room:
+            return [(model, file, file.count) for model, file in waves]
+        if all(self.knows(model) for model, _ in waves):
+            raise self._spent(total, room)
+        chosen = []
+        for model, file in waves:
+            cost = expected[id(file)]
+            count = file.count if cost <= room else int(file.count * room / cost)
+            chosen.append((model, file, count))
+            room -= cost * count / file.count
+        if not any(count for _, _, count in chosen):
+            raise self._spent(total, room)
+        return chosen
+
+    def reserve(self, expected_usd: float) -> None:
+        """Count what a batch in flight is expected to cost."""
+        self.spending.spend(expected_usd)
+
+    def settle(self, expected_usd: float, cost_usd: float | None) -> None:
+        """Count what a batch cost in place of what was expected."""
+        self.spending.spend((cost_usd or 0.0) - expected_usd)
+
+    def _spent(self, total: float, room: float) -> BudgetError:
+        return BudgetError(
+            f"the next wave of batches is expected to cost {total:.4g} USD, and the budget of "
+            f"{self.spending.budget_usd:g} USD has {max(0.0, room):.4g} left: it was not sent",
+            hint="the same command with a larger --budget resumes the run",
+        )
+
+
+def batch_price(model: Model, usage: Usage) -> float | None:
+    """Dollars for one request in a batch; under a budget a pipeline file may raise a known price only."""
+    cost = cost_usd(model, usage, tier=TIER)
+    if cost is None or (model.cost is None and model.base_model is None):
+        return cost
+    return max(cost, list_price_usd(model.name, usage, tier=TIER) or 0.0)
+
+
+T = TypeVar("T")
+QUEUE_LIMIT = re.compile(
+    r"token_limit_exceeded|enqueued token limit|queued? token|quota.{0,40}batch|batch.{0,40}(queue|enqueued).{0,40}limit",
+    re.I,
+)
+"""How providers say that the account has too many tokens in its queue."""
+ARRIVAL_S = 1.0
+"""How long after its intent a batch may still appear in the provider's list: the killed process's request may be on its way."""
+_TRIES = 6
+_DELAY_S = 0.5
+"""The wait after the first failure; it doubles."""
+
+
+class QueueFullError(Exception):
+    """The account's limit of queued tokens does not admit the batch now."""
+
+
+class Submitter:
+    """Sends batches. A batch is looked for before it is created a second time, so that none is paid for twice."""
+
+    def __init__(self, ledger: BatchLedger, api_of: Callable[[Model], BatchApi]) -> None:
+        self._ledger, self._api_of = ledger, api_of
+
+    async def send(self, batch: SentBatch) -> None:
+        """Send an intended batch. Raises QueueFullError, or ProviderError where it cannot be sent."""
+        api = self._api_of(batch.model)
+        file = self._ledger.request_file(batch.number)
+        if isinstance(api, UploadApi) and not batch.file_id:
+            self._ledger.uploaded(batch, await _patiently(lambda: api.upload(file)))
+        for attempt in range(_TRIES):
+            try:
+                state = await api.create(batch.file_id, file, batch.tag)
+            except ProviderError as error:
+                if QUEUE_LIMIT.search(error.message):
+                    raise QueueFullError(error.message) from None
+                if not isinstance(error, Retryable):
+                    raise _refusal(error, batch) from None
+                await asyncio.sleep(min(30.0, error.retry_after_s or _DELAY_S * 2**attempt))
+                state_of_intent = await _patiently(lambda: self.look_for(batch, api))
+                if state_of_intent is None and attempt == _TRIES - 1:
+                    raise _unreachable(error, batch) from None
+                if state_of_intent is None:
+                    continue
+                state = state_of_intent
+            self._ledger.sent(batch, state.id, state.status)
+            return
+
+    async def recover(self, batch: SentBatch) -> None:
+        """Find the batch of an intent without an id, else send it. Raises as `send`."""
+        path = self._ledger.request_file(batch.number)
+        if not path.exists():
+            self._ledger.end(batch, LOST)
+            return
+        api = self._api_of(batch.model)
+        wait_s = batch.intended + ARRIVAL_S - time()
+        if 0 < wait_s <= ARRIVAL_S:
+            await asyncio.sleep(wait_s)
+        known = (
+            await _patiently(lambda: self.look_for(batch, api))
+            if batch.file_id or not isinstance(api, UploadApi)
+            else None
+        )
+        if known is None:
+            await self.send(batch)
+        else:
+            self._ledger.sent(batch, known.id, known.status)
+
+    async def look_for(self, batch: SentBatch, api: BatchApi) -> BatchState | None:
+        """The intended batch at the provider: the one with its tag; without tags, the one whose results have its custom ids."""
+        taken = {sent.id for sent in self._ledger.batches.values()}
+        candidates = []
+        async for state in api.recent(batch.intended):
+            if api.has_tags and state.tag == batch.tag:
+                return state
+            if not api.has_tags and state.id not in taken and state.requests in (0, batch.requests):
+                candidates.append(state)
+        if not candidates:
+            return None
+        names = {key.custom_id for key in read_keys(self._ledger.request_file(batch.number))}
+        for candidate in candidates:
+            if await self._has_results_of(candidate, names, batch, api):
+                return candidate
+        return None
+
+    async def _has_results_of(self, state: BatchState, names: set[str], batch: SentBatch, api: BatchApi) -> bool:
+        """Whether a batch's results are those of the requests. It is waited for: before its end nothing of it can be seen."""
+        delay_s = 2 * _DELAY_S
+        while not state.ended:
+            await asyncio.sleep(delay_s)
+            delay_s = min(60.0, 2 * delay_s)
+            state = await _patiently(partial(api.get, state.id))
+        path = self._ledger.request_file(batch.number).with_suffix(".candidate")
+        path.unlink(missing_ok=True)
+        try:
+            await api.results(state, path)
+            with path.open("rb") as file:
+                return any(api.read(loads(line)).custom_id in names for line in [file.readline()] if line)
+        except (ValueError, KeyError, TypeError, OSError):
+            return False
+        finally:
+            path.unlink(missing_ok=True)
+
+
+async def _patiently(call: Callable[[], Awaitable[T]]) -> T:
+    """What a harmless call gives, which is repeated after temporary failures."""
+    for attempt in range(_TRIES):
+        try:
+            return await call()
+        except Retryable as error:
+            if attempt == _TRIES - 1:
+                raise Refused(error.message, hint="the same command resumes the run", kind="unreachable") from None
+            await asyncio.sleep(min(30.0, error.retry_after_s or _DELAY_S * 2**attempt))
+    raise AssertionError("unreachable")
+
+
+def _refusal(error: ProviderError, batch: SentBatch) -> ProviderError:
+    """The error that stops the run where the provider does not take a batch."""
+    if isinstance(error, Rejected):
+        message = f"{error.message} (a batch of {batch.requests:,} requests)"
+        return Refused(message, hint=error.hint, status=error.status)
+    return error
+
+
+def _unreachable(error: Retryable, batch: SentBatch) -> ProviderError:
+    return Refused(
+        f"a batch of {batch.requests:,} requests could not be sent: {error.message}",
+        hint="the same command looks for it at the provider, and sends it if it is not there",
+        kind="unreachable",
+    )
+
+
+FIRST_POLL_S = 1.0
+MOST_POLL_S = 60.0
+MOST_QUEUE_WAIT_S = 600.0
+MOST_FAILED_BATCHES = 5
+"""Batches that may end without a reply, one after another, before the run stops."""
+
+
+class Flights:
+    """What is in flight, and what waits for room in the account's queue. ``on_change`` is called when a batch was sent or has
+    ended, ``warn`` takes what the user is told."""
+
+    def __init__(
+        self,
+        ledger: BatchLedger,
+        collector: Collector,
+        budget: WaveBudget,
+        *,
+        open_api: Callable[[Model], BatchApi] = open_batch_api,
+        on_change: Callable[[], None] = lambda: None,
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.ledger = ledger
+        self._collector, self._budget, self._on_change, self._warn = collector, budget, on_change, warn
+        self._open_api, self._apis = open_api, dict[EndpointKey, BatchApi]()
+        self._submitter = Submitter(ledger, self.api)
+        self._states: dict[int, BatchState] = {}
+        self._queue: list[tuple[Model, RequestFile]] = []
+        self.rest: list[tuple[Model, RequestFile]] = []
+        self._queue_delay_s = FIRST_POLL_S
+        self._queue_at = 0.0
+        self._failed_in_a_row = 0
+        self._too_late: set[int] = set()
+
+    @property
+    def any(self) -> bool:
+        """Whether a batch is in flight or waits to be sent."""
+        return bool(self.ledger.in_flight or self._queue)
+
+    def progress(self) -> PendingCalls:
+        """What is in flight, for display."""
+        flying = self.ledger.in_flight
+        answered = sum(self._states[batch.number].answered for batch in flying if batch.number in self._states)
+        return PendingBatches(self.ledger.wave, len(flying), sum(batch.requests for batch in flying), answered)
+
+    def api(self, model: Model) -> BatchApi:
+        """The interface of a model's provider."""
+        api = self._apis.get(model.endpoint_key)
+        if api is None:
+            api = self._apis[model.endpoint_key] = self._open_api(model)
+        return api
+
+    async def close(self) -> None:
+        """Close connections. Batches stay in flight."""
+        for _, file in (*self._queue, *self.rest):
+            file.discard()
+        for api in self._apis.values():
+            await api.close()
+
+    async def resume(self) -> None:
+        """Take over what an earlier process left: send or find intended batches, collect those that have ended."""
+        self.ledger.remove_unsent()
+        for batch in self.ledger.in_flight:
+            if batch.provider != self.api(batch.model).provider:
+                raise _elsewhere(batch)
+        for batch in self.ledger.batches.values():
+            if batch.ended:
+                self._budget.learn(batch.model, batch.counts)
+            else:
+                self._budget.reserve(batch.expected_usd)
+        for batch in self.ledger.in_flight:
+            if not batch.id:
+                await self._queue_if_full(batch, self._submitter.recover(batch))
+        if self.ledger.in_flight:
+            await self.poll()
+
+    def custom_ids(self) -> set[int]:
+        """The custom ids of requests in batches that have not ended, or that wait to be sent."""
+        paths = [self.ledger.request_file(batch.number) for batch in self.ledger.in_flight]
+        paths += [file.path for _, file in self._queue]
+        return {short_id(key.custom_id) for path in paths for key in read_keys(path)}
+
+    async def send_wave(self, files: list[tuple[Model, RequestFile]]) -> None:
+        """Send the files of a wave, as far as the budget allows; the rest is kept. Raises BudgetError, or ProviderError."""
+        await self._send_fitting(files, self.ledger.wave + 1)
+
+    async def send_rest(self) -> None:
+        """Send what the budget kept back of the last wave, now that the length of its replies is known. Raises as `send_wave`."""
+        rest, self.rest = self.rest, []
+        await self._send_fitting(rest, self.ledger.wave)
+
+    async def _send_fitting(self, files: list[tuple[Model, RequestFile]], wave: int) -> None:
+        for model, file, count in self._budget.fitting(files):
+            part = file
+            if count < file.count:
+                part, rest = file.split(count)
+                self.rest.append((model, rest))
+            if part.count:
+                await self._send(model, part, wave)
+        self._on_change()
+
+    async def poll(self) -> bool:
+        """Look at every batch in flight, and collect those that have ended. True if any has."""
+        ended = False
+        for batch in self.ledger.in_flight:
+            if not batch.id:
+                continue
+            api = self.api(batch.model)
+            try:
+                state = self._states[batch.number] = await api.get(batch.id)
+                if state.ended:
+                    await self._collect(batch, state, api)
+                    ended = True
+                else:
+                    await self._cancel_if_late(batch, api)
+            except Retryable:
+                continue  # the next poll looks again
+        if ended:
+            self._queue_at = 0.0
+            self._on_change()
+        return ended
+
+    async def send_queued(self) -> None:
+        """Send what waits for the account's queue, one after another until it is full again."""
+        while self._queue and monotonic() >= self._queue_at:
+            waiting = len(self._queue)
+            model, file = self._queue.pop(0)
+            await self._send(model, file, max(1, self.ledger.wave))
+            if len(self._queue) >= waiting:
+                return
+            self._queue_delay_s = FIRST_POLL_S
+            self._on_change()
+
+    async def wait(self, sleep: Callable[[float], Awaitable[bool]]) -> None:
+        """Poll until batches have ended, or ``sleep`` returns False.
+
+        Those of the same wave are waited for as long again as it has taken so far, so that their rows continue together.
+        """
+        delay_s, began, until = 0.0, monotonic(), None
+        while await sleep(delay_s):
+            ended = await self.poll()
+            await self.send_queued()
+            if ended and until is None:
+                until = 2 * monotonic() - began
+            if not self.any or (until is not None and monotonic() >= until):
+                return
+            delay_s = FIRST_POLL_S if ended else min(MOST_POLL_S, max(FIRST_POLL_S, 2 * delay_s))
+
+    async def _send(self, model: Model, file: RequestFile, wave: int) -> None:
+        expected = self._budget.expected_usd(model, file)
+        batch = self.ledger.intend(file, self.api(model).provider, model, wave, expected)
+        self._budget.reserve(expected)
+        await self._queue_if_full(batch, self._submitter.send(batch))
+
+    async def _queue_if_full(self, batch: SentBatch, sending: Awaitable[None]) -> None:
+        """Send a batch. One that the account's queue does not admit is split, and waits."""
+        try:
+            await sending
+        except QueueFullError as full:
+            self._requeue(batch, str(full))
+
+    def _requeue(self, batch: SentBatch, why: str) -> None:
+        """Split a batch that was not admitted in two, which are sent when others have ended, or after a while."""
+        copy = reopened(self.ledger.request_file(batch.number))
+        halves = copy.split(copy.count // 2) if copy.count > 1 else (copy,)
+        self.ledger.end(batch, SPLIT)
+        self._budget.settle(batch.expected_usd, 0.0)
+        self._queue += [(batch.model, half) for half in halves]
+        self._warn(f"{batch.provider} has no room in its queue for a batch of {batch.requests:,} requests: {why:.200}")
+        self._queue_at = monotonic() + self._queue_delay_s
+        self._queue_delay_s = min(MOST_QUEUE_WAIT_S, 2 * self._queue_delay_s)
+
+    async def _collect(self, batch: SentBatch, state: BatchState, api: BatchApi) -> None:
+        if not state.files and state.problem:
+            if QUEUE_LIMIT.search(state.problem):
+                self._requeue(batch, state.problem)
+                return
+            self.ledger.end(batch, state.status)
+            self._budget.settle(batch.expected_usd, 0.0)
+            raise Refused(
+                f"model {batch.model.name}: a batch of {batch.requests:,} requests failed: {state.problem:.500}",
+                hint="fix the cause; the same command sends these requests again",
+            )
+        collected = await self._collector.ended(batch, state, api)
+        self._states.pop(batch.number, None)
+        self._budget.settle(batch.expected_usd, collected.cost_usd)
+        self._budget.learn(batch.model, collected.counts)
+        if collected.refusal is not None:
+            raise collected.refusal
+        empty = collected.unanswered == batch.requests and batch.number not in self._too_late
+        self._failed_in_a_row = self._failed_in_a_row + 1 if empty else 0
+        if self._failed_in_a_row >= MOST_FAILED_BATCHES:
+            raise Refused(
+                f"model {batch.model.name}: the last {MOST_FAILED_BATCHES} batches ended ({state.status}) without a reply",
+                hint="the same command sends their requests again; --batch-fallback sends them as ordinary calls",
+                kind="unreachable",
+            )
+
+    async def _cancel_if_late(self, batch: SentBatch, api: BatchApi) -> None:
+        if batch.number not in self._too_late and time() - batch.intended >= batch_settings(batch.model).wait_s:
+            self._too_late.add(batch.number)
+            await api.cancel(batch.id)
+
+
+def _elsewhere(batch: SentBatch) -> UsageError:
+    """The error of a run that has a batch at another place than where it would now send one."""
+    if batch.provider == TO_FILE:
+        message = f"{batch.requests:,} requests were exported to {batch.id or 'a file'}, and their results are missing"
+        hint = "verdict batch import RUN RESULTS; or `verdict batch cancel RUN`, and the requests are sent again"
+    else:
+        message = f"a batch of {batch.requests:,} requests is in flight at {batch.provider}"
+        hint = "collect it by the command that sent it, or give it up: verdict batch cancel RUN"
+    return UsageError(message, hint=hint)
+
+
+async def sleep_unless(event: asyncio.Event, seconds: float) -> bool:
+    """Wait; False once the event is set."""
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return not event.is_set()
+    return False
 
 
 class Waves:

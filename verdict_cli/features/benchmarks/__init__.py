@@ -15,6 +15,6 @@ PARTS = {
         ),
     },
     "schemas": {"card": PartSpec("card.Card")},
-    "data_sources": {"hf": PartSpec("fetch.hub_dataset")},
+    "data_sources": {"hf": PartSpec("download.hub_dataset")},
     "named_runs": {"benchmark": PartSpec("card.benchmark_run")},
 }

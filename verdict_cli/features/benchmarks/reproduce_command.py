@@ -14,16 +14,13 @@ import typer
 
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.multi_run import execute_all_or_exit
+from verdict_cli.cli.multi_run import execute_all_or_exit, stopping, tell_cost
 from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AsJson
 from verdict_cli.cli.show_report import show_study
-from verdict_cli.cli.signals import stopping
-from verdict_cli.cli.spending import tell_cost
 from verdict_cli.errors import FetchError, UsageError
 from verdict_cli.features.benchmarks.card import Card, CardFile, card, fetched_file, local_path
-from verdict_cli.features.benchmarks.download import fetch_rows
-from verdict_cli.features.benchmarks.fetch import fetch_file, fetchable, findings
+from verdict_cli.features.benchmarks.download import fetch_file, fetch_rows, fetchable, findings
 from verdict_cli.features.benchmarks.importers import import_benchmark
 from verdict_cli.language.package_files import named_config
 from verdict_cli.plural import plural

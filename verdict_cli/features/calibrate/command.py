@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from verdict_cli.cli.console import print_json, print_message, print_report, printable
+from verdict_cli.cli.console import aligned, print_json, print_message, print_report, printable
 from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import UsageError
 from verdict_cli.features.calibrate.fit_job import (
-    METHODS,
     Calibrated,
     FitJob,
     FitKind,
@@ -46,10 +44,6 @@ from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.metrics import numbers
 from verdict_cli.storage.paths import output_errors
-
-if TYPE_CHECKING:
-    pass
-
 
 STEPS = 1000
 """The most steps of the EM algorithm."""
@@ -127,6 +121,15 @@ def dawid_skene(votes: Ints, kinds: int) -> tuple[Floats, Floats]:
     return truth, hits / np.maximum(at.sum(axis=0), 1)
 
 
+def _cross_fitted(job: FitJob, fit: Callable[[Floats, Floats], Floats], x: Floats, y: Floats, rows: Ints) -> Floats:
+    """The weighted sum at each row, with weights that were fitted to the rows of other folds."""
+    after = np.empty(len(x))
+    fold = folds(rows, job.options.folds, job.rng)
+    for index in range(job.options.folds):
+        after[fold == index] = x[fold == index] @ fit(x[fold != index], y[fold != index])
+    return after
+
+
 def fit_score_weights(job: FitJob) -> Calibrated:
     """The numbers of the scale's values for which the weighted sum comes nearest to the target."""
     p, targets, rows = read_labelled_run(job)
@@ -134,10 +137,7 @@ def fit_score_weights(job: FitJob) -> Calibrated:
     target = numbers_of(targets)
     own = [job.scale.number(value) for value in values]
     start = np.array([float(target.mean()) if number is None else number for number in own])
-    after = np.empty(len(p))
-    fold = folds(rows, job.options.folds, job.rng)
-    for index in range(job.options.folds):
-        after[fold == index] = p[fold == index] @ score_weights(p[fold != index], target[fold != index], start)
+    after = _cross_fitted(job, lambda x, y: score_weights(x, y, start), p, target, rows)
     metrics = held_out(
         ("mae", "rmse", "pearson"), numbers.number_pairs, (p @ start, target), (after, target), rows, job.rng
     )
@@ -243,10 +243,7 @@ def _mean_pool(
     check_enough_rows(len(whole))
     values = np.array([[float(value) for value in answers[index]] for index in whole])
     target = numbers_of([targets[index] for index in whole])
-    after = np.empty(len(whole))
-    fold = folds(rows[whole], job.options.folds, job.rng)
-    for index in range(job.options.folds):
-        after[fold == index] = values[fold == index] @ least_squares(values[fold != index], target[fold != index])
+    after = _cross_fitted(job, least_squares, values, target, rows[whole])
     metrics = held_out(
         ("mae", "rmse", "pearson"),
         numbers.number_pairs,
@@ -258,24 +255,42 @@ def _mean_pool(
     return least_squares(values, target), metrics
 
 
-NEEDED: dict[FitKind, str] = {
-    "probability": "add `extract: token_probability` to the judge, with a model that returns log-probabilities",
-    "score_weights": "add `extract: weighted_summed_score` to the judge, with a model that returns log-probabilities",
-    "pool_weights": "add a ModePoolUnit or a MeanPoolUnit after several judges",
-    "threshold": "add a judge",
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """One of the values of `--fit`: what a unit that it fits does, and what a pipeline without such a unit lacks."""
+
+    function: Callable[[FitJob], Calibrated]
+    unit_property: str
+    needed: str
+    methods: tuple[str, ...] = ()
+    """What `--method` takes; without it, the first that is possible is used."""
+
+
+FIT_KINDS: Mapping[FitKind, Fit] = {
+    "probability": Fit(
+        fit_probability,
+        "reads token probabilities",
+        "add `extract: token_probability` to the judge, with a model that returns log-probabilities",
+        ("temperature", "platt", "isotonic"),
+    ),
+    "score_weights": Fit(
+        fit_score_weights,
+        "sums up token probabilities (`weighted_summed_score`)",
+        "add `extract: weighted_summed_score` to the judge, with a model that returns log-probabilities",
+    ),
+    "pool_weights": Fit(
+        fit_pool_weights,
+        "is a ModePoolUnit or a MeanPoolUnit",
+        "add a ModePoolUnit or a MeanPoolUnit after several judges",
+        ("logistic", "log_odds", "least_squares", "dawid_skene"),
+    ),
+    "threshold": Fit(fit_threshold, "could escalate", "add a judge"),
 }
-"""What the pipeline lacks for a fit."""
 
 
 def calibrate_run(plan: Plan, results: Path, calls: Path, options: FitOptions, *, made: str, run: str) -> Calibrated:
     """The calibration. UsageError where the run, the unit or its labels do not allow one."""
     nodes = _nodes(plan, options)
-    fit = {
-        "probability": fit_probability,
-        "score_weights": fit_score_weights,
-        "pool_weights": fit_pool_weights,
-        "threshold": fit_threshold,
-    }[options.kind]
     head = {
         "verdict_calibration": 1,
         "kind": options.kind,
@@ -284,7 +299,9 @@ def calibrate_run(plan: Plan, results: Path, calls: Path, options: FitOptions, *
         "run": run,
         "target": options.target or "",
     }
-    return fit(FitJob(plan, nodes, results, calls, options, np.random.default_rng(abs(options.seed)), head))
+    return FIT_KINDS[options.kind].function(
+        FitJob(plan, nodes, results, calls, options, np.random.default_rng(abs(options.seed)), head)
+    )
 
 
 def _nodes(plan: Plan, options: FitOptions) -> list[Node]:
@@ -297,14 +314,10 @@ def _nodes(plan: Plan, options: FitOptions) -> list[Node]:
     matching = [node for node in fitting if named in (node.name, node.id)]
     if matching:
         return matching
-    what = {
-        "probability": "reads token probabilities",
-        "score_weights": "sums up token probabilities (`weighted_summed_score`)",
-        "pool_weights": "is a ModePoolUnit or a MeanPoolUnit",
-        "threshold": "could escalate",
-    }[options.kind]
+    kind = FIT_KINDS[options.kind]
+    what = kind.unit_property
     if not names:
-        raise UsageError(f"no unit of this run {what}", hint=f"{NEEDED[options.kind]}, and run the pipeline again")
+        raise UsageError(f"no unit of this run {what}", hint=f"{kind.needed}, and run the pipeline again")
     if named is None:
         raise UsageError(
             f"--unit is missing: {plural(len(names), 'unit')} of this run {what}", hint=f"give {' or '.join(names)}"
@@ -324,15 +337,6 @@ def _fits(plan: Plan, node: Node, kind: FitKind) -> bool:
     )
 
 
-class FitChoice(StrEnum):
-    """What `--fit` takes."""
-
-    PROBABILITY = "probability"
-    SCORE_WEIGHTS = "score_weights"
-    POOL_WEIGHTS = "pool_weights"
-    THRESHOLD = "threshold"
-
-
 def calibrate(
     run: Annotated[Path, typer.Argument(help="The directory of a run with labelled rows.")],
     target: Annotated[
@@ -343,7 +347,7 @@ def calibrate(
         ),
     ] = None,
     fit: Annotated[
-        FitChoice | None,
+        FitKind | None,
         typer.Option("--fit", help="What to fit. [default: threshold with --agreement, else probability]"),
     ] = None,
     unit: Annotated[
@@ -391,15 +395,15 @@ def calibrate(
 
     Example: verdict calibrate runs/cascade --target source.correct --agreement 0.9
     """
-    kind = fit or (FitChoice.PROBABILITY if agreement is None else FitChoice.THRESHOLD)
+    kind: FitKind = fit or ("probability" if agreement is None else "threshold")
     fit_options = FitOptions(
-        unit, kind.value, target, where, method, prediction, confidence, agreement or 0.0, level, folds, seed, cluster
+        unit, kind, target, where, method, prediction, confidence, agreement or 0.0, level, folds, seed, cluster
     )
     _check(fit_options, agreement)
     directory, facts, plan = load_run(run)
     created = datetime.now(UTC).isoformat(timespec="seconds")
     result = calibrate_run(plan, directory.results, directory.calls, fit_options, made=created, run=facts.name)
-    path = out or directory.path / "calibrations" / f"{result.content.unit}-{kind.value}.yaml"
+    path = out or directory.path / "calibrations" / f"{result.content.unit}-{kind}.yaml"
     _write(path, result)
     if as_json:
         changes = {
@@ -414,7 +418,7 @@ def calibrate(
 
 
 def _check(options: FitOptions, agreement: float | None) -> None:
-    known = METHODS[options.kind]
+    known = FIT_KINDS[options.kind].methods
     if options.method and options.method not in known:
         raise UsageError(
             f"--method {options.method} does not fit {options.kind}",
@@ -458,9 +462,5 @@ def _table(result: Calibrated) -> str:
                 )
             )
     if len(cells) > 1:
-        widths = [max(len(row[column]) for row in cells) for column in range(6)]
-        lines += [
-            "  " + "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in cells
-        ]
+        lines += [f"  {line}" for line in aligned(cells)]
     return printable("\n".join([*lines, *(f"  {note}" for note in result.notes)])) + "\n"

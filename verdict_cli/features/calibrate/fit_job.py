@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -391,26 +391,21 @@ def held_out(
     sample = Sample.of((*before, *after), cluster)
     old = statistics(*(column[sample.first] for column in before))
     new = statistics(*(column[sample.first] for column in after))
-    found = {}
+    held_out = {}
     for name in metrics:
         first, second = (
             metrics_with_intervals({name: side[name]}, sample, Draw(rng, CONFIDENCE_LEVEL))[name] for side in (old, new)
         )
-        found[name] = HeldOut(
+        held_out[name] = HeldOut(
             first, second, paired_metric_value(old[name], new[name], sample, Draw(rng, CONFIDENCE_LEVEL))
         )
-    return found
+    return held_out
 
 
 FitKind = Literal["probability", "score_weights", "pool_weights", "threshold"]
-FIT_KINDS: tuple[FitKind, ...] = get_args(FitKind)
-METHODS: Mapping[FitKind, tuple[str, ...]] = {
-    "probability": ("temperature", "platt", "isotonic"),
-    "score_weights": (),
-    "pool_weights": ("logistic", "log_odds", "least_squares", "dawid_skene"),
-    "threshold": (),
-}
-"""The methods of each fit; "" chooses the first that is possible."""
+"""What `--fit` takes."""
+
+
 FEWEST = 20
 """Fewer labelled rows leave four in each of five folds: nothing can be said of the fit."""
 

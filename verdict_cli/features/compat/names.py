@@ -22,14 +22,18 @@ from verdict_cli.features.compat.judges import (
     CategoricalJudgeUnit,
     ConversationalUnit,
     CoTUnit,
+    DatasetWrapper,
     EnsembleVerifyJudge,
+    ExperimentConfig,
     GEvalJudge,
+    Image,
     JudgeUnit,
     ModelEnsembleJudge,
     PairwiseJudgeUnit,
+    Pipeline,
     RankerUnit,
+    display_stats,
 )
-from verdict_cli.features.compat.pipeline import DatasetWrapper, ExperimentConfig, Image, Pipeline, display_stats
 from verdict_cli.features.compat.schema import (
     BooleanScale,
     ContinuousScale,

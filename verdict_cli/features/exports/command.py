@@ -1,17 +1,305 @@
-"""`verdict export RUN --to TOOL`."""
+"""`verdict export RUN --to TOOL`: the scores of a run in the forms of other tools."""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
+from urllib.parse import unquote
 
 import typer
 
+from verdict_cli import __version__
 from verdict_cli.cli.console import print_message
-from verdict_cli.errors import UsageError
+from verdict_cli.errors import DataError, OutputError, Problem, UsageError
 from verdict_cli.plural import plural
-from verdict_cli.storage.paths import output_errors
+from verdict_cli.report.compress import encoded
+from verdict_cli.run.load_run import RunResult
+from verdict_cli.run.observer import EVALUATION_EVENT, JudgedSpan, Score, evaluation_attributes
+from verdict_cli.run.scores import check_judged_span, judged_span, output_scores
+from verdict_cli.storage.paths import output_errors, replacing
+from verdict_cli.storage.tables.reader import read_table, table_columns
+
+RECORDS_PER_REQUEST = 512
+"""Events of one request to a collector: what the SDK's exporter sends at once."""
+
+ANSWER_WITHIN_S = 30.0
+"""How long a collector may take to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRow:
+    """A row of a run: what was judged, the span it comes from, and its scores. ``failure`` is "" unless it failed."""
+
+    index: int
+    id: Any
+    source: Mapping[str, Any]
+    judged: JudgedSpan | None
+    scores: tuple[Score, ...]
+    failure: str
+
+
+def exported_rows(run: RunResult) -> Iterator[ScoredRow]:
+    """The rows of the run, in the order of its dataset."""
+    results, plan = run.directory.results, run.plan
+    names = table_columns(results)
+    sources = {name: name.removeprefix("source.") for name in names if name.startswith("source.")}
+    outputs = {
+        plan.nodes[index].id: {
+            name: field
+            for field in plan.nodes[index].result.fields
+            if (name := f"{plan.nodes[index].id}.{field}") in names
+        }
+        for index in plan.outputs
+    }
+    wanted = dict.fromkeys(["row", "id", "status", "failure.message", *sources])
+    wanted |= dict.fromkeys(name for fields in outputs.values() for name in fields)
+    for batch in read_table(results, list(wanted), batch=1000):
+        for at, index in enumerate(batch["row"]):
+            source = {field: batch[name][at] for name, field in sources.items()}
+            given = {
+                unit: {field: batch[name][at] for name, field in fields.items()} for unit, fields in outputs.items()
+            }
+            ok = batch["status"][at] == "ok"
+            yield ScoredRow(
+                index,
+                batch["id"][at],
+                source,
+                judged_span(plan, source),
+                tuple(output_scores(plan, given)) if ok else (),
+                (batch["failure.message"][at] or "failed") if batch["status"][at] == "failed" else "",
+            )
+
+
+@dataclass
+class ExportCounts:
+    """How many scores were exported, and how many rows with scores were left out because they have no trace."""
+
+    scores: int = 0
+    without_trace: int = 0
+
+    def count(self, rows: Iterable[ScoredRow], *, needs_trace: bool) -> Iterator[ScoredRow]:
+        """The rows that are exported."""
+        for row in rows:
+            if needs_trace and row.scores and row.judged is None:
+                self.without_trace += 1
+                continue
+            self.scores += len(row.scores)
+            yield row
+
+
+def write_export(run: RunResult, tool: str, out: Path) -> ExportCounts:
+    """Write the run's scores for a tool of `EXPORTS`. UsageError where the tool needs what the run does not have."""
+    counts = ExportCounts()
+    if tool == "langfuse" and run.plan.trace is None:
+        raise UsageError(
+            "langfuse's scores belong to traces, and the pipeline does not name the rows' traces",
+            hint="set `dataset: {trace: source.trace_id}`, and repeat the run's command: it makes no call again",
+        )
+    with replacing(out) as part, part.open("wb") as file:
+        for piece in EXPORTS[tool](run, counts.count(exported_rows(run), needs_trace=tool == "langfuse")):
+            file.write(piece)
+    return counts
+
+
+def send_events(run: RunResult, endpoint: str, environ: Mapping[str, str] = os.environ) -> ExportCounts:
+    """Send the run's scores to a collector, as OTLP over HTTP in JSON. OutputError where it does not accept them.
+
+    As by OpenTelemetry's own variables, ``endpoint`` is the base to which `/v1/logs` is added, and
+    OTEL_EXPORTER_OTLP_HEADERS has the headers.
+    """
+    counts = ExportCounts()
+    url = endpoint if endpoint.endswith("/v1/logs") else f"{endpoint.rstrip('/')}/v1/logs"
+    given = environ.get("OTEL_EXPORTER_OTLP_LOGS_HEADERS") or environ.get("OTEL_EXPORTER_OTLP_HEADERS") or ""
+    pairs = [pair.partition("=") for pair in given.split(",") if "=" in pair]
+    headers = {unquote(name.strip()): unquote(value.strip()) for name, _, value in pairs}
+    asyncio.run(_send(url, headers, _otlp(run, counts.count(exported_rows(run), needs_trace=False))))
+    return counts
+
+
+async def _send(url: str, headers: Mapping[str, str], bodies: Iterable[bytes]) -> None:
+    from pyreqwest.exceptions import PyreqwestError
+    from pyreqwest.http import Url
+
+    from verdict_cli.llm.http_client import HttpClients, root_cause
+
+    try:
+        address = Url(url)
+        if address.scheme not in ("http", "https"):
+            raise ValueError(f"the scheme is {address.scheme}")
+    except ValueError as error:
+        raise UsageError(
+            f"--endpoint {url} is not an http address: {error}", hint="such as http://localhost:4318"
+        ) from None
+    clients = HttpClients()
+    try:
+        for number, body in enumerate(bodies):
+            request = clients.get(address).post(address).headers({"Content-Type": "application/json", **headers})
+            try:
+                response = await request.body_bytes(body).timeout(timedelta(seconds=ANSWER_WITHIN_S)).build().send()
+                answer = (await response.bytes()).to_bytes()
+            except PyreqwestError as error:
+                raise _not_sent(url, root_cause(error), number) from None
+            if response.status >= 300:
+                raise _not_sent(url, f"it answered with status {response.status}", number)
+            rejected = re.search(rb'"rejectedLogRecords"\s*:\s*"?([1-9][0-9]*)', answer)
+            if rejected:
+                raise _not_sent(url, f"it rejected {rejected[1].decode()} events", number)
+    finally:
+        await clients.close()
+
+
+def _not_sent(url: str, reason: str, number: int) -> OutputError:
+    sent = f" after {number * RECORDS_PER_REQUEST:,} events" if number else ""
+    return OutputError(
+        f"{url} did not accept the scores{sent}: {reason}",
+        hint="check the collector and OTEL_EXPORTER_OTLP_HEADERS, or write a file with --out",
+    )
+
+
+def _langfuse(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[bytes]:
+    """Bodies of `POST /api/public/scores`, one a line. The id is the score's own, so that a second upload replaces it."""
+    facts = [run.facts.spec_fingerprint, run.facts.data_fingerprint]
+    for row in rows:
+        trace_id, span_id = row.judged or (None, None)
+        for score in row.scores:
+            kind = {bool: "BOOLEAN", str: "CATEGORICAL"}.get(type(score.given), "NUMERIC")
+            body = {
+                "id": hashlib.blake2b(encoded([*facts, row.index, row.id, score.name]), digest_size=16).hexdigest(),
+                "traceId": trace_id,
+                "observationId": span_id,
+                "name": score.name,
+                "value": score.given if kind == "CATEGORICAL" else score.value,
+                "dataType": kind,
+                "comment": score.explanation,
+                "metadata": {"row": row.id, "score": score.value if kind == "CATEGORICAL" else None},
+                "timestamp": run.facts.started,
+            }
+            yield encoded({key: value for key, value in body.items() if value is not None}) + b"\n"
+
+
+def _mlflow(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[bytes]:
+    """The table of an evaluation, as `mlflow.load_table` reads it: `NAME/value` and `NAME/rationale` for each score."""
+    names = list(dict.fromkeys(score.name for row in exported_rows(run) for score in row.scores))
+    sources = [name for name in table_columns(run.directory.results) if name.startswith("source.")]
+    inputs = [f"inputs/{name.removeprefix('source.')}" for name in sources]
+    columns = ["id", "trace_id", "span_id", *inputs]
+    columns += [f"{name}/{part}" for name in names for part in ("value", "rationale")] + ["error"]
+    yield b'{"columns":' + encoded(columns) + b',"data":['
+    for number, row in enumerate(rows):
+        scores = {score.name: score for score in row.scores}
+        cells = [row.id, *(row.judged or (None, None)), *row.source.values()]
+        for name in names:
+            score = scores.get(name)
+            cells += (None, None) if score is None else (score.given, score.explanation)
+        yield (b"," if number else b"") + encoded([*cells, row.failure or None])
+    yield b"]}\n"
+
+
+def inspect_name(run: RunResult) -> str:
+    """The name by which Inspect's listings and viewer know a `.json` log: `TIME_TASK_ID.json`."""
+    task = re.sub(r"[^A-Za-z0-9-]+", "-", run.facts.name).strip("-") or "task"
+    started = run.facts.started.replace(":", "-").replace("+", "-")
+    return f"{started}_{task}_{run.facts.spec_fingerprint[:22]}.json"
+
+
+def _inspect(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[bytes]:
+    """A `.json` log of Inspect, with a sample for each row. A failed row is a sample with an error."""
+    facts = run.facts
+    header = {
+        "version": 2,
+        "status": "success" if facts.status == "finished" else "cancelled",
+        "eval": {
+            "eval_id": facts.spec_fingerprint[:22],
+            "run_id": facts.data_fingerprint[:22],
+            "created": facts.started,
+            "task": facts.name,
+            "task_id": facts.spec_fingerprint[:22],
+            "dataset": {"name": Path(facts.dataset).name or None, "samples": facts.rows},
+            "model": "none/none",  # what Inspect writes where no model was evaluated: the outputs are recorded ones
+            "config": {"epochs": 1, "fail_on_error": False},
+            "packages": {"verdict": facts.version},
+            "metadata": {"judges": dict(facts.models)},
+        },
+        "plan": {"name": "plan", "steps": []},
+        "results": {"total_samples": facts.rows, "completed_samples": facts.rows - facts.failed},
+        "stats": {"started_at": facts.started},
+    }
+    yield encoded(header)[:-1] + b',"samples":['
+    for number, row in enumerate(rows):
+        given, target = row.source.get("input"), row.source.get("target")
+        sample = {
+            "id": row.id,
+            "epoch": 1,
+            "input": given if isinstance(given, str) else encoded(row.source).decode(),
+            "target": target if isinstance(target, str) else "",
+            "metadata": row.source,
+            "scores": {score.name: {"value": score.given, "explanation": score.explanation} for score in row.scores},
+        }
+        if row.failure:
+            sample["error"] = {"message": row.failure, "traceback": "", "traceback_ansi": ""}
+        yield (b"," if number else b"") + encoded(sample)
+    yield b"]}\n"
+
+
+def _otlp(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[bytes]:
+    """The events as the collector's file exporter writes them: a document a line."""
+    events = _log_records(run, rows)
+    resource = {"attributes": _attributes({"service.name": "verdict"})}
+    scope = {"name": "verdict", "version": __version__}
+    while records := list(islice(events, RECORDS_PER_REQUEST)):
+        logs = [{"resource": resource, "scopeLogs": [{"scope": scope, "logRecords": records}]}]
+        yield encoded({"resourceLogs": logs}) + b"\n"
+
+
+def _log_records(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[dict[str, Any]]:
+    judged_at = str(round(datetime.fromisoformat(run.facts.started).timestamp() * 1e9))
+    observed = str(time.time_ns())
+    for row in rows:
+        if run.plan.trace is not None and (reason := check_judged_span(run.plan, row.source)):
+            raise DataError(Problem("trace-id", f"row {row.index}: {reason}", "OpenTelemetry has ids of no other form"))
+        own = {"verdict.row.index": row.index, "verdict.row.id": str(row.id)}
+        ids = {} if row.judged is None else {"traceId": row.judged.trace_id, "spanId": row.judged.span_id or ""}
+        for score in row.scores:
+            yield {
+                "timeUnixNano": judged_at,
+                "observedTimeUnixNano": observed,
+                "eventName": EVALUATION_EVENT,
+                "attributes": _attributes({**evaluation_attributes(score), **own}),
+                **ids,
+            }
+
+
+def _attributes(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Attributes in OTLP's JSON, where 64-bit integers are texts."""
+    kinds: dict[type, tuple[str, Callable[[Any], Any]]] = {
+        str: ("stringValue", str),
+        int: ("intValue", str),
+        float: ("doubleValue", float),
+    }
+    return [
+        {"key": key, "value": {kinds[type(value)][0]: kinds[type(value)][1](value)}} for key, value in values.items()
+    ]
+
+
+EXPORTS: Mapping[str, Callable[[RunResult, Iterable[ScoredRow]], Iterator[bytes]]] = {
+    "langfuse": _langfuse,
+    "mlflow": _mlflow,
+    "otlp": _otlp,
+    "inspect": _inspect,
+}
+"""The tools that scores can be exported to."""
+SUFFIXES = {"langfuse": "jsonl", "mlflow": "json", "otlp": "jsonl", "inspect": "json"}
+"""The ending of each tool's file."""
 
 
 class Tool(StrEnum):
@@ -48,7 +336,6 @@ def export(
     if endpoint is not None and (to is not Tool.OTLP or out is not None):
         problem = "--endpoint and --out cannot be combined" if to is Tool.OTLP else "--endpoint is for --to otlp"
         raise UsageError(problem, hint="give --out" if to is not Tool.OTLP else "give one of them")
-    from verdict_cli.features.exports.exports import SUFFIXES, inspect_name, send_events, write_export
     from verdict_cli.run.load_run import load_run
 
     result = load_run(run)

@@ -15,9 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import UsageError, VerdictError, WorkerError
-from verdict_cli.features.ray.coordinator import Coordinator
 from verdict_cli.features.ray.run_hooks import RayOptions
-from verdict_cli.features.ray.worker import WorkerOptions, WorkerResult, fetch_tables, judge_partition, pipeline_files
+from verdict_cli.features.ray.worker import (
+    Coordinator,
+    WorkerOptions,
+    WorkerResult,
+    fetch_tables,
+    judge_partition,
+    pipeline_files,
+)
 from verdict_cli.messages import Output, Row
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.job import GRACE_S, Partition, PartitionResult, RunJob, RunOptions, Stop, join_partitions

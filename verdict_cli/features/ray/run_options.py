@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from verdict_cli.cli.extensions import CommandCall
+from verdict_cli.cli.options import CommandCall
 from verdict_cli.features.ray.run_hooks import RayOptions
 
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from verdict_cli.cli.console import print_error, print_message
-from verdict_cli.cli.extensions import NO_EXTRAS
 from verdict_cli.cli.model_options import ModelOptions
-from verdict_cli.cli.options import Concurrency, Config
+from verdict_cli.cli.options import NO_EXTRAS, Concurrency, Config
 from verdict_cli.errors import UsageError
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.model_client import ModelClient

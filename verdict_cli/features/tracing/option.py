@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from verdict_cli import __version__
-from verdict_cli.cli.extensions import CommandCall
+from verdict_cli.cli.options import CommandCall
 from verdict_cli.errors import UsageError
 
 

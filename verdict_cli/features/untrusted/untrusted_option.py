@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from verdict_cli.cli.extensions import CommandCall
+from verdict_cli.cli.options import CommandCall
 from verdict_cli.errors import UsageError
 from verdict_cli.storage.paths import is_remote_url
 

@@ -50,7 +50,7 @@ def view(
     """
     from verdict_cli.features.guard.middleware import AccessPolicy, bind_socket, listening_address, needs_token
     from verdict_cli.features.viewer.pages import serve_viewer
-    from verdict_cli.features.viewer.runs import Runs
+    from verdict_cli.features.viewer.run_view import Runs
 
     if not re.fullmatch(r"[\w.@ -]{0,64}", annotator) or annotator != annotator.strip():
         raise UsageError(
