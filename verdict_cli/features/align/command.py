@@ -154,8 +154,7 @@ def align(
     search = _begin(config, labelled, unit, options, how)
     with stopping(stop := Stop()):
         search.stop = stop
-        search.tell_cost(options.proposer, options.proposals, options.rounds, yes=yes)
-        alignment = search.run(options.proposer, options.proposals, options.rounds)
+        alignment = search.run(options.proposer, options.proposals, options.rounds, yes=yes)
     document = align_document(search.plan.name, alignment, search.facts)
     if alignment.better:
         search.write_aligned(alignment, align_conclusion(alignment))
@@ -189,7 +188,7 @@ def _begin(config: Path, labelled: str, unit: str, options: AlignOptions, how: R
     folder = options.out or Path("align") / plan.name
     cluster = options.cluster or plan.evaluations[evaluation].cluster
     columns = named_columns(work.prompt)
-    parts, sizes, digest = labelled_parts(plan, labelled, target, cluster, folder, how.seed)
+    parts, sizes, digest = labelled_parts(plan, labelled, target, cluster, folder, how.seed, quiet=how.quiet)
     facts = {
         "align": str(folder), "pipeline": plan.name, "config": str(config), "dataset": labelled, "data_digest": digest,
         "target": target, "cluster": cluster, "seed": how.seed, "fingerprint": plan.fingerprint,
