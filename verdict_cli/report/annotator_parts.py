@@ -35,7 +35,7 @@ def annotator_parts(study: AnnotatorStudy) -> Iterator[Part]:
         (1, 2, 3, 4, 5),
     )
     if study.nominal:
-        yield Only(PAGE_FORMATS, [_agreement_chart(study)])
+        yield Only(PAGE_FORMATS, [agreement_chart(study)])
     pairs = [
         (
             f"{formatting.visible_text(pair.first or 'unnamed')} and {formatting.visible_text(pair.second or 'unnamed')}",
@@ -49,7 +49,7 @@ def annotator_parts(study: AnnotatorStudy) -> Iterator[Part]:
     yield Table(headers, pairs, (1, 2), folded="Pairs of annotators", most_rows=200)
 
 
-def _agreement_chart(study: AnnotatorStudy) -> Dots:
+def agreement_chart(study: AnnotatorStudy) -> Dots:
     """How often two people agree, and the judge with a person: in all, then for each person."""
     points = [
         ChartPoint(name, metric.value, metric.low, metric.high, f"n={metric.n:,}", strong=True)

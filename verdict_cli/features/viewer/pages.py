@@ -26,13 +26,13 @@ from verdict_cli.features.viewer.run_registry import LARGE, RunRegistry
 from verdict_cli.features.viewer.run_view import PER_PAGE, RunView
 from verdict_cli.features.viewer.runs import RunEntry, Runs, find_studies, study_page
 from verdict_cli.report.compress import encoded
-from verdict_cli.report.renderers.html import PAGE_FOLDER, page_environment
+from verdict_cli.report.renderers.html import PAGE_FOLDER, chart_library, page_environment
 from verdict_cli.storage.tables.label_queue import QUEUE_FILE
 
 FOLDER = Path(__file__).parent
-SHARED = ("data.js", "theme.js", "cells.js", "story.js")
+SHARED = ("data.js", "theme.js", "intervals.js", "charts.js", "cells.js", "story.js")
 VIEWER_FILES = (
-    "address.js", "list.js", "trends.js", "table.js", "labels.js", "queue.js", "leaderboard.js", "overview.js", "corrected.js",
+    "address.js", "chart.js", "list.js", "trends.js", "table.js", "labels.js", "queue.js", "leaderboard.js", "overview.js", "corrected.js",
     "run.js", "compare.js", "view.js",
 )  # fmt: skip
 
@@ -108,6 +108,7 @@ def viewer_application(registry: RunRegistry) -> Starlette:
     ]
     routes += [
         Route("/assets/view.js", _asset(viewer_script(), "text/javascript")),
+        Route("/assets/library.js", _asset(chart_library()[0], "text/javascript")),
         Route("/assets/view.css", _asset(viewer_style(), "text/css")),
         Route("/report", _in_thread(_report, registry)),
         Route("/study", _in_thread(_study, registry)),
