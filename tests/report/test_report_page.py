@@ -81,7 +81,7 @@ def test_charts_are_drawn_and_say_the_same_as_their_tables(recorded_run, look):
         "document.querySelector('canvas').getContext('2d').getImageData(0, 0, 400, 200).data.some((part) => part > 0)"
     )
     assert drawn
-    figure = seen.page.locator("figure.chart").first
+    figure = seen.page.locator("figure.chart:has(summary)").first
     figure.locator("summary").click()
     assert "homonyms" in figure.locator("table").inner_text()
 

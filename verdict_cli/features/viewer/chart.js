@@ -14,7 +14,7 @@ function chartLibrary() {
 
 /** A chart of `chart.height` pixels; nothing where the library cannot be loaded, as the table beside it has the numbers. */
 function chartFigure(title, chart, caption = '') {
-  const canvas = make('canvas', { role: 'img', 'aria-label': `${title}; its values are in the table` });
+  const canvas = make('canvas', { role: 'img', 'aria-label': `${title}, as in the table` });
   const figure = make('figure', { class: 'chart' }, make('div', { class: 'canvas', style: `height: ${chart.height}px` }, canvas),
     ...(caption ? [make('figcaption', {}, caption)] : []));
   chartLibrary().then(() => addChart(canvas, chart), () => figure.remove());
