@@ -346,3 +346,4 @@ def _print_next_steps(config: Path, data: str | None, models: Sequence[str]) -> 
         )
     print_message(f"  verdict estimate {arguments}")
     print_message(f"  verdict run {arguments}")
+    print_message("  verdict view runs    wrong rows first, in a browser")
