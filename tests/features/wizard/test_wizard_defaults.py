@@ -127,6 +127,11 @@ FORMS: dict[str, tuple[str, dict[str, Sequence[Any]], str, str | None]] = {
     "nulls": ("jsonl", {"question": [None, *TEXTS], "answer": [*TEXTS, None], "label": ["good", None, "bad"]}, "JudgeUnit", "label"),
     "prompts about safety": ("csv", {"prompt": TEXTS, "category": ["weapons", "fraud"], "source": ["own", "web"]}, "JudgeUnit", None),
     "names that only begin so": ("csv", {"hash": ["ab1c", "cd2e"], "issue": [0, 1, 2, 3], "isbn13": ["97801", "97802"], "hasher": ["x", "y"], "text": TEXTS}, "JudgeUnit", None),
+    "an assertion": ("csv", {"message": TEXTS, "violates_policy": [0, 1], "policy": ["hate", "spam"]}, "JudgeUnit", "violates_policy"),
+    "the best candidate": ("jsonl", {"instruction": TEXTS, "candidates": [list(TEXTS)], "best_candidate": [0, 1, 2]}, "BestOfKJudgeUnit", "best_candidate"),
+    "a quality check": ("csv", {"Ref": [f"R{n}" for n in range(12)], "Enquiry": TEXTS, "Reply sent": TEXTS, "Quality check": ["Pass", "Fail", "Needs work"]}, "JudgeUnit", "Quality check"),
+    "Danish": ("csv", {"spørgsmål": TEXTS, "svar": TEXTS, "vurdering": ["god", "dårlig"]}, "JudgeUnit", "vurdering"),
+    "Indonesian": ("csv", {"pertanyaan": TEXTS, "jawaban": TEXTS, "benar": ["ya", "tidak"]}, "JudgeUnit", "benar"),
     "only numbers": ("csv", {"height": [1, 2, 3], "width": [4, 5, 6]}, "JudgeUnit", None),
 }  # fmt: skip
 

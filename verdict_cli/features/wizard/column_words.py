@@ -34,7 +34,7 @@ LABEL_NOUNS = frozenset({
     "sieger", "gewinner", "ganador", "gagnant", "vincitore", "vencedor", "победитель", "胜者", "bewertung", "note", "punkte", "punktzahl", "qualität", "urteil", "richtig", "korrekt", "etiqueta", "calificación",
     "puntuación", "puntaje", "nota", "evaluación", "valoración", "veredicto", "calidad", "correcta", "correcto", "étiquette",
     "évaluation", "jugement", "qualité", "giudizio", "valutazione", "punteggio", "voto", "etichetta", "qualità", "corretto",
-    "avaliação", "rótulo", "pontuação", "qualidade", "correta", "beoordeling", "oordeel", "ocena", "puan", "etiket",
+    "avaliação", "rótulo", "pontuação", "qualidade", "correta", "beoordeling", "oordeel", "vurdering", "bedömning", "ocena", "puan", "etiket",
     "оценка", "метка", "балл", "рейтинг", "качество", "评分", "评价", "评估", "标签", "得分", "分数", "打分", "质量",
     "評価", "正誤", "判定", "点数", "ラベル", "スコア", "점수", "평가", "평점", "라벨", "लेबल", "अंक", "تقييم", "تصنيف", "درجة",
 })  # fmt: skip

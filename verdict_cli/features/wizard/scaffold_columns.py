@@ -157,7 +157,7 @@ def label_likeness(name: str, values: Sequence[Any]) -> int:
     if any(word_count(word) > _MOST_WORDS for word in words) or head in CONTENT:
         return 0
     tokens = {token.lower() for token in name_tokens(name)}
-    if _PASS_AT.match(name):
+    if _PASS_AT.match(name) or (_ASSERTION.match(name) and (scale := proposed_scale(seen)) and scale.kind == "boolean"):
         return 2
     if head in META:
         scale = proposed_scale(seen)
@@ -181,6 +181,10 @@ def label_likeness(name: str, values: Sequence[Any]) -> int:
 # `is_correct` and `isCorrect`, but neither `issue` nor `ISBN`; 是否正确.
 _LABEL_NAME = re.compile(r"(?i:is|was|has)[_ -][A-Za-z]+$|([Ii]s|[Ww]as|[Hh]as)[A-Z][A-Za-z]*$|是否")
 _PASS_AT = re.compile(r"(?i:pass)[_@ -](at[_ ])?\d+$")
+# A name that says something of the row, as `contains_pii` does.
+_ASSERTION = re.compile(
+    r"(?i:answers|contains|does|did|follows|includes|mentions|needs|requires|should|uses|violates)[_ -]\w+$"
+)
 _MOST_LEVELS = 10
 """Of a quality without another sign that it is a rating."""
 
@@ -367,7 +371,12 @@ def option_key(samples: Mapping[str, Sequence[Any]], options: Sequence[str]) -> 
     keys = [
         name
         for name, values in samples.items()
-        if (head_noun(name) in LABEL_NOUNS or head_noun(name) in ANSWER_KEYS)
+        if (
+            head_noun(name) in LABEL_NOUNS | ANSWER_KEYS
+            or (
+                PREFERENCES & {token.lower() for token in name_tokens(name)} and all(map(numeric, given_labels(values)))
+            )
+        )
         and name not in options
         and len(set(map(str, given_labels(values)))) > 1
         and option_labels(options, values) is not None

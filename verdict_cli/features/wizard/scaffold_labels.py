@@ -34,7 +34,7 @@ _ORDERS = (
     "strongly agree|completely agree|totally agree",
     "very unlikely|impossible < unlikely|improbable < possible|neutral < likely|probable < very likely < certain",
     "very negative < negative|neg < neutral|neu|mixed < positive|pos < very positive",
-    "no|none|fail|failed|wrong|not at all < partial|partly|partially|somewhat|maybe|mixed|borderline < "
+    "no|none|fail|failed|wrong|not at all < partial|partly|partially|somewhat|maybe|mixed|borderline|needs work|needs improvement < "
     "mostly|largely < yes|full|fully|complete|completely|pass|passed|right",
     "much worse < worse|slightly worse < same|equal|similar < better|slightly better < much better",
     "thumbs down|thumbsdown|👎|-|−|✗|✘|❌|dislike|disliked|downvote|down < thumbs up|thumbsup|👍|+|✓|✔|✅|like|liked|upvote|up",
@@ -47,6 +47,7 @@ _ORDERS = (
     "pessimo|pessima < cattivo|cattiva|scarso|scarsa|insufficiente < sufficiente|discreto < buono|buona < ottimo|ottima < eccellente",
     "péssimo|péssima < ruim|mau|má < regular|razoável < bom|boa < muito bom|muito boa|ótimo|ótima < excelente",
     "slecht < matig < goed < uitstekend",
+    "dårlig|dålig < middels|medel|medium < god|bra|godt",
     "очень плохо < плохо|плохой < средне|нормально|удовлетворительно < хорошо|хороший < отлично|отличный",
     "неверно|неправильно < частично верно|частично < верно|правильно",
     "很差|极差|非常差 < 差|坏|不好|较差 < 一般|中|中等|普通 < 好|良|良好|较好 < 很好|优|优秀|非常好",
@@ -79,10 +80,10 @@ _NEGATIONS = ("un", "in", "ir", "im", "il", "dis", "non")
 _TRUTHS = {
     "yes": True, "y": True, "true": True, "t": True, "ja": True, "oui": True, "sí": True, "sì": True, "si": True, "sim": True,
     "vrai": True, "wahr": True, "verdadero": True, "vero": True, "verdadeiro": True, "tak": True, "evet": True, "да": True,
-    "是": True, "はい": True, "예": True, "네": True, "हाँ": True, "نعم": True,
+    "ya": True, "ano": True, "igen": True, "kyllä": True, "ναι": True, "có": True, "ใช่": True, "是": True, "はい": True, "예": True, "네": True, "हाँ": True, "نعم": True,
     "no": False, "n": False, "false": False, "f": False, "nein": False, "non": False, "não": False, "nao": False, "nee": False,
     "nej": False, "faux": False, "unwahr": False, "falso": False, "nie": False, "hayır": False, "нет": False, "否": False,
-    "不是": False, "いいえ": False, "아니오": False, "아니요": False, "नहीं": False, "لا": False,
+    "tidak": False, "ne": False, "nem": False, "ei": False, "όχι": False, "không": False, "ไม่": False, "ไม่ใช่": False, "不是": False, "いいえ": False, "아니오": False, "아니요": False, "नहीं": False, "لا": False,
 }  # fmt: skip
 _PARTNERS = {
     "yes": "no", "y": "n", "true": "false", "t": "f", "ja": "nein", "oui": "non", "sí": "no", "sì": "no", "sim": "não",
