@@ -6,7 +6,13 @@ import pytest
 from rich.console import Console
 
 from verdict_cli.report.charts import ChartPoint, Dots
-from verdict_cli.report.comparison import ComparisonContext, PipelineContext, comparison_document, comparison_json
+from verdict_cli.report.comparison import (
+    ComparisonContext,
+    PipelineContext,
+    comparison_document,
+    comparison_json,
+    table_names,
+)
 from verdict_cli.report.conclusions import short_names
 from verdict_cli.report.document import PAGE_FORMATS, Group, Only, ReportDocument, Section
 from verdict_cli.report.renderers.html import render_html
@@ -119,3 +125,29 @@ def test_a_chart_in_a_group_of_a_group_is_drawn():
     chart = Dots("Differences", [ChartPoint("accuracy", 0.1, 0.0, 0.2)], "b − a", reference=0)
     page = render_html(ReportDocument("t", [Section("s", [Group([Only(PAGE_FORMATS, [Group([chart])])], "folded")])]))
     assert page.count("<canvas") == 1 and "internal error" not in page
+
+
+@pytest.mark.parametrize(
+    ("runs", "names"),
+    [
+        (("runs/v1/judge", "runs/v2/judge", "runs/v3/judge"), ["v1/judge", "v2/judge", "v3/judge"]),
+        (("runs/baseline", "runs/a-judge-with-a-very-long-name-v1", "runs/a-judge-with-a-very-long-name-v2"),
+         ["baseline", "a-judge-with-…y-long-name-v1", "a-judge-with-…y-long-name-v2"]),
+        (("a-judge-whose-1-name-is-long-with-an-end", "a-judge-whose-2-name-is-long-with-an-end", "b"),
+         ["a-judge-whose-1-name-is-long-with-an-end", "a-judge-whose-2-name-is-long-with-an-end", "b"]),
+    ],
+)  # fmt: skip
+def test_the_tables_of_several_runs_have_their_names(runs, names):
+    pipelines = [PipelineContext(letter, [ComparisonContext(run, FACTS, None)]) for letter, run in zip("abc", runs, strict=True)]  # fmt: skip
+    assert table_names(pipelines) == names
+    change = Difference(0.5, 0.75, MetricValue(0.25, -0.1, 0.5, 9))
+    whole = Slice(9, {"accuracy": AgainstReference((0.5, 0.75, 0.7), (), None, None, (change, change), 0.95)}, None)
+    comparison = RunComparison(
+        RowIdentities((), "content", (), ("question",)),
+        {"e": ComparedEvaluation("classification", (0, 0, 0), whole, {"source.type": {"x": whole}})},
+    )
+    document = comparison_document(pipelines, comparison)
+    text = render_markdown(document)
+    assert document.lead == f"{names[1]}, {names[2]} against {names[0]}, the reference"
+    assert f"{names[0]} (reference)</code> |" in text and f"| {names[2]} | 0.750 |" in text and f"− {names[0]}" in text
+    assert comparison_json(pipelines, comparison)["pipeline_names"] == dict(zip("abc", names, strict=True))

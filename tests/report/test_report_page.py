@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from browser_fixtures import HOSTILE, check_chat
 
-from verdict_cli.report.charts import ChartPoint, Dots, PlanePoint, Scatter, Series
+from verdict_cli.report.charts import ChartPoint, Dots, Matrix, PlanePoint, Scatter, Series
 from verdict_cli.report.document import ReportDocument, Section
 from verdict_cli.report.renderers import html
 
@@ -81,7 +81,7 @@ def test_charts_are_drawn_and_say_the_same_as_their_tables(recorded_run, look):
         "document.querySelector('canvas').getContext('2d').getImageData(0, 0, 400, 200).data.some((part) => part > 0)"
     )
     assert drawn
-    figure = seen.page.locator("figure.chart").first
+    figure = seen.page.locator("figure.chart:has(summary)").first
     figure.locator("summary").click()
     assert "homonyms" in figure.locator("table").inner_text()
 
@@ -222,3 +222,11 @@ def test_a_conversation_is_shown_as_a_chat(chat_run, look):
     check_chat(page)
     assert page.locator(".call details .turn-image").all_inner_texts() == ["image: image/png, 70 bytes"]
     assert "iVBOR" not in page.content()
+
+
+def test_a_confusion_matrix_is_a_picture_above_its_shaded_table() -> None:
+    matrix = Matrix("Confusion matrix", ["bad", "good"], [[3, 1], [0, 0]])
+    assert matrix.script_data() == {"type": "matrix", "labels": ["bad", "good"], "counts": [[3, 1], [0, 0]]}
+    assert matrix.table().heat == [[0.75, -0.25], [0, 0]]
+    page = html.render_html(ReportDocument("t", [Section("Evaluation", [matrix])]))
+    assert page.count("<canvas") == 1 and page.index("<canvas") < page.index('class="number" data-heat="wrong"')

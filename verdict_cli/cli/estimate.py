@@ -14,6 +14,7 @@ from verdict_cli.cli.console import aligned, print_error, print_json, print_repo
 from verdict_cli.cli.model_options import ModelOptions, PipelineOptions
 from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AllowHost, AsJson, Config, Limit, OptionalData
+from verdict_cli.cli.progress import show_reading
 from verdict_cli.errors import UsageError
 from verdict_cli.llm.model_families import is_free
 from verdict_cli.llm.providers.price_book import price_source
@@ -76,7 +77,8 @@ def estimate(
         dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
         facts = check_data(plan, dataset, limit=limit)
         positions = pilot_positions(facts.rows, pilot or 0, options.seed)
-        dry = DryRun(plan, options.seed, keep=positions).add(stream_rows(dataset, facts.selection))
+        with show_reading():
+            dry = DryRun(plan, options.seed, keep=positions).add(stream_rows(dataset, facts.selection))
         facts = facts if count is None else replace(facts, rows=min(count, limit or count))
     for warning in (*capability_warnings(plan), *context_warnings(plan, dry.longest)):
         print_error(f"warning: {warning}")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from verdict_cli.cli.console import print_error, print_message
+from verdict_cli.cli.progress import show_reading
 from verdict_cli.errors import DataError
 from verdict_cli.language.package_files import datasets, file_or_named
 from verdict_cli.plan.node import Plan
@@ -61,10 +62,13 @@ def check_data(
     sample: int | None = None,
     seed: int = 0,
     traced: bool = False,
+    quiet: bool = False,
     warn: Callable[[str], None] = print_error,
 ) -> DatasetFacts:
-    """The selected rows, once the pipeline is checked against them; notes and warnings are printed. Raises DataError, SpecError."""
-    facts, warnings = preflight(plan, dataset, limit=limit, sample=sample, seed=seed, traced=traced)
+    """The selected rows, once the pipeline is checked against them; notes and warnings are printed. With `quiet`, the progress
+    is not. Raises DataError, SpecError."""
+    with show_reading(quiet=quiet):
+        facts, warnings = preflight(plan, dataset, limit=limit, sample=sample, seed=seed, traced=traced)
     for note in facts.notes:
         warn(f"note: {note}")
     for warning in warnings:

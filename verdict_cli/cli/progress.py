@@ -1,51 +1,96 @@
-"""Progress on standard error: of a run, a live display on a terminal and a line every few seconds elsewhere; of other long
-steps, a bar on a terminal."""
+"""Progress on standard error, of a run, of files that are read and of other long steps: a live display on a terminal, and
+elsewhere a line every few seconds."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from time import monotonic
 
 from verdict_cli.cli.console import printable
 from verdict_cli.run.progress import Progress
+from verdict_cli.storage.file_reads import FileRead, reading_watched
+
+Update = Callable[[int, int | None, str, Sequence[str]], None]
+"""Displays how many of how many (None: unknown) are done, in a summary with lines below it."""
 
 SHOW_EVERY_S = 5.0
 """Seconds between two lines if standard error is not a terminal."""
+SHOW_AFTER_S = 0.5
+"""Files that are read faster are not displayed."""
 MOST_UNITS_SHOWN = 8
 """Of more units, those with the most calls waiting or running are shown."""
 
 
 @contextmanager
 def show_progress(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
-    """Yield a function that displays a `Progress`."""
-    if quiet:
-        yield lambda _: None
-    elif sys.stderr.isatty():
-        with _live() as show:
+    """Yield a function that displays a `Progress`. Before the first of a run, the files that are read are displayed."""
+    is_running = False
+
+    with _display("starting", quiet=quiet, of_run=True) as update:
+
+        def show(progress: Progress) -> None:
+            nonlocal is_running
+            is_running = progress.done < progress.rows
+            update(progress.done, progress.rows, progress_line(progress), unit_lines(progress))
+
+        reading = _Reading(update)
+        with reading_watched(lambda read: None if is_running else reading.show(read)):
             yield show
-    else:
-        yield _Lines().show
 
 
 @contextmanager
 def show_steps(what: str, unit: str, *, quiet: bool = False) -> Iterator[Callable[[int, int | None], None]]:
-    """Yield a function that displays how many of how many (None: unknown) are done, and the time left: on a terminal only."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
-    first: list[tuple[int, float]] = []  # a resumed download begins with what it has
-    with _live_bar(what) as update:
+    """Yield a function that displays how many of how many (None: unknown) are done, and the time left."""
+    with _display(what, quiet=quiet) as update:
+        clock = _Clock()
 
         def show(done: int, total: int | None) -> None:
-            if not first:
-                first.append((done, monotonic()))
-            ((start, started),) = first
-            left = (monotonic() - started) * (total - done) / (done - start) if total and done > start else None
-            update(done, total, steps_line(what, unit, done, total, left), [])
+            update(done, total, steps_line(what, unit, done, total, clock.left_s(done, total)), [])
 
         yield show
+
+
+@contextmanager
+def show_reading(what: str = "reading", *, quiet: bool = False) -> Iterator[None]:
+    """Display how much of a file is read, and the time left, where reading within the context takes longer than a moment."""
+    with _display(what, quiet=quiet, after_s=SHOW_AFTER_S) as update, reading_watched(_Reading(update, what).show):
+        yield
+
+
+class _Reading:
+    """Displays the reading of files, one after the other."""
+
+    def __init__(self, update: Update, what: str = "reading") -> None:
+        self._update, self._what = update, what
+        self._path: Path | None = None
+        self._clock = _Clock()
+
+    def show(self, read: FileRead) -> None:
+        if read.path != self._path:
+            self._path, self._clock = read.path, _Clock()
+        left = self._clock.left_s(read.done, read.total)
+        line = steps_line(f"{self._what} {read.path.name}", read.unit, read.done, read.total, left)
+        self._update(read.done, read.total, line, [])
+
+
+class _Clock:
+    """Estimates the time left from what was done since the first look: a resumed download begins with what it has."""
+
+    def __init__(self) -> None:
+        self._first: tuple[int, float] | None = None
+        self._latest = 0
+
+    def left_s(self, done: int, total: int | None) -> float | None:
+        """The seconds left, None where they are not known."""
+        now = monotonic()
+        if self._first is None or done < self._latest:  # less than before: a file is read again
+            self._first = (done, now)
+        self._latest = done
+        start, started = self._first
+        return (now - started) * (total - done) / (done - start) if total and done > start else None
 
 
 def steps_line(what: str, unit: str, done: int, total: int | None, left_s: float | None) -> str:
@@ -57,13 +102,32 @@ def steps_line(what: str, unit: str, done: int, total: int | None, left_s: float
 
 
 @contextmanager
-def _live() -> Iterator[Callable[[Progress], None]]:
-    with _live_bar("starting") as update:
-        yield lambda progress: update(progress.done, progress.rows, progress_line(progress), unit_lines(progress))
+def _display(what: str, *, quiet: bool, of_run: bool = False, after_s: float = 0.0) -> Iterator[Update]:
+    """Yield a function that updates what is displayed: on a terminal a bar (after some seconds, where `after_s` is given),
+    elsewhere lines."""
+    if quiet:
+        yield lambda _done, _total, _summary, _lines: None
+    elif not sys.stderr.isatty():
+        yield _Lines(has_last=of_run).update
+    elif not after_s:
+        with _live_bar(what) as update:
+            yield update
+    else:
+        started = monotonic()
+        bar: list[Update] = []
+        with ExitStack() as stack:
+
+            def update_late(done: int, total: int | None, summary: str, lines: Sequence[str]) -> None:
+                if not bar and monotonic() - started >= after_s:
+                    bar.append(stack.enter_context(_live_bar(summary)))
+                for update in bar:
+                    update(done, total, summary, lines)
+
+            yield update_late
 
 
 @contextmanager
-def _live_bar(what: str) -> Iterator[Callable[[int, int | None, str, Sequence[str]], None]]:
+def _live_bar(what: str) -> Iterator[Update]:
     """Yield a function that updates a bar, its summary and the lines below it."""
     from rich.console import Console, Group
     from rich.live import Live
@@ -83,20 +147,21 @@ def _live_bar(what: str) -> Iterator[Callable[[int, int | None, str, Sequence[st
 
 
 class _Lines:
-    """Plain lines: one every `SHOW_EVERY_S` seconds, and one when all rows are done."""
+    """Plain lines: one every `SHOW_EVERY_S` seconds, and with `has_last` one when all is done."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_last: bool) -> None:
         self.last = monotonic()
-        self.finished = False
+        self.has_last = has_last
+        self.is_done = False
 
-    def show(self, progress: Progress) -> None:
-        done = progress.done == progress.rows
-        if self.finished or (not done and monotonic() - self.last < SHOW_EVERY_S):
+    def update(self, done: int, total: int | None, summary: str, lines: Sequence[str]) -> None:
+        was_done, self.is_done = self.is_done, done == total
+        is_last = self.has_last and self.is_done and not was_done
+        if not is_last and (self.is_done or monotonic() - self.last < SHOW_EVERY_S):
             return
         self.last = monotonic()
-        self.finished = done
-        with suppress(OSError):  # a closed standard error must not end the run
-            sys.stderr.writelines(f"{line}\n" for line in (progress_line(progress), *unit_lines(progress)))
+        with suppress(OSError):  # a closed standard error must not end the command
+            sys.stderr.writelines(f"{line}\n" for line in (printable(summary), *lines))
             sys.stderr.flush()
 
 

@@ -148,7 +148,11 @@ def judged_dataset(
             is_traced = observer is not None
             if not (how.fresh or is_traced):
                 facts = checked_earlier(directory, plan, dataset, limit=limit, sample=sample, seed=seed)
-            return dataset, facts or check_data(plan, dataset, limit=limit, sample=sample, seed=seed, traced=is_traced)
+            if facts is None:
+                facts = check_data(
+                    plan, dataset, limit=limit, sample=sample, seed=seed, traced=is_traced, quiet=how.quiet
+                )
+            return dataset, facts
 
         recording, (dataset, facts) = both(partial(how.recording, plan), checked)
         options = how.run_options(
@@ -171,7 +175,7 @@ def judged_dataset(
                 print_message(f"{session.directory.display_name}: {_resume_message(session)}")
             tell_cost([session], yes=command.yes, quiet=how.quiet)
             result = execute_or_exit(session, stop, how)
-            return finish_with_report(result, formats, inconclusive=command.inconclusive.value)
+            return finish_with_report(result, formats, inconclusive=command.inconclusive.value, quiet=how.quiet)
 
 
 def _check_combination(how: RowOptions, command: RunCommand, out: Path | str | None) -> None:

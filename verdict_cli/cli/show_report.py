@@ -44,12 +44,19 @@ def append_step_summary(markdown: str, environ: Mapping[str, str] = os.environ) 
 
 
 def finish_with_report(
-    run: RunResult, formats: Sequence[str] = (), *, inconclusive: Inconclusive = "fail", sequential: bool = False
+    run: RunResult,
+    formats: Sequence[str] = (),
+    *,
+    inconclusive: Inconclusive = "fail",
+    sequential: bool = False,
+    quiet: bool = False,
 ) -> Report:
     """Write the run's report, also to the summary of a GitHub Actions step, where one runs."""
+    from verdict_cli.cli.progress import show_reading
     from verdict_cli.report.write_report import write_report
 
-    report = write_report(run, formats, inconclusive=inconclusive, sequential=sequential, warn=print_error)
+    with show_reading(quiet=quiet):
+        report = write_report(run, formats, inconclusive=inconclusive, sequential=sequential, warn=print_error)
     append_step_summary((run.directory.path / "report.md").read_text(encoding="utf-8"))
     return report
 

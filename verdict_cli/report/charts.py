@@ -3,6 +3,7 @@
 - `Dots`: values of named items, one a line, with intervals (groups, published rows, differences by slice).
 - `Scatter`: points in a plane (a reliability diagram, a frontier of accuracy against cost).
 - `Bars`: counts or sums (histograms, cost by unit).
+- `Matrix`: rows by target and prediction (a confusion matrix).
 """
 
 from __future__ import annotations
@@ -184,3 +185,40 @@ class Bars(Part, kind="chart"):
             for index, label in enumerate(self.labels)
         ]
         return Table((self.x, *names), rows, tuple(range(1, len(names) + 1)), folded="Values of this chart")
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix(Part):
+    """Rows by target and prediction: a square in each cell, whose area is its share of the rows with that target."""
+
+    title: str
+    labels: Sequence[str]
+    counts: Sequence[Sequence[int]]
+    caption: str = ""
+    kind: ClassVar[str] = "chart"
+
+    @property
+    def height(self) -> int:
+        """In pixels."""
+        return 76 + min(52, 420 // len(self.labels)) * len(self.labels)
+
+    def script_data(self) -> dict[str, Any]:
+        """The data of the page's script."""
+        labels = [formatting.visible_text(label, 60) for label in self.labels]
+        return {"type": "matrix", "labels": labels, "counts": [list(row) for row in self.counts]}
+
+    def table(self, *, caption: str = "") -> Table:
+        """The numbers as a table, shaded by their shares of the row, negative off the diagonal."""
+        heat = [
+            [
+                (count / sum(row) if sum(row) else 0.0) * (1 if column == index else -1)
+                for column, count in enumerate(row)
+            ]
+            for index, row in enumerate(self.counts)
+        ]
+        rows = [(name, *(f"{count:,}" for count in row)) for name, row in zip(self.labels, self.counts, strict=True)]
+        right = tuple(range(1, len(self.labels) + 1))
+        return Table(("target ↓  prediction →", *self.labels), rows, right, caption, heat=heat)
+
+
+Chart = Dots | Scatter | Bars | Matrix

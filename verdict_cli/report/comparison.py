@@ -1,7 +1,7 @@
 """The comparison of runs as a document: each pipeline against the first, the reference, and the rows that changed.
 
-Of two runs the first is `a` and the second `b`. Of more, each pipeline has a letter, and repeated runs of one are told.
-The pipelines of two runs may differ in prompts, models, scales and whatever else their files say.
+In JSON the first of two runs is `a` and the second `b`, and of more each pipeline has a letter. Tables and sentences have the runs'
+names; repeated runs of one pipeline are told.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ from verdict_cli.stats.compare import ComparedEvaluation, RunComparison, Signifi
 from verdict_cli.stats.paired import AgainstReference, Difference, OpenRows
 from verdict_cli.stats.row_scores import Flip
 
+LONGEST_NAME = 28
+"""Characters of a run's name in a table of several runs; the middle of a longer one is left out where all stay different."""
 MOST_FLIPS_PRINTED = 10
 MOST_SLICES_PRINTED = 12
 MOST_FLIPS_ON_PAGE = 10_000
@@ -77,12 +79,28 @@ def pipeline_names(pipelines: Sequence[PipelineContext]) -> list[str]:
     return [name + more for name, more in zip(names, repeats, strict=True)]
 
 
+def table_names(pipelines: Sequence[PipelineContext]) -> list[str]:
+    """What the tables of several pipelines call each: its first run's directory, shortened where they stay different."""
+    names = short_names([each.runs[0].run for each in pipelines])
+    ends = LONGEST_NAME // 2
+    cut = [name if len(name) <= LONGEST_NAME else f"{name[: ends - 1]}…{name[-ends:]}" for name in names]
+    return cut if len(set(cut)) == len(cut) else names
+
+
 def comparison_json(pipelines: Sequence[PipelineContext], comparison: RunComparison) -> dict[str, Any]:
     """The document of `verdict compare --json`; differences are `b` minus `a`, or from the reference."""
     letters = [each.letter for each in pipelines]
     two = _are_two_runs(pipelines)
     runs: dict[str, Any] = {each.letter: [run_json(run) for run in each.runs] for each in pipelines}
-    runs = {letter: one for letter, (one,) in runs.items()} if two else {"reference": letters[0], "pipelines": runs}
+    runs = (
+        {letter: one for letter, (one,) in runs.items()}
+        if two
+        else {
+            "reference": letters[0],
+            "pipeline_names": dict(zip(letters, table_names(pipelines), strict=True)),
+            "pipelines": runs,
+        }
+    )
     return {
         **runs,
         "paired_by": comparison.paired.by,
@@ -196,14 +214,15 @@ def comparison_document(
     """The document; differences are from the first pipeline. `changes` are those of two runs' pipelines, `same_pipeline` says
     that there is but one."""
     two, runs = _are_two_runs(pipelines), [run for each in pipelines for run in each.runs]
-    letters, names = [each.letter for each in pipelines], pipeline_names(pipelines)
+    names = pipeline_names(pipelines)
     if two:
         title = f"{runs[0].facts.name} → {runs[1].facts.name}"
         lead = f"{names[1]} against {names[0]}, the reference"
         opening = [*_two_runs(runs, names), *([Note(SAME_PIPELINE)] if same_pipeline else [])]
     else:
         title = f"{runs[0].facts.name}: {plural(len(runs), 'run')}"
-        lead = f"{', '.join(letters[1:])} against a, the reference" if letters[1:] else "runs of one pipeline"
+        first, *others = table_names(pipelines)
+        lead = f"{', '.join(others)} against {first}, the reference" if others else "runs of one pipeline"
         opening = [*_several_runs(pipelines)]
     sections = [Section("", opening, listed=False, essential=not two)]
     sections += [
@@ -244,9 +263,10 @@ def _baselines(runs: Sequence[ComparisonContext]) -> Iterator[Part]:
 
 def _several_runs(pipelines: Sequence[PipelineContext]) -> Iterator[Part]:
     runs = [run for each in pipelines for run in each.runs]
+    names = table_names(pipelines)
     rows = [
         (
-            f"{each.letter} (reference)" if each is pipelines[0] else each.letter,
+            f"{name} (reference)" if each is pipelines[0] else name,
             run.run,
             str(run.facts.seed),
             f"{run.facts.rows:,}",
@@ -254,13 +274,13 @@ def _several_runs(pipelines: Sequence[PipelineContext]) -> Iterator[Part]:
             f"{run.facts.calls:,}",
             formatting.money(run.facts.cost_usd),
         )
-        for each in pipelines
+        for name, each in zip(names, pipelines, strict=True)
         for run in each.runs
     ]
     yield Table(("pipeline", "run", "seed", "rows", "failed", "calls", "cost"), rows, (2, 3, 4, 5, 6))
-    for each in pipelines:
+    for name, each in zip(names, pipelines, strict=True):
         if len(each.runs) > 1:
-            yield Note(f"{each.letter}: {plural(len(each.runs), 'run')} of one pipeline, compared by their mean")
+            yield Note(f"{name}: {plural(len(each.runs), 'run')} of one pipeline, compared by their mean")
             for run in each.runs:
                 if cached := run.facts.cached - run.facts.shared:
                     text = CACHED.format(run=run.run, cached=cached, calls=run.facts.calls)
@@ -278,36 +298,35 @@ def _evaluation(
         yield Note(f"not compared: {each.reason}", warning=True)
         return
     whole, level, two = each.whole, comparison.level, _are_two_runs(pipelines)
-    # The tables of several pipelines have letters, since their names would be too wide beside each other.
-    letters = pipeline_names(pipelines) if two else [one.letter for one in pipelines]
+    names = pipeline_names(pipelines) if two else table_names(pipelines)
     paired = f"{plural(whole.n, 'row')} paired by {comparison.paired.text}"
     if any(each.alone) and two:
-        paired += f"; {each.alone[0]:,} only in {letters[0]}, {each.alone[1]:,} only in {letters[1]}"
+        paired += f"; {each.alone[0]:,} only in {names[0]}, {each.alone[1]:,} only in {names[1]}"
     elif any(each.alone):
         runs = [run.run for one in pipelines for run in one.runs]
         left = [f"{count:,} of {run}" for run, count in zip(runs, each.alone, strict=True) if count]
         paired += f"; not in all runs: {', '.join(left)}"
     yield Note(paired)
     if whole.test is not None:
-        yield Note(significance_text(whole.test, letters[1]))
-    yield _metrics_table(whole, letters, level, two=two)
+        yield Note(significance_text(whole.test, names[1]))
+    yield _metrics_table(whole, names, level, two=two)
     if any(found.spread is not None and found.runs for found in whole.metrics.values()):
-        yield from _spread_parts(whole, letters, level)
-    for line in contradictions(whole, letters, level):
+        yield from _spread_parts(whole, names, level)
+    for line in contradictions(whole, names, level):
         yield Note(line)
-    slices = {expression: parts for expression, parts in each.slices.items() if letters[1:]}
-    by_slice = [_slice_chart(expression, parts, letters) for expression, parts in slices.items() if parts]
-    if charts := [*_difference_charts(whole, letters), *by_slice]:
+    slices = {expression: parts for expression, parts in each.slices.items() if names[1:]}
+    by_slice = [_slice_chart(expression, parts, names) for expression, parts in slices.items() if parts]
+    if charts := [*_difference_charts(whole, names), *by_slice]:
         yield Only(PAGE_FORMATS, [Group(charts)])
     for expression, parts in slices.items():
-        folded, short = (_slices_table(expression, parts, letters, level, folded=each) for each in (True, False))
+        folded, short = (_slices_table(expression, parts, names, level, folded=each) for each in (True, False))
         yield Only(PAGE_FORMATS, [folded])
         yield Only(TEXT_FORMATS, [Note(f"by {expression}"), short])
     if each.flips:
-        yield from _flips(each.flips, letters)
+        yield from _flips(each.flips, names)
 
 
-def _metrics_table(whole: Slice, letters: Sequence[str], level: float, *, two: bool) -> Table:
+def _metrics_table(whole: Slice, names: Sequence[str], level: float, *, two: bool) -> Table:
     """Of two runs a line for each metric, else one for each pipeline of each metric."""
     number = formatting.format_number
     tests = ("p", "p (adj.)")
@@ -316,19 +335,17 @@ def _metrics_table(whole: Slice, letters: Sequence[str], level: float, *, two: b
             (metric, number(each.first), number(each.second), *_change_cells(each))
             for metric, each in whole.differences.items()
         ]
-        return Table(
-            ("metric", *letters, _axis(letters), formatting.interval_header(level), *tests), rows, (1, 2, 3, 5, 6)
-        )
+        return Table(("metric", *names, _axis(names), formatting.interval_header(level), *tests), rows, (1, 2, 3, 5, 6))
     rows = []
     for metric, found in whole.metrics.items():
         reference = found.values[0] if found.values else next((each.first for each in found.differences), None)
-        rows.append((metric, letters[0], number(reference), "", "", "", ""))
-        for letter, each in zip(letters[1:], found.differences, strict=True):
-            rows.append(("", letter, number(each.second), *_change_cells(each)))
-    if not letters[1:]:
+        rows.append((metric, names[0], number(reference), "", "", "", ""))
+        for name, each in zip(names[1:], found.differences, strict=True):
+            rows.append(("", name, number(each.second), *_change_cells(each)))
+    if not names[1:]:
         return Table(("metric", "mean of the runs"), [(row[0], row[2]) for row in rows], (1,))
-    together = formatting.interval_header(level, "together" if len(letters) > 2 else "")
-    return Table(("metric", "pipeline", "value", f"− {letters[0]}", together, *tests), rows, (2, 3, 5, 6))
+    together = formatting.interval_header(level, "together" if len(names) > 2 else "")
+    return Table(("metric", "pipeline", "value", f"− {names[0]}", together, *tests), rows, (2, 3, 5, 6))
 
 
 def _change_cells(difference: Difference) -> tuple[str, str, str, str]:
@@ -339,7 +356,7 @@ def _change_cells(difference: Difference) -> tuple[str, str, str, str]:
     return formatting.format_number(change.value), interval, p, adjusted
 
 
-def _spread_parts(whole: Slice, letters: Sequence[str], level: float) -> Iterator[Part]:
+def _spread_parts(whole: Slice, names: Sequence[str], level: float) -> Iterator[Part]:
     """How much runs of one pipeline differ, in words for the first metric and as a table for all."""
     rows: list[tuple[str, ...]] = []
     repeated = [index for index, runs in enumerate(next(iter(whole.metrics.values())).runs) if len(runs) > 1]
@@ -356,29 +373,29 @@ def _spread_parts(whole: Slice, letters: Sequence[str], level: float) -> Iterato
         ]
         sds = (values.spread.seen**0.5, values.spread.within**0.5)
         rows.append((metric, *ranges, *map(formatting.format_number, sds), floor))
-    headers = ("metric", *(f"runs of {letters[index]}" for index in repeated))
+    headers = ("metric", *(f"runs of {names[index]}" for index in repeated))
     right = tuple(range(len(headers), len(headers) + 3))
     yield Table((*headers, "sd of runs", "sd by rows alone", "noise floor"), rows, right)
 
 
-def _differences_of(part: Slice, letters: Sequence[str]) -> Iterator[tuple[str, str, Difference]]:
-    """Each metric with the letter and the difference of each pipeline."""
+def _differences_of(part: Slice, names: Sequence[str]) -> Iterator[tuple[str, str, Difference]]:
+    """Each metric with the name and the difference of each pipeline."""
     for metric, found in part.metrics.items():
-        for letter, each in zip(letters[1:], found.differences, strict=True):
-            yield metric, letter, each
+        for name, each in zip(names[1:], found.differences, strict=True):
+            yield metric, name, each
 
 
-def _difference_charts(whole: Slice, letters: Sequence[str]) -> Iterator[Dots]:
+def _difference_charts(whole: Slice, names: Sequence[str]) -> Iterator[Dots]:
     """The differences of all metrics; those in units of their own in a second chart."""
-    higher = f"the pipeline is higher than {letters[0]}" if letters[2:] else f"{letters[-1]} is higher"
+    higher = f"the pipeline is higher than {names[0]}" if names[2:] else f"{names[-1]} is higher"
     for unbounded, title in ((False, "Differences"), (True, "Differences in the metrics' own units")):
         points = [
-            ChartPoint(_point_name(metric, letter, letters), each.change.value, each.change.low, each.change.high)
-            for metric, letter, each in _differences_of(whole, letters)
+            ChartPoint(_point_name(metric, name, names), each.change.value, each.change.low, each.change.high)
+            for metric, name, each in _differences_of(whole, names)
             if each.change.value is not None and has_own_unit(metric) == unbounded
         ]
         if points:
-            yield Dots(title, points, _axis(letters), reference=0, caption=f"Right of the dashed line, {higher}.")
+            yield Dots(title, points, _axis(names), reference=0, caption=f"Right of the dashed line, {higher}.")
 
 
 def has_own_unit(metric: str) -> bool:
@@ -387,41 +404,41 @@ def has_own_unit(metric: str) -> bool:
     return known is not None and known.has_own_unit
 
 
-def _point_name(name: str, letter: str, letters: Sequence[str]) -> str:
-    return f"{name}, {letter}" if letters[2:] else name
+def _point_name(text: str, name: str, names: Sequence[str]) -> str:
+    return f"{text}, {name}" if names[2:] else text
 
 
-def _axis(letters: Sequence[str]) -> str:
+def _axis(names: Sequence[str]) -> str:
     """What a difference is, of two `b − a`."""
-    return f"− {letters[0]}" if letters[2:] else " − ".join(reversed(letters))
+    return f"− {names[0]}" if names[2:] else " − ".join(reversed(names))
 
 
-def _slice_chart(expression: str, slices: Mapping[str, Slice], letters: Sequence[str]) -> Dots:
+def _slice_chart(expression: str, slices: Mapping[str, Slice], names: Sequence[str]) -> Dots:
     main = next((name for part in slices.values() for name in part.metrics), "")
     points = [
         ChartPoint(
-            _point_name(value, letter, letters), each.change.value, each.change.low, each.change.high, f"n={part.n:,}"
+            _point_name(value, name, names), each.change.value, each.change.low, each.change.high, f"n={part.n:,}"
         )
         for value, part in slices.items()
-        for metric, letter, each in _differences_of(part, letters)
+        for metric, name, each in _differences_of(part, names)
         if metric == main
     ]
-    return Dots(f"{main} by {expression}", points, _axis(letters), reference=0, caption="Paired differences by slice.")
+    return Dots(f"{main} by {expression}", points, _axis(names), reference=0, caption="Paired differences by slice.")
 
 
 def _slices_table(
-    expression: str, slices: Mapping[str, Slice], letters: Sequence[str], level: float, *, folded: bool
+    expression: str, slices: Mapping[str, Slice], names: Sequence[str], level: float, *, folded: bool
 ) -> Table:
     """All metrics of each slice under a folded title, else the first metric of each."""
     rows = []
     for value, part in slices.items():
-        for metric, letter, each in _differences_of(part, letters):
+        for metric, name, each in _differences_of(part, names):
             if folded or metric == next(iter(part.metrics)):
                 change, interval, _, adjusted = _change_cells(each)
-                pipeline = [letter] if letters[2:] else []
+                pipeline = [name] if names[2:] else []
                 rows.append((value, f"{part.n:,}", metric, *pipeline, change, interval, adjusted))
-    named = ["pipeline"] if letters[2:] else []
-    headers = (expression, "n", "metric", *named, _axis(letters), formatting.interval_header(level), "p (adj.)")
+    named = ["pipeline"] if names[2:] else []
+    headers = (expression, "n", "metric", *named, _axis(names), formatting.interval_header(level), "p (adj.)")
     title = f"All differences by {expression}" if folded else ""
     right = (1, 3 + len(named), 5 + len(named))
     return Table(headers, rows, right, folded=title, most_rows=MOST_SLICES_PRINTED)

@@ -10,7 +10,7 @@ import numpy as np
 
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
-from verdict_cli.report.charts import Bars, ChartPoint, Dots, PlanePoint, Scatter, Series
+from verdict_cli.report.charts import Bars, ChartPoint, Dots, Matrix, PlanePoint, Scatter, Series
 from verdict_cli.report.conclusions import primary_metric
 from verdict_cli.report.document import (
     PAGE_FORMATS,
@@ -83,7 +83,7 @@ def _evaluation(
     if matrix is None or matrix.value is None:
         yield metrics
     else:
-        yield Group([metrics, _confusion(matrix)])
+        yield from _with_confusion(metrics, matrix)
     for line in formatting.coverage_notes(measures):
         yield Note(line)
     for line in measures.warnings:
@@ -172,19 +172,20 @@ def _group_chart(
     )
 
 
-def _confusion(matrix: MetricValue) -> Part:
-    """Rows by target and prediction; shades are shares of the row, negative off the diagonal."""
+def _with_confusion(metrics: MetricList, matrix: MetricValue) -> Iterator[Part]:
+    """The metrics beside rows by target and prediction: in text a table, on a page a picture with it."""
     labels, counts = matrix.value["labels"], matrix.value["counts"]
     if len(labels) > MOST_LABELS_IN_MATRIX:
-        return Note(f"the confusion matrix of {plural(len(labels), 'label')} is in report.json")
-    names = [formatting.label(label) for label in labels]
-    heat = [
-        [(count / sum(row) if sum(row) else 0.0) * (1 if column == index else -1) for column, count in enumerate(row)]
-        for index, row in enumerate(counts)
-    ]
-    rows = [(name, *(f"{count:,}" for count in row)) for name, row in zip(names, counts, strict=True)]
-    right = tuple(range(1, len(names) + 1))
-    return Table(("target ↓  prediction →", *names), rows, right, "Confusion matrix", heat=heat)
+        yield Group([metrics, Note(f"the confusion matrix of {plural(len(labels), 'label')} is in report.json")])
+        return
+    confusion = Matrix(
+        "Confusion matrix",
+        [formatting.label(label) for label in labels],
+        counts,
+        "The area of a square is its share of the rows with that target.",
+    )
+    yield Only(TEXT_FORMATS, [Group([metrics, confusion.table(caption=confusion.title)])])
+    yield Only(PAGE_FORMATS, [Group([metrics, confusion])])
 
 
 def _distribution_charts(distributions: Distributions) -> Iterator[Bars | Scatter]:
@@ -267,7 +268,7 @@ def annotator_parts(study: AnnotatorStudy) -> Iterator[Part]:
         (1, 2, 3, 4, 5),
     )
     if study.nominal:
-        yield Only(PAGE_FORMATS, [_agreement_chart(study)])
+        yield Only(PAGE_FORMATS, [agreement_chart(study)])
     pairs = [
         (
             f"{formatting.visible_text(pair.first or 'unnamed')} and {formatting.visible_text(pair.second or 'unnamed')}",
@@ -281,7 +282,7 @@ def annotator_parts(study: AnnotatorStudy) -> Iterator[Part]:
     yield Table(headers, pairs, (1, 2), folded="Pairs of annotators", most_rows=200)
 
 
-def _agreement_chart(study: AnnotatorStudy) -> Dots:
+def agreement_chart(study: AnnotatorStudy) -> Dots:
     """How often two people agree, and the judge with a person: in all, then for each person."""
     points = [
         ChartPoint(name, metric.value, metric.low, metric.high, f"n={metric.n:,}", strong=True)

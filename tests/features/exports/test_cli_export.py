@@ -40,6 +40,13 @@ def exported(shell: Any, tool: str, *more: str) -> list[Any]:
     return [json.loads(line) for line in (shell.folder / f"scores.{suffix}").read_text(encoding="utf-8").splitlines()]
 
 
+CREATE_SCORE = {
+    "id": str, "traceId": str, "sessionId": str, "observationId": str, "datasetRunId": str, "name": str, "value": (str, int, float),
+    "comment": str, "metadata": dict, "environment": str, "queueId": str, "dataType": str, "configId": str, "source": str,
+}  # fmt: skip
+"""The fields of `CreateScoreRequest` in Langfuse's public API definition (fern/apis/server/definition/scores.yml): there is no other."""
+
+
 @pytest.mark.parametrize(
     ("scale", "given", "kind", "value"),
     [
@@ -62,6 +69,10 @@ def test_a_langfuse_score_has_the_fields_of_its_api(
         "dataType": kind,
         "comment": "because",
     }
+    assert score.keys() <= CREATE_SCORE.keys()
+    assert all(isinstance(score[key], CREATE_SCORE[key]) for key in score)
+    assert (kind == "CATEGORICAL") == isinstance(score["value"], str), "a text for categories, else a number"
+    assert kind != "BOOLEAN" or score["value"] in (0, 1)
     assert exported(shell, "langfuse")[0] == score, "a second upload must replace the first"
 
 

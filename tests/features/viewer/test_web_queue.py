@@ -99,6 +99,10 @@ def test_two_people_label_a_blind_queue_and_the_report_says_how_far_they_agree(
     assert sum(one.skipped for row in annotations.values() for one in row.values()) == 1
     notes = [one.note for row in annotations.values() for one in row.values() if one.note]
     assert notes == ["not <b>clear</b>"]
+    run = look(f"{ann}/run?run=run", wait="#corrected figure.chart canvas").page
+    run.wait_for_function("document.querySelector('#corrected canvas').width > 200")
+    agreement = run.locator("#corrected").inner_text()
+    assert "Agreement of annotators" in agreement and "two people" in agreement and "bob, judge" in agreement
     verdict("report", queued, "--labels")
     found = json.loads((queued / "report.json").read_text())["evaluations"]
     (study,) = [each["annotators"] for each in found.values() if each.get("annotators")]

@@ -43,6 +43,10 @@ def corrected(page: Any) -> list[str]:
     return [cell.split()[0] for cell in cells[:2]]
 
 
+DRAWN = """(() => { const canvas = document.querySelector('canvas');
+  return canvas.width > 200 && canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some((part) => part > 0); })()"""
+
+
 def test_from_the_demo_to_its_wrong_rows_a_label_and_the_corrected_metric(demo: str, folder: Path, look: Any) -> None:
     page = look(f"{demo}/", wait="table.list tbody tr").page
     line = page.locator("#runs tbody tr", has_text="judge")
@@ -54,6 +58,8 @@ def test_from_the_demo_to_its_wrong_rows_a_label_and_the_corrected_metric(demo: 
         "with the labels."
     )
     assert page.locator(".tile .small").first.inner_text() == "95% interval, n=96"
+    assert page.locator("figure.chart canvas").count() == 1  # the picture of the matrix
+    until(page, DRAWN)
     assert page.locator(".tile h3").all_inner_texts() == ["accuracy", "cohen kappa", "coverage", "cost"]
     until(page, "document.querySelectorAll('table.rows tbody .mark.wrong').length === 11")
     assert page.locator(f"{ROWS} .mark").first.inner_text() == "✗ wrong"  # wrong rows are first

@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from verdict_cli.features.wizard.scaffold import Scaffold, pipeline_text
 from verdict_cli.features.wizard.scaffold_columns import (
     column_type,
-    compared_pair,
     compared_scores,
     identifier,
     label_likeness,
     nested_columns,
-    pair_labels,
     suggested_columns,
 )
 from verdict_cli.features.wizard.scaffold_labels import LabelScale, parse_scale
+from verdict_cli.features.wizard.scaffold_pairs import compared_pair, pair_labels
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validated
 from verdict_cli.plan.build import build_plan
@@ -163,6 +162,30 @@ def test_pairs_differ_in_a_letter_or_a_number(names: list[str], pair: tuple[str,
 def test_labels_of_pairs_say_which_text_is_better(labels: list[Any], meant: list[str] | None) -> None:
     found = pair_labels(("answer_a", "answer_b"), labels)
     assert (found and list(found.values())) == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "meant"),
+    [
+        ("a_is_better", [True, False], ["A", "B"]),
+        ("prefers_b", ["yes", "no"], ["B", "A"]),
+        ("a_is_long", [True, False], None),
+        ("preference", [1, 4, 7], ["A", "tie", "B"]),
+        ("preference_strength", [-3, 0, 2], ["A", "tie", "B"]),
+        ("score", [1, 4, 7], None),
+        ("winner", [0, 7], None),
+        ("verdict", ["Response A is much better", "prefer B", "both bad"], ["A", "B", "tie"]),
+        ("verdict", ["a good one", "b"], None),
+    ],
+)
+def test_the_name_of_labels_says_how_they_are_read(name: str, labels: list[Any], meant: list[str] | None) -> None:
+    found = pair_labels(("answer_a", "answer_b"), labels, name)
+    assert (found and list(found.values())) == meant
+
+
+def test_of_two_sentences_a_number_says_whether_they_mean_the_same() -> None:
+    assert pair_labels(("sentence1", "sentence2"), [0, 1], "label") is None
+    assert pair_labels(("sol1", "sol2"), [0, 1], "label") == {0: "A", 1: "B"}
 
 
 def test_an_id_may_be_within_a_column() -> None:

@@ -30,6 +30,12 @@ ORDERS = [
     "beginner,intermediate,expert",
     "much worse,worse,same,better",
     "so-so,good",
+    "1 star,2 stars,5 stars",
+    "1 - poor,3 - fair,5 - excellent",
+    "sehr schlecht,schlecht,gut",
+    "差,一般,好",
+    "falsch,teilweise richtig,richtig",
+    "reject,accept",
 ]
 
 
@@ -55,6 +61,10 @@ def test_an_order_that_is_not_known_is_not_guessed(words: str) -> None:
         (["0", "1"], LabelScale("boolean")),
         ([2, 3, 4], LabelScale("range", ("1", "5"))),
         (["1", "3"], LabelScale("range", ("1", "3"))),
+        ([1, 4, 7], LabelScale("range", ("1", "7"))),
+        ([0, 2, 4], LabelScale("range", ("0", "4"))),
+        (["Sim", "não"], LabelScale("boolean")),
+        (["3 apples", "5 pears"], None),
         ([1.5, 4.0], LabelScale("range", ("1", "5"))),
         ([0, 3, 10], LabelScale("range", ("0", "10"))),
         ([7, 64], LabelScale("range", ("0", "100"))),

@@ -82,6 +82,56 @@ FORMS: dict[str, tuple[str, dict[str, Sequence[Any]], str, str | None]] = {
     "numbers below zero": ("csv", {"src": TEXTS, "mt": TEXTS, "ref": TEXTS, "score": [0.1, -0.4, 0.7], "lp": ["en-de", "en-fr"]}, "JudgeUnit", "score"),
     "books": ("csv", {"isbn": ["97801", "97802"], "issue": ["12", "13"], "title": TEXTS, "review": TEXTS, "stars": [1, 3, 5]}, "JudgeUnit", "stars"),
     "a checklist": ("jsonl", {"session_id": range(12), "conversation_input": [[{"role": "user", "content": "Hi"}]], "checklist": [["Is it?", "Does it?"]], "response": TEXTS}, "MeanPoolUnit", None),
+    "winners as 0 and 1": ("csv", {"model_a": ["m", "n"], "model_b": ["o", "p"], "task": TEXTS, "reply_a": TEXTS, "reply_b": TEXTS[::-1], "winner_model_a": [1, 0, 0], "winner_model_b": [0, 1, 0], "winner_tie": [0, 0, 1]}, "PairwiseJudgeUnit", "winner_model_a"),
+    "wins by words": ("csv", {"source": TEXTS, "summary_x": TEXTS, "summary_y": TEXTS[::-1], "x_wins": ["yes", "no"], "y_wins": ["no", "yes"]}, "PairwiseJudgeUnit", "x_wins"),
+    "a score of each": ("jsonl", {"query": TEXTS, "answer_0": TEXTS, "answer_1": TEXTS[::-1], "score_0": [0.5, -1], "score_1": [-0.5, 1]}, "PairwiseJudgeUnit", "score_0"),
+    "one side's name": ("jsonl", {"task": TEXTS, "reply_a": TEXTS, "reply_b": TEXTS[::-1], "a_is_better": [True, False]}, "PairwiseJudgeUnit", "a_is_better"),
+    "names of systems": ("csv", {"task": TEXTS, "base_output": TEXTS, "gpt4_output": TEXTS[::-1], "choice": ["gpt-4", "base", "tie"]}, "PairwiseJudgeUnit", "choice"),
+    "a sentence": ("csv", {"task": TEXTS, "A": TEXTS, "B": TEXTS[::-1], "verdict": ["A is slightly better", "B is better", "Tie"]}, "PairwiseJudgeUnit", "verdict"),
+    "a slider": ("jsonl", {"context": [[{"role": "user", "content": "Hi"}]], "response1": TEXTS, "response2": TEXTS[::-1], "overall_preference": [-3, -1, 2]}, "PairwiseJudgeUnit", "overall_preference"),
+    "safer and better": ("jsonl", {"prompt": TEXTS, "response_0": TEXTS, "response_1": TEXTS[::-1], "is_response_0_safe": [True, False], "is_response_1_safe": [True, True], "better_response_id": [0, 1]}, "PairwiseJudgeUnit", "better_response_id"),
+    "chosen by whom": ("jsonl", {"prompt": TEXTS, "chosen": TEXTS, "chosen_model": ["a", "b"], "rejected": TEXTS[::-1], "rejected_model": ["c", "d"], "score_chosen": [9.1, 8], "score_rejected": [2, 3.5]}, "PairwiseJudgeUnit", None),
+    "pairs in a list": ("jsonl", {"info": [{"id": "a", "post": text} for text in TEXTS], "summaries": [[{"text": "one of two", "policy": "p"}, {"text": "the other of two", "policy": "q"}]], "choice": [0, 1]}, "PairwiseJudgeUnit", "choice"),
+    "Spanish": ("csv", {"consulta": TEXTS, "respuesta": TEXTS, "etiqueta": ["correcto", "incorrecto"]}, "JudgeUnit", "etiqueta"),
+    "German": ("csv", {"Frage": TEXTS, "Antwort": TEXTS, "Bewertung": ["gut", "mittel", "schlecht"]}, "JudgeUnit", "Bewertung"),
+    "German yes": ("csv", {"Frage": TEXTS, "Antwort": TEXTS, "stimmt": ["ja", "nein"]}, "JudgeUnit", "stimmt"),
+    "German pairs": ("csv", {"Aufgabe": TEXTS, "Antwort A": TEXTS, "Antwort B": TEXTS[::-1], "Sieger": ["A", "B", "Unentschieden"]}, "PairwiseJudgeUnit", "Sieger"),
+    "Chinese": ("jsonl", {"指令": ["请写一首关于春天的诗歌", "请介绍一下长城的历史"], "输出": ["春风吹过绿草地,花开满园香气扑鼻", "长城始建于春秋战国时期,绵延万里"], "评价": ["好", "坏"]}, "JudgeUnit", "评价"),
+    "Chinese yes": ("csv", {"问题": ["水的沸点是多少度?", "光的速度是多少?"], "回答": ["水在一百度时沸腾,这是标准结果", "每秒约三十万公里,在真空中"], "是否正确": ["是", "否"]}, "JudgeUnit", "是否正确"),
+    "Japanese": ("jsonl", {"質問": ["東京の人口は何人ですか", "水は何度で沸騰しますか"], "回答": ["約千四百万人です。都の統計による。", "百度で沸騰します。標準気圧です。"], "正誤": ["正解", "不正解"]}, "JudgeUnit", "正誤"),
+    "Korean": ("csv", {"질문": TEXTS, "답변": TEXTS, "점수": [1, 3, 5]}, "JudgeUnit", "점수"),
+    "Russian": ("csv", {"вопрос": TEXTS, "ответ": TEXTS, "оценка": ["да", "нет"]}, "JudgeUnit", "оценка"),
+    "French": ("csv", {"question": TEXTS, "réponse": TEXTS, "note": ["vrai", "faux"]}, "JudgeUnit", "note"),
+    "Hindi": ("csv", {"प्रश्न": TEXTS, "उत्तर": TEXTS, "लेबल": ["सही", "गलत"]}, "JudgeUnit", "लेबल"),
+    "a flaw": ("json", {"knowledge": TEXTS, "question": TEXTS, "answer": TEXTS, "hallucination": ["yes", "no"]}, "JudgeUnit", "hallucination"),
+    "a toxic talk": ("jsonl", {"conversation": [[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]], "toxic": [True, False], "redacted": [True, False], "state": ["Texas", "Ohio"]}, "JudgeUnit", "toxic"),
+    "aspects": ("csv", {"review": TEXTS, "cleanliness": [1, 2, 5], "service": [3, 4, 5], "overall": [2, 3, 5]}, "JudgeUnit", "overall"),
+    "one aspect": ("csv", {"story": TEXTS, "naturalness": [1, 4, 7], "city": ["Rome", "Oslo"], "priority": [1, 2, 3]}, "JudgeUnit", "naturalness"),
+    "stars in words": ("csv", {"review": TEXTS, "rating": ["1 star", "3 stars", "5 stars"]}, "JudgeUnit", "rating"),
+    "thumbs": ("csv", {"trace_id": ["x1", "x2"], "input": TEXTS, "output": TEXTS, "user_feedback": ["thumbs_up", "thumbs_down"], "latency_ms": [7, 9]}, "JudgeUnit", "user_feedback"),
+    "thumbs as pictures": ("jsonl", {"prompt": TEXTS, "answer": TEXTS, "feedback": ["👍", "👎"]}, "JudgeUnit", "feedback"),
+    "signs": ("csv", {"text": TEXTS, "verdict": ["+", "-"]}, "JudgeUnit", "verdict"),
+    "spam": ("csv", {"v1": ["ham", "spam"], "v2": TEXTS}, "JudgeUnit", "v1"),
+    "the best of four": ("jsonl", {"prompt": TEXTS, "response_1": TEXTS, "response_2": TEXTS, "response_3": TEXTS, "response_4": TEXTS, "best": [1, 2, 4]}, "BestOfKJudgeUnit", "best"),
+    "the best of a list": ("jsonl", {"prompt": TEXTS, "responses": [list(TEXTS)], "best_index": [0, 1, 2]}, "BestOfKJudgeUnit", "best_index"),
+    "several without labels": ("csv", {"prompt": TEXTS, "output_1": TEXTS, "output_2": TEXTS, "output_3": TEXTS, "rank_1": [1, 2, 3], "rank_2": [2, 3, 1]}, "BestOfKJudgeUnit", None),
+    "two options": ("csv", {"sentence": TEXTS, "option1": ["Ann", "Bob"], "option2": ["Eve", "Jim"], "answer": [1, 2]}, "BestOfKJudgeUnit", "answer"),
+    "options within a column": ("jsonl", {"question": TEXTS, "choices": [{"text": ["a", "b", "c"], "label": ["A", "B", "C"]}], "answerKey": ["A", "B", "C"]}, "BestOfKJudgeUnit", "answerKey"),
+    "options by letter": ("jsonl", {"question": TEXTS, "options": [{"A": "a", "B": "b", "C": "c"}], "answer": TEXTS, "answer_idx": ["A", "B", "C"]}, "BestOfKJudgeUnit", "answer_idx"),
+    "yes or no questions": ("jsonl", {"question": TEXTS, "passage": TEXTS, "answer": [True, False]}, "JudgeUnit", "answer"),
+    "turns of speakers": ("jsonl", {"transcript": [[{"speaker": "agent", "text": "a text that is long enough"}, {"speaker": "caller", "text": "so is this one here"}]], "resolved": ["Y", "N"]}, "JudgeUnit", "resolved"),
+    "documents": ("jsonl", {"query": TEXTS, "documents": [[{"id": "d", "text": "a text that is long enough"}], [{"id": "d", "text": "so is this one here"}] * 2], "answer": TEXTS, "is_faithful": [0, 1]}, "JudgeUnit", "is_faithful"),
+    "code with tests": ("jsonl", {"task_id": range(12), "description": TEXTS, "generated_code": ["print(a + b) # sum of two", "print(a - b) # not so"], "public_tests": [{"input": ["1 2"], "output": ["3"]}], "pass_at_1": [0, 1]}, "JudgeUnit", "pass_at_1"),
+    "facts": ("jsonl", {"claim": TEXTS, "evidence_text": TEXTS, "label": ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]}, "JudgeUnit", "label"),
+    "an empty column": ("csv", {"": range(12), "prompt": TEXTS, "response": TEXTS, "eval": ["Pass", "Fail"], "comments": [""]}, "JudgeUnit", "eval"),
+    "nulls": ("jsonl", {"question": [None, *TEXTS], "answer": [*TEXTS, None], "label": ["good", None, "bad"]}, "JudgeUnit", "label"),
+    "prompts about safety": ("csv", {"prompt": TEXTS, "category": ["weapons", "fraud"], "source": ["own", "web"]}, "JudgeUnit", None),
+    "names that only begin so": ("csv", {"hash": ["ab1c", "cd2e"], "issue": [0, 1, 2, 3], "isbn13": ["97801", "97802"], "hasher": ["x", "y"], "text": TEXTS}, "JudgeUnit", None),
+    "an assertion": ("csv", {"message": TEXTS, "violates_policy": [0, 1], "policy": ["hate", "spam"]}, "JudgeUnit", "violates_policy"),
+    "the best candidate": ("jsonl", {"instruction": TEXTS, "candidates": [list(TEXTS)], "best_candidate": [0, 1, 2]}, "BestOfKJudgeUnit", "best_candidate"),
+    "a quality check": ("csv", {"Ref": [f"R{n}" for n in range(12)], "Enquiry": TEXTS, "Reply sent": TEXTS, "Quality check": ["Pass", "Fail", "Needs work"]}, "JudgeUnit", "Quality check"),
+    "Danish": ("csv", {"spørgsmål": TEXTS, "svar": TEXTS, "vurdering": ["god", "dårlig"]}, "JudgeUnit", "vurdering"),
+    "Indonesian": ("csv", {"pertanyaan": TEXTS, "jawaban": TEXTS, "benar": ["ya", "tidak"]}, "JudgeUnit", "benar"),
     "only numbers": ("csv", {"height": [1, 2, 3], "width": [4, 5, 6]}, "JudgeUnit", None),
 }  # fmt: skip
 
@@ -128,6 +178,16 @@ READ = {
     "a list of options": (["ctx", "endings"], "Which option is right?"),
     "a byte order mark": (["prompt", "response"], "Is the response good?"),
     "numbers below zero": (["src", "mt", "ref"], "How good is the mt?"),
+    "a flaw": (["knowledge", "question", "answer"], "Is there hallucination in the answer?"),
+    "a toxic talk": (["conversation"], "Is the conversation toxic?"),
+    "one aspect": (["story"], "Rate the naturalness of the story."),
+    "facts": (["claim", "evidence_text"], "What is the label of the claim?"),
+    "the best of four": (["prompt", "response_1", "response_2", "response_3", "response_4"], "Which response is best?"),
+    "pairs in a list": (["info.post", "summaries[0].text", "summaries[1].text"], "Which response is better?"),
+    "yes or no questions": (["question", "passage"], "Is the answer to the question yes?"),
+    "turns of speakers": (["transcript"], "Is the transcript good?"),
+    "code with tests": (["description", "generated_code", "public_tests.input", "public_tests.output"], "Is the generated code good?"),
+    "options by letter": (["question"], "Which option is right?"),
 }  # fmt: skip
 
 
@@ -137,6 +197,49 @@ def test_the_judge_reads_what_is_judged_and_is_asked_of_it(shell: Any, form: str
     done = shell("init", written(shell, cycled(columns), suffix), "--yes", "--no-try", "--quiet")
     read, question = READ[form]
     assert f"The judge reads {', '.join(read)} and is asked: {question}" in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize(
+    ("form", "scale"),
+    [
+        ("Spanish", "[incorrecto, correcto]"), ("German", "[schlecht, mittel, gut], ordered: true"), ("German yes", "boolean"),
+        ("Chinese", '["坏", "好"]'), ("Japanese", '["不正解", "正解"]'), ("Korean", "[1, 5]"), ("Russian", "boolean"), ("French", "boolean"),
+        ("Hindi", '["गलत", "सही"]'), ("thumbs as pictures", '["👎", "👍"]'), ("signs", '["-", "+"]'), ("spam", "[spam, ham]"),
+        ("stars in words", '["1 star", "3 stars", "5 stars"], ordered: true'), ("one aspect", "[1, 7]"),
+    ],
+)  # fmt: skip
+def test_the_scale_is_that_of_the_labels(shell: Any, form: str, scale: str) -> None:
+    suffix, columns, *_ = FORMS[form]
+    shell("init", written(shell, cycled(columns), suffix), "--yes", "--no-try", "--quiet")
+    assert (
+        f"scale: {scale}" in (text := (shell.folder / "judge.yaml").read_text(encoding="utf-8")) or f": {scale}" in text
+    )
+
+
+def test_a_label_of_each_text_of_a_pair_is_read_as_the_choice(shell: Any) -> None:
+    suffix, columns, *_ = FORMS["winners as 0 and 1"]
+    data = written(shell, cycled(columns), suffix)
+    done = shell("init", data, "--yes")
+    assert "compared with winner_model_a and winner_model_b." in done.err and "read as choices" not in done.err
+    document = read_document(shell.folder / "judge.yaml").data
+    assert document["pipeline"][0]["tie"] is True
+    assert document["evaluate"]["agreement"]["target"] == (
+        "'A' if (source.winner_model_a | float) > (source.winner_model_b | float) else "
+        "'B' if (source.winner_model_b | float) > (source.winner_model_a | float) else 'tie'"
+    )
+
+
+def test_rows_that_lack_columns_have_no_label_and_are_judged(shell: Any) -> None:
+    records = cycled({"question": TEXTS, "answer": TEXTS, "context": TEXTS, "label": ["good", "bad"]})
+    for row, record in enumerate(records):
+        if row % 3:
+            del record["context"]
+        if row % 4 == 0:
+            del record["label"]
+    data = written(shell, records, "jsonl")
+    assert "The judge reads question, answer and" in shell("init", data, "--yes").err
+    done = shell("run", "judge.yaml", data, "--json")
+    assert done.code == 0 and done.json()["evaluations"]["agreement"]["accuracy"]["n"] == 9
 
 
 def test_every_part_of_a_row_that_is_judged_is_in_the_prompt(shell: Any) -> None:

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,11 +27,12 @@ from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.multi_run import ask_to_spend, execute_all_or_exit, stopping
 from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AsJson, Config, MetricOption, Yes
+from verdict_cli.cli.progress import show_reading
 from verdict_cli.cli.show_report import show_study
 from verdict_cli.cli.variant_runs import choose_metric
 from verdict_cli.errors import RowError, SpecError, UsageError
 from verdict_cli.language.document.document import parse_document, read_document
-from verdict_cli.language.expressions.expression import compile_expression
+from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.load import validated
 from verdict_cli.language.package_files import configs, file_or_named
 from verdict_cli.messages import Row
@@ -63,7 +65,7 @@ if TYPE_CHECKING:
 
 
 def labelled_parts(
-    plan: Plan, labelled: str, target: str, cluster: str | None, folder: Path, seed: int
+    plan: Plan, labelled: str, target: str, cluster: str | None, folder: Path, seed: int, *, quiet: bool = False
 ) -> tuple[dict[PartName, Path], dict[PartName, int], str]:
     """The labelled rows in three files, as they are in the dataset; their numbers; the digest of all. UsageError for too few."""
     import numpy as np
@@ -72,16 +74,8 @@ def labelled_parts(
     group = compile_expression(cluster, ("source",)) if cluster is not None else None
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = open_dataset(plan, labelled, Path(spool_to))
-        keys: dict[int, str] = {}
-        for row in stream_rows(dataset):
-            try:
-                if right({"source": row.source}) is not None:
-                    keys[row.index] = key_text(group({"source": row.source})) if group is not None else str(row.index)
-            except RowError as error:
-                raise UsageError(
-                    f"row {row.index}: {error.message}", hint="--target and --cluster are expressions over `source`"
-                ) from None
-        raw = {row.index: dict(row.source) for row in stream_rows(Dataset(dataset.files)) if row.index in keys}
+        with show_reading(quiet=quiet):
+            keys, raw = _labelled_rows(dataset, right, group)
     if len(keys) < LEAST_LABELS:
         raise UsageError(
             f"{plural(len(keys), 'row has|rows have')} a label; an alignment needs {LEAST_LABELS} or more",
@@ -102,6 +96,22 @@ def labelled_parts(
         print_error("warning: one cluster holds most rows, so that the parts are very unequal")
         raise UsageError("the clusters cannot be split into three parts", hint="give another --cluster, or more rows")
     return parts, sizes, digest.hexdigest()
+
+
+def _labelled_rows(
+    dataset: Dataset, right: Expression, group: Expression | None
+) -> tuple[dict[int, str], dict[int, dict[str, Any]]]:
+    """The cluster of each row that has a label, and the row as it is in the dataset, by its index."""
+    keys: dict[int, str] = {}
+    for row in stream_rows(dataset):
+        try:
+            if right({"source": row.source}) is not None:
+                keys[row.index] = key_text(group({"source": row.source})) if group is not None else str(row.index)
+        except RowError as error:
+            raise UsageError(
+                f"row {row.index}: {error.message}", hint="--target and --cluster are expressions over `source`"
+            ) from None
+    return keys, {row.index: dict(row.source) for row in stream_rows(Dataset(dataset.files)) if row.index in keys}
 
 
 PartName = Literal["fit", "select", "test"]
@@ -356,11 +366,11 @@ class AlignSearch:
     spent: float | None = 0.0
     dropped: list[str] = field(default_factory=list)
     costs: dict[str, float | None] = field(default_factory=dict)
+    before_calls: Callable[[], None] | None = None
+    """Called once, before the first run that makes calls."""
 
     def tell_cost(self, proposer: str | None, proposals: int, rounds: int, *, yes: bool) -> None:
-        """Tell the most that the search costs, and ask on a terminal; nothing of one that is replayed."""
-        if self.how.replay is not None:
-            return
+        """Tell the most that the search costs, and ask on a terminal."""
         fit = [json.loads(line) for line in self.parts["fit"].read_text(encoding="utf-8").splitlines()]
         unjudged = [JudgedRow(source, None, None, correct=True) for source in fit]
         # Candidates are estimated by the longest prompts that are tried: those with the most examples.
@@ -379,8 +389,14 @@ class AlignSearch:
         what = f"up to {1 + len(FEW_SHOT) + written * rounds} prompts on {sum(self.sizes.values()):,} rows"
         ask_to_spend(what, lines, plans, yes=yes, quiet=self.how.quiet)
 
-    def run(self, proposer: str | None, proposals: int, rounds: int) -> Alignment:
-        """Make candidates, select, and compare the winner with the pipeline as it was on the sealed rows."""
+    def run(self, proposer: str | None, proposals: int, rounds: int, *, yes: bool) -> Alignment:
+        """Make candidates, select, and compare the winner with the pipeline as it was on the sealed rows.
+
+        The cost is told, and asked about, before the first run that has calls left to make: none of a search that is finished or
+        replayed.
+        """
+        if self.how.replay is None:
+            self.before_calls = partial(self.tell_cost, proposer, proposals, rounds, yes=yes)
         candidates = [PromptCandidate("as it was", "the pipeline as it was")]
         judged = self._judged(candidates[0])
         candidates += self._valid(few_shot(self.path, judged, self.target, self.cluster))
@@ -563,9 +579,12 @@ class AlignSearch:
             for plan, config, data, directory, rows in jobs:
                 recording = how.recording(plan)
                 dataset = open_dataset(plan, str(data), Path(spool_to))
-                facts = check_data(plan, dataset, limit=rows, seed=how.seed, warn=lambda _: None)
+                facts = check_data(plan, dataset, limit=rows, seed=how.seed, quiet=how.quiet, warn=lambda _: None)
                 options = how.run_options(plan, dataset, facts, (str(config), str(data)), recording, out=directory)
                 sessions.append(open_run(replace(options, warn=lambda _: None)))
+            if self.before_calls is not None and not all(session.is_finished for session in sessions):
+                self.before_calls()
+                self.before_calls = None
             quiet = how.quiet or not sys.stderr.isatty()  # without a terminal, dozens of short runs are only noise
             results = execute_all_or_exit(sessions, self.folder, self.stop, replace(how, quiet=quiet))
         for result in results:
@@ -701,8 +720,7 @@ def align(
     search = _begin(config, labelled, unit, options, how)
     with stopping(stop := Stop()):
         search.stop = stop
-        search.tell_cost(options.proposer, options.proposals, options.rounds, yes=yes)
-        alignment = search.run(options.proposer, options.proposals, options.rounds)
+        alignment = search.run(options.proposer, options.proposals, options.rounds, yes=yes)
     document = align_document(search.plan.name, alignment, search.facts)
     if alignment.better:
         search.write_aligned(alignment, align_conclusion(alignment))
@@ -736,7 +754,7 @@ def _begin(config: Path, labelled: str, unit: str, options: AlignOptions, how: R
     folder = options.out or Path("align") / plan.name
     cluster = options.cluster or plan.evaluations[evaluation].cluster
     columns = named_columns(work.prompt)
-    parts, sizes, digest = labelled_parts(plan, labelled, target, cluster, folder, how.seed)
+    parts, sizes, digest = labelled_parts(plan, labelled, target, cluster, folder, how.seed, quiet=how.quiet)
     facts = {
         "align": str(folder), "pipeline": plan.name, "config": str(config), "dataset": labelled, "data_digest": digest,
         "target": target, "cluster": cluster, "seed": how.seed, "fingerprint": plan.fingerprint,

@@ -468,7 +468,9 @@ def audit(
     folder = probing.out or Path("audits") / plan.name
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
         dataset = open_dataset(plan, data, Path(spool_to))
-        rows = check_data(plan, dataset, limit=options.limit, sample=options.sample, seed=options.seed)
+        rows = check_data(
+            plan, dataset, limit=options.limit, sample=options.sample, seed=options.seed, quiet=options.quiet
+        )
         planting = None
         if probing.degrade_model is not None:
             planting, plans = _plant_errors(
@@ -556,7 +558,7 @@ def _plant_errors(
     plan = own.plan(config, warn=False)
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         given = open_dataset(plan, str(file), Path(spool_to))
-        facts = check_data(plan, given, seed=own.seed, warn=lambda _: None)
+        facts = check_data(plan, given, seed=own.seed, quiet=own.quiet, warn=lambda _: None)
         session = open_run(own.run_options(plan, given, facts, (str(config), str(file)), None, out=at / "run"))
         if not session.is_finished:
             lines = [sampled_dry_run(probe_plan, dataset, data, own.seed).lines(data.rows) for _, probe_plan in plans]

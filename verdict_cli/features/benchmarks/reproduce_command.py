@@ -303,7 +303,12 @@ def reproduce(
             plan = how.plan(named_config(table.config(as_run=as_run)))
             dataset = open_dataset(plan, str(rows[table.number].path), Path(spool_to))
             ready.append(
-                (table, plan, dataset, check_data(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed))
+                (
+                    table,
+                    plan,
+                    dataset,
+                    check_data(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed, quiet=how.quiet),
+                )
             )
         if not how.quiet:
             _announce(ready)

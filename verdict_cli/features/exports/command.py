@@ -181,8 +181,11 @@ def _langfuse(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[bytes]:
                 "value": score.given if kind == "CATEGORICAL" else score.value,
                 "dataType": kind,
                 "comment": score.explanation,
-                "metadata": {"row": row.id, "score": score.value if kind == "CATEGORICAL" else None},
-                "timestamp": run.facts.started,
+                "metadata": {
+                    "row": row.id,
+                    "score": score.value if kind == "CATEGORICAL" else None,
+                    "started": run.facts.started,
+                },
             }
             yield encoded({key: value for key, value in body.items() if value is not None}) + b"\n"
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from verdict_cli.cli.console import print_message
-from verdict_cli.cli.progress import show_steps
+from verdict_cli.cli.progress import show_reading
 from verdict_cli.errors import UsageError
 from verdict_cli.features.imports.logs import LOG_FORMATS, not_in_format, read_logs
 from verdict_cli.language.document.error_messages import nearest_spelling
@@ -52,8 +52,8 @@ def import_(
             raise UsageError(f"--out {out} is one of the logs", hint="choose another name")
     rows = read_logs(log_format, files) if log_format != "json" else _rows_at(files, path or "")
     scores: dict[str, None] = {}
-    with show_steps(f"importing {log_format}", "rows") as show:
-        count = _write(out, _noting_scores(rows, scores, show))
+    with show_reading("importing"):
+        count = _write(out, _noting_scores(rows, scores))
     named = f"; scores: {', '.join(scores)}" if scores else ""
     print_message(f"{plural(count, 'row')}: {out}{named}")
 
@@ -68,12 +68,8 @@ def _rows_at(files: list[Path], path: str) -> Iterator[dict[str, Any]]:
             yield item
 
 
-def _noting_scores(
-    rows: Iterator[dict[str, Any]], scores: dict[str, None], show: Callable[[int, int | None], None]
-) -> Iterator[dict[str, Any]]:
-    for number, row in enumerate(rows):
-        if number % 100 == 0:
-            show(number, None)
+def _noting_scores(rows: Iterator[dict[str, Any]], scores: dict[str, None]) -> Iterator[dict[str, Any]]:
+    for row in rows:
         if isinstance(row.get("scores"), dict):
             scores |= dict.fromkeys(row["scores"])
         yield row

@@ -24,6 +24,7 @@ from verdict_cli.features.imports.logs import (
     unique_names,
 )
 from verdict_cli.language.conversation import looks_like_conversation
+from verdict_cli.storage.file_reads import tell_read
 
 
 @object_rows("messages", "data")
@@ -289,12 +290,19 @@ def _archive(path: Path) -> Iterator[LogRow]:
         if head is None:
             raise not_in_format(path, "not an Inspect log: the archive has no header.json")
         model = LogPlace(path, f"{head}: eval").required(_member(path, archive, head).get("eval"), "model", str)
-        for info in archive.infolist():
-            if info.filename.startswith("samples/") and info.filename.endswith(".json"):
-                sample = _member(path, archive, info.filename)
-                place = LogPlace(path, info.filename)
-                with place.known_shape():
-                    yield _inspect_row(place, sample, model)
+        samples = [
+            info
+            for info in archive.infolist()
+            if info.filename.startswith("samples/") and info.filename.endswith(".json")
+        ]
+        done, total = 0, sum(info.compress_size for info in samples)
+        for info in samples:
+            sample = _member(path, archive, info.filename)
+            done += info.compress_size
+            tell_read(path, "bytes", done, total)
+            place = LogPlace(path, info.filename)
+            with place.known_shape():
+                yield _inspect_row(place, sample, model)
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> dict[str, Any]:

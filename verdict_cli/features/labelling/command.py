@@ -13,6 +13,7 @@ import typer
 
 from verdict_cli.cli.console import print_json, print_message
 from verdict_cli.cli.options import AsJson
+from verdict_cli.cli.progress import show_reading
 from verdict_cli.errors import DataError, OutputError, Problem, UsageError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.plan.node import LLMNode, Plan
@@ -290,7 +291,8 @@ def queue(
             f"{path} already exists",
             hint=f"label its rows: verdict view {run} --as NAME; or draw again with --replace, which keeps the labels",
         )
-    drawn, drawn_by = draw_queue(plan, directory.results, n, choose, by, annotators, blind=blind, seed=seed)
+    with show_reading():
+        drawn, drawn_by = draw_queue(plan, directory.results, n, choose, by, annotators, blind=blind, seed=seed)
     with output_errors(path):
         partial = path.with_suffix(".partial")
         partial.write_bytes(drawn.file_text())

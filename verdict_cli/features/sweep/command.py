@@ -706,7 +706,13 @@ def sweep(
             if source == "-":
                 source = str(dataset.files[0])
             rows = check_data(
-                plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed, warn=partial(_warn_once, warned)
+                plan,
+                dataset,
+                limit=how.limit,
+                sample=how.sample,
+                seed=how.seed,
+                quiet=how.quiet,
+                warn=partial(_warn_once, warned),
             )
             options = how.run_options(
                 plan, dataset, rows, (str(config), data), recording, out=folder / "variants" / slug

@@ -86,7 +86,7 @@ class ComparePage {
 
   pipelinesTable(data) {
     const lines = Object.entries(data.pipelines).flatMap(([letter, runs]) => runs.map((run) => make('tr', {},
-      make('th', { scope: 'row' }, letter === data.reference ? `${letter} (reference)` : letter),
+      make('th', { scope: 'row' }, breakable(data.pipeline_names[letter]), letter === data.reference ? ' (reference)' : ''),
       make('td', {}, link(urlWith({ run: run.run }, '/run'), said(run.run))),
       ...[run.rows, run.failed].map((value) => make('td', { class: 'number' }, number(value))),
       make('td', { class: 'number' }, money(run.cost_usd)),
@@ -125,12 +125,12 @@ class ComparePage {
       const own = each.values[reference] ?? others.find(([, one]) => one.reference !== null)?.[1].reference ?? null;
       const blank = ['number', 'drawn', 'number', 'number away', 'number'].map((kind) => make('td', { class: kind }));
       return [
-        make('tr', {}, make('th', { scope: 'row' }, said(metric)), make('td', {}, reference), make('td', { class: 'number' }, own === null ? '–' : number(own)), ...blank),
-        ...others.map(([letter, one]) => make('tr', {}, make('th', { scope: 'row' }), make('td', {}, letter),
+        make('tr', {}, make('th', { scope: 'row' }, said(metric)), make('td', {}, breakable(data.pipeline_names[reference])), make('td', { class: 'number' }, own === null ? '–' : number(own)), ...blank),
+        ...others.map(([letter, one]) => make('tr', {}, make('th', { scope: 'row' }), make('td', {}, breakable(data.pipeline_names[letter])),
           make('td', { class: 'number' }, one.pipeline === null ? '–' : number(one.pipeline)), ...this.differenceCells(one, reach(metric, one)))),
       ];
     });
-    const heads = [['Metric', ''], ['Pipeline', ''], ['Value', 'number'], [`− ${reference}`, 'number'], ['Lower | higher', 'drawn'], [`${100 * data.level}% interval (together)`, 'number'], ['p', 'number away'], ['p (adj.)', 'number']];
+    const heads = [['Metric', ''], ['Pipeline', ''], ['Value', 'number'], [`− ${visible(data.pipeline_names[reference])}`, 'number'], ['Lower | higher', 'drawn'], [`${100 * data.level}% interval (together)`, 'number'], ['p', 'number away'], ['p (adj.)', 'number']];
     return tableOf('compared', heads, lines);
   }
 

@@ -16,6 +16,14 @@ function estimatesTable({ name, estimates }) {
     make('th', { scope: 'row' }, each.metric), make('td', { class: 'away' }, ESTIMATES[each.metric] ?? ''), metricCell(each), make('td', { class: 'away' }, said(each.reason)))))];
 }
 
+/** How often people agree, and the judge with them: a chart, and its numbers. */
+function agreementSection({ name, agreement }, several) {
+  const lines = agreement.rows.map(([who, value, interval, note]) => make('tr', {}, make('th', { scope: 'row' }, said(who)),
+    make('td', { class: 'number' }, value), make('td', { class: 'number away' }, interval), make('td', { class: 'number' }, note)));
+  return [make('h3', {}, 'Agreement of annotators', ...(several ? [': ', said(name)] : [])), chartFigure('Agreement of annotators', agreement, agreement.caption),
+    simpleTable([['Who'], [agreement.x, 'number'], ['Interval', 'number away'], ['', 'number']], lines)];
+}
+
 /** The metrics of a run with its human labels. `show(run)` loads them again after each label. */
 class CorrectedSection {
   constructor(run) {
@@ -58,6 +66,7 @@ class CorrectedSection {
     this.element.replaceChildren(title, make('p', { role: 'status' }, ...of),
       ...data.evaluations.map((each) => correctedTable(each, data.evaluations.length > 1)), make('p', { class: 'note' }, ...note),
       ...data.evaluations.filter((each) => each.estimates.length).flatMap(estimatesTable),
+      ...data.evaluations.filter((each) => each.agreement).flatMap((each) => agreementSection(each, data.evaluations.length > 1)),
       make('p', { class: 'note' }, code('verdict report RUN --labels'), ' writes these metrics into the report.'));
   }
 }

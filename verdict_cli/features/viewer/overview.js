@@ -73,7 +73,10 @@ function matrixTable(page, { labels, counts }) {
       'data-heat': at === to ? 'right' : 'wrong', style: `--heat: ${total ? (each / total).toFixed(3) : 0}`,
     }, each ? filterLink(page, [filterFor('target', labels[at]), filterFor('prediction', labels[to])], ['outcome'], number(each)) : '0')))];
   });
+  const shown = labels.map((label) => (label === null ? '(none)' : visible(typeof label === 'string' ? label.slice(0, 40) : label)));
+  const picture = { type: 'matrix', labels: shown, counts, height: 76 + Math.min(52, 420 / labels.length) * labels.length };
   return make('div', {}, make('h2', {}, 'Confusion matrix'), make('p', { class: 'note' }, 'A cell shows its rows below.'),
+    chartFigure('Confusion matrix', picture),
     make('div', { class: 'wide' }, make('table', { class: 'matrix' }, make('thead', {}, head), make('tbody', {}, ...lines))));
 }
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio.to_thread
 import uvicorn
@@ -41,14 +41,10 @@ from verdict_cli.features.viewer.run_view import (
 )
 from verdict_cli.report.chat import as_conversation, chat_turns
 from verdict_cli.report.compress import encoded
-from verdict_cli.report.renderers.html import PAGE_FOLDER, page_environment
+from verdict_cli.report.renderers.html import PAGE_FOLDER, chart_library, page_environment
 from verdict_cli.storage.tables.human_labels import HumanLabel, label_key
 from verdict_cli.storage.tables.label_queue import QUEUE_FILE, LabelQueue, QueuedRow, next_rows, read_queue
 from verdict_cli.storage.tables.reader import read_rows
-
-if TYPE_CHECKING:
-    pass
-
 
 MOST_LABEL_CHARS, MOST_NOTE_CHARS = 1_000, 20_000
 
@@ -154,9 +150,9 @@ def _store_label(
 
 
 FOLDER = Path(__file__).parent
-SHARED = ("data.js", "theme.js", "cells.js", "story.js")
+SHARED = ("data.js", "theme.js", "intervals.js", "charts.js", "cells.js", "story.js")
 VIEWER_FILES = (
-    "address.js", "list.js", "trends.js", "table.js", "labels.js", "queue.js", "leaderboard.js", "overview.js", "corrected.js",
+    "address.js", "chart.js", "list.js", "trends.js", "table.js", "labels.js", "queue.js", "leaderboard.js", "overview.js", "corrected.js",
     "run.js", "compare.js", "view.js",
 )  # fmt: skip
 
@@ -232,6 +228,7 @@ def viewer_application(registry: RunRegistry) -> Starlette:
     ]
     routes += [
         Route("/assets/view.js", _asset(viewer_script(), "text/javascript")),
+        Route("/assets/library.js", _asset(chart_library()[0], "text/javascript")),
         Route("/assets/view.css", _asset(viewer_style(), "text/css")),
         Route("/report", _in_thread(_report, registry)),
         Route("/study", _in_thread(_study, registry)),

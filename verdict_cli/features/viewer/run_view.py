@@ -6,7 +6,7 @@ import html
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
@@ -33,12 +33,14 @@ from verdict_cli.language.evaluations import Evaluation, Gold, label_evaluations
 from verdict_cli.language.metric_registry import GOLD_ESTIMATES
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
+from verdict_cli.report.evaluation_section import agreement_chart
 from verdict_cli.report.report import metric_json
 from verdict_cli.report.report_context import prompt_columns
 from verdict_cli.report.row_details import row_details
 from verdict_cli.run.load_run import load_run
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
+from verdict_cli.stats.annotators import AnnotatorStudy
 from verdict_cli.stats.measure import Measures, measure
 from verdict_cli.stats.row_scores import MOST_SCORED, scored_rows
 from verdict_cli.storage.datasets.parquet import count_rows, open_parquet
@@ -287,6 +289,7 @@ def _evaluation(name: str, measures: Mapping[str, Measures]) -> dict[str, Any]:
     metrics = [metric for metric in given if metric != "confusion" and metric in relabelled]
     return {
         "name": name,
+        "agreement": _agreement(measures[key].annotators for key in (f"{name}_human", name)),
         "metrics": [
             {
                 "metric": metric,
@@ -302,6 +305,16 @@ def _evaluation(name: str, measures: Mapping[str, Measures]) -> dict[str, Any]:
             if metric in given
         ],
     }
+
+
+def _agreement(studies: Iterable[AnnotatorStudy | None]) -> dict[str, Any] | None:
+    """The chart of the first study of annotators, with its numbers as texts; None where there is none."""
+    study = next((study for study in studies if study is not None and study.nominal), None)
+    if study is None:
+        return None
+    chart = agreement_chart(study)
+    rows = [[point.label, *point.as_texts(), point.note] for point in chart.points]
+    return {**chart.script_data(), "height": chart.height, "caption": chart.caption, "rows": rows}
 
 
 def _labelled_rows(view: RunView) -> dict[str, int]:

@@ -449,7 +449,7 @@ def watch(
     stop = Stop()
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
         dataset = open_dataset(plan, anchors, Path(spool_to))
-        data = check_data(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed)
+        data = check_data(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed, quiet=how.quiet)
         known = open_history(folder, plan, data, anchors, watched)
         name = f"looks/{len(known.looks):04d}"
         options = uncached.run_options(plan, dataset, data, (str(config), anchors), recording, out=folder / name)

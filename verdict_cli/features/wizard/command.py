@@ -171,7 +171,8 @@ def _defaults(samples: SampledColumns, name: str, given: GivenOptions) -> Scaffo
         samples.check_target(given.target, read)
     question = given.question or questions.default_question(samples, read, target)
     print_message(f"The judge reads {', '.join(read)} and is asked: {question}")
-    print_message(f"Its verdicts are compared with {target}." if target else "No column looks like a human label.")
+    compared = " and ".join(samples.sides(read, target) or [target or ""])
+    print_message(f"Its verdicts are compared with {compared}." if target else "No column looks like a human label.")
     return _parts(samples, name, question, read, target, given, defaults=True)
 
 
@@ -213,9 +214,10 @@ def _parts(
     labels of no known order are categories."""
     options = samples.choices(target) if given.scale is None else ()
     pair = samples.pair(read, target) if given.scale is None and not options else None
+    sides = samples.sides(read, target) if pair is not None else None
     rubric = samples.rubric(read) if pair is None and not options else None
     if ask or pair is not None:
-        questions.describe(samples, target, pair, rubric)
+        questions.describe(samples, target, pair, sides, rubric)
     fixed = bool(pair or rubric or options)
     proposed = samples.default_scale(target) if defaults else samples.proposed_scale(target)
     chosen = _chosen_scale(samples, target, given.scale, proposed, ask=ask, fixed=fixed)
@@ -233,12 +235,16 @@ def _parts(
         id=identifier(samples.all),
         target=target,
         labels=samples.all[target] if target else (),
-        paths={**samples.paths, **samples.entries},
+        paths={**samples.paths, **samples.entry_paths},
         types=samples.types(
             tuple(dict.fromkeys((*read, *(samples.entries[name][0] for name in options if name in samples.entries))))
         ),
+        absent=samples.absent,
+        required=samples.incomplete(read),
         compared=compared_scores(samples.own, chosen) if target not in samples.paths and not (pair or rubric) else (),
         pair=pair,
+        sides=sides,
+        side_values=(samples.all[sides[0]], samples.all[sides[1]]) if sides else ((), ()),
         rubric=rubric,
         options=options,
     )
@@ -340,3 +346,4 @@ def _print_next_steps(config: Path, data: str | None, models: Sequence[str]) -> 
         )
     print_message(f"  verdict estimate {arguments}")
     print_message(f"  verdict run {arguments}")
+    print_message("  verdict view runs    wrong rows first, in a browser")

@@ -13,10 +13,20 @@ import typer
 from verdict_cli.cli import console
 from verdict_cli.cli.console import print_message
 from verdict_cli.errors import UsageError, VerdictError
+from verdict_cli.features.wizard.column_words import (
+    ADJECTIVE_OF,
+    ADJECTIVES,
+    FLAWS,
+    GENERIC,
+    OUTCOME_WORDS,
+    QUALIFYING,
+    QUALITIES,
+)
 from verdict_cli.features.wizard.sampled_columns import SampledColumns, is_within, sampled_columns
 from verdict_cli.features.wizard.scaffold import Rubric
-from verdict_cli.features.wizard.scaffold_columns import is_answer, is_judgement, judged_column, pair_labels
+from verdict_cli.features.wizard.scaffold_columns import head_noun, is_answer, is_judgement, judged_column
 from verdict_cli.features.wizard.scaffold_labels import MAX_CATEGORIES, LabelScale, label_words, numeric
+from verdict_cli.features.wizard.scaffold_pairs import Pair, pair_labels
 
 _MOST_VALUE_CHARS = 60
 _NONE = "none"
@@ -76,8 +86,9 @@ def ask_columns(samples: SampledColumns) -> tuple[str, ...]:
 
 def default_question(samples: SampledColumns, columns: Sequence[str], target: str | None) -> str:
     """What a judge of these columns usually decides, in the words of the labels."""
-    if samples.choices(target):
-        return "Which option is right?"
+    options = samples.choices(target)
+    if options:
+        return "Which response is best?" if samples.are_answers(options) else "Which option is right?"
     if samples.pair(columns, target):
         return "Which response is better?"
     if samples.rubric(columns):
@@ -85,37 +96,79 @@ def default_question(samples: SampledColumns, columns: Sequence[str], target: st
     kinds = samples.types(columns)
     judged = judged_column(columns)
     talks = [name for name, kind in kinds.items() if kind.startswith("conversation")]
+    scale = samples.default_scale(target)
     if talks and not is_answer(judged):
-        return "Does the assistant help the user?"
+        return _quality_question("conversation", target, scale) or "Does the assistant help the user?"
     lists = [name for name, kind in kinds.items() if kind.startswith("list[") and name != judged]
     contexts = [
         name for name in lists if re.search("context|document|passage|references|source|evidence", name, re.IGNORECASE)
     ]
     thing = _words(judged)
-    if contexts:
+    is_truth = (
+        scale is None or scale.kind == "boolean" or (len(scale.values) == 2 and scale.kind in ("ordered", "nominal"))
+    )
+    is_grounding = target is None or re.search(
+        "faith|ground|support|attribut|verdict|label|human", target, re.IGNORECASE
+    )
+    if contexts and is_truth and is_grounding:
         return f"Does every statement of the {thing} follow from the {_words(contexts[0])}?"
     alike = samples.pair(columns, None)
     if alike is not None and judged in alike:
-        return f"Do {_words(alike[0])} and {_words(alike[1])} mean the same?"
-    verb = "Are" if judged in kinds else "Is"
-    scale = samples.default_scale(target)
+        first, second = _words(alike[0]), _words(alike[1])
+        return f"Do {first} and {second} mean the same?" if is_truth else f"How similar are {first} and {second}?"
+    verb = "Are" if judged in kinds and re.search("(?<![sui])s$", thing) else "Is"
+    quality_question = _quality_question(thing, target, scale, verb)
+    if quality_question:
+        return quality_question
     if target is not None and scale is not None and scale.kind == "nominal" and not is_judgement(scale.values, scale):
         return f"What is the {_words(target)} of the {thing}?"
     if scale is not None and (scale.kind in ("range", "continuous") or len(scale.values) > 2):
         return f"How good {verb.lower()} the {thing}?"
-    quality = re.fullmatch(r"(?:is|was)[ _-]?([A-Z]?[a-z]+)", target or "", re.IGNORECASE)
-    return f"{verb} the {thing} {quality[1].lower() if quality else 'good'}?"
+    return f"{verb} the {thing} good?"
+
+
+def _quality_question(thing: str, target: str | None, scale: LabelScale | None, verb: str = "Is") -> str | None:
+    """What the name or the words of the labels ask of the thing: is it toxic, is there a flaw in it, how relevant is it?"""
+    if target is None or scale is None:
+        return None
+    head = head_noun(target)
+    named = re.fullmatch(r"(?:is|was)[ _-]?([A-Z]?[a-z]+)", target, re.IGNORECASE)
+    flaw = re.fullmatch(r"has[ _-]?([A-Z]?[a-z]+)", target, re.IGNORECASE)
+    quality = ADJECTIVE_OF.get(head) or (
+        re.sub("i?ness$", lambda end: "y" if end[0] == "iness" else "", head) if head.endswith("ness") else head
+    )
+    if scale.kind == "boolean":
+        if named:
+            return f"{verb} the {thing} {named[1].lower()}?"
+        if flaw or head in FLAWS:
+            return f"Does the {thing} have {flaw[1].lower()}?" if flaw else f"Is there {head} in the {thing}?"
+        if is_answer(target):
+            return "Is the answer to the question yes?"
+        is_adjective = quality in ADJECTIVES or head.endswith(("ness", *QUALIFYING))
+        return f"{verb} the {thing} {quality}?" if is_adjective and quality not in OUTCOME_WORDS else None
+    if scale.kind in ("ordered", "nominal") and len(scale.values) == 2:
+        worse, better = (word.lower() for word in scale.values)
+        return f"{verb} the {thing} {better}?" if worse.endswith(better) and better in ADJECTIVES else None
+    if scale.kind in ("range", "continuous") and (
+        head in FLAWS or quality in ADJECTIVES or (head.endswith(QUALITIES) and head != "quality")
+    ):
+        return f"Rate the {_words(target)} of the {thing}."
+    return None
 
 
 def _words(column: str) -> str:
-    return column.rpartition(".")[2].replace("_", " ")
+    *before, last = re.split(r"\.(?!$)", column)
+    name = before[-1] if before and last.lower() in GENERIC else last
+    return re.sub(r"\[(\d+)\]", r" \1", name).replace("_", " ")
 
 
-def describe(samples: SampledColumns, target: str | None, pair: tuple[str, str] | None, rubric: Rubric | None) -> None:
+def describe(
+    samples: SampledColumns, target: str | None, pair: Pair | None, sides: Pair | None, rubric: Rubric | None
+) -> None:
     """Say what kind of judge the columns give, and how it reads the labels."""
     if pair is not None:
         print_message(f"Pairs: {pair[0]} is A, {pair[1]} is B; each pair is judged in both orders.")
-        meant = {} if target is None else pair_labels(pair, samples.all[target]) or {}
+        meant = {} if target is None or sides else pair_labels(pair, samples.all[target], target) or {}
         if any(str(label) != choice for label, choice in meant.items()):
             read = ", ".join(f"{label} is {choice}" for label, choice in meant.items())
             print_message(f"The labels of {target} are read as choices: {read}. Correct `target` in the file if not.")

@@ -11,21 +11,24 @@ from typing import Any
 
 from verdict_cli.cli.open_dataset import dataset_files
 from verdict_cli.errors import DataError, Problem, UsageError
+from verdict_cli.features.wizard.column_words import CONTENT, JUDGED_BY, OPTION_NOUNS, RUBRICS
 from verdict_cli.features.wizard.scaffold import Rubric, nameable
 from verdict_cli.features.wizard.scaffold_columns import (
     ColumnPath,
     any_text,
     choice_columns,
     column_type,
-    compared_pair,
     entry_key,
+    head_noun,
     identifier,
+    is_answer,
+    judged_column,
     label_likeness,
     list_entries,
+    name_tokens,
     nested_columns,
     option_key,
     option_labels,
-    pair_labels,
     rubric_column,
     suggested_columns,
 )
@@ -36,6 +39,14 @@ from verdict_cli.features.wizard.scaffold_labels import (
     label_words,
     parse_scale,
     proposed_scale,
+)
+from verdict_cli.features.wizard.scaffold_pairs import (
+    Pair,
+    compared_pair,
+    is_of_one_side,
+    named_pair,
+    pair_labels,
+    side_labels,
 )
 from verdict_cli.storage.datasets.dataset import Dataset, missing_column
 from verdict_cli.storage.datasets.read import stream_rows
@@ -55,6 +66,8 @@ class SampledColumns:
     own: Mapping[str, Sequence[Any]]
     all: Mapping[str, Sequence[Any]]
     paths: Mapping[str, ColumnPath]
+    absent: frozenset[str] = frozenset()
+    """The columns of the file that some of its rows do not have."""
 
     def types(self, columns: Sequence[str]) -> dict[str, str]:
         """The types of these columns that are more than a text or a number."""
@@ -62,26 +75,54 @@ class SampledColumns:
 
     def options(self) -> tuple[str, ...]:
         """The options of a multiple choice: columns, or else entries of a list."""
-        return choice_columns({name: values for name, values in self.own.items() if nameable(name)}) or (*self.entries,)
+        read = {
+            name: values for name, values in self.all.items() if name.split(".")[0] not in _NOT_READ and nameable(name)
+        }
+        return choice_columns(read) or (*self.entries,)
+
+    def incomplete(self, columns: Sequence[str]) -> list[str]:
+        """Those of these columns of the file that are empty in some rows, but not in all."""
+        return [
+            name for name in columns if name in self.own and 0 < list(self.own[name]).count(None) < len(self.own[name])
+        ]
 
     @property
     def entries(self) -> dict[str, tuple[str, int]]:
         """The options that are entries of a list, with its column and their places."""
-        return list_entries(self.own)
+        return list_entries({name: values for name, values in self.all.items() if name.split(".")[0] not in _NOT_READ})
+
+    @property
+    def entry_paths(self) -> dict[str, ColumnPath]:
+        """The paths of the options that are entries of a list."""
+        return {option: (*self.paths.get(name, (name,)), place) for option, (name, place) in self.entries.items()}
 
     def suggested(self) -> list[str]:
-        """The columns that a judge probably reads; those within columns only where the file's own are none."""
-        key = option_key(self.own, self.options())
-        if key is not None:
-            return suggested_columns({name: values for name, values in self.own.items() if name != key})
+        """The columns that a judge probably reads; within columns those that are named like it, and others only where there are
+        none."""
         inside = {name: values for name, values in self.all.items() if name.split(".")[0] not in _NOT_READ}
-        return suggested_columns(self.own) or suggested_columns(inside)
+        named = {
+            name: values for name, values in inside.items() if name in self.own or head_noun(name) in CONTENT - RUBRICS
+        }
+        options = self.options()
+        key = option_key(self.own, options)
+        if key is not None:  # beside it, an answer would say which option is right
+            beside = {
+                name: values
+                for name, values in named.items()
+                if name != key and (not is_answer(name) or name in options)
+            }
+            return suggested_columns(beside)
+        return suggested_columns(named) or suggested_columns(inside)
 
     def default_columns(self) -> list[str]:
         """The suggested columns; where none is, whatever may be judged, so that there is always a default."""
         codes = identifier(self.all)
         others = {name: values for name, values in self.all.items() if name != codes}
-        return [name for name in self.suggested() or any_text(others or self.all) if nameable(name)]
+        often = [name for name in self.suggested() if 2 * list(self.all[name]).count(None) <= len(self.all[name])]
+        read = often or self.suggested()
+        judged = judged_column(read) if read else ""  # a prompt needs every column that it names in every row
+        everywhere = [name for name in read if name not in self.absent or name == judged]
+        return [name for name in everywhere or any_text(others or self.all) if nameable(name)]
 
     def labels(self, columns: Sequence[str]) -> list[str]:
         """The columns that may have the human labels, the most probable first."""
@@ -90,12 +131,20 @@ class SampledColumns:
             for name, values in self.all.items()
             if name.split(".")[0] not in _NOT_READ and not any(is_within(name, column) for column in columns)
         }
-        return sorted((name for name in likely if likely[name]), key=lambda name: -likely[name])
+
+        def rank(name: str) -> tuple[int, bool]:
+            return -likely[name], bool(JUDGED_BY & {token.lower() for token in name_tokens(name)})
+
+        return sorted((name for name in likely if likely[name]), key=rank)
 
     def label(self, columns: Sequence[str]) -> str | None:
         """The most probable column of human labels that a judge of these columns can be compared with."""
         key = option_key(self.own, self.options())
-        for name in [key] if key is not None else self.labels(columns):
+        pair = compared_pair({name: self.all[name] for name in columns})
+        labels = [key] if key is not None else self.labels(columns)
+        if pair is not None and key is None:
+            labels = self._labels_of_pair(pair, labels)
+        for name in labels:
             try:
                 self.check_target(name, columns)
                 pair = self.pair(columns, name)
@@ -105,10 +154,42 @@ class SampledColumns:
                 return name
         return None
 
+    def _labels_of_pair(self, pair: Pair, labels: Sequence[str]) -> list[str]:
+        """The labels, those first that say which text of the pair is better, and without those of one text alone."""
+        labels = [name for name in labels if not is_of_one_side(name, self.all)]
+        better = [name for name in labels if pair_labels(pair, self.all[name], name) is not None]
+        sides = side_labels({**self.own, **self._inside()}, pair)
+        others = [name for name in labels if name not in better]
+        return [*better, *([sides[0]] if sides else []), *others]
+
+    def _inside(self) -> dict[str, Sequence[Any]]:
+        return {name: self.all[name] for name in self.paths if name.split(".")[0] not in _NOT_READ}
+
+    def sides(self, columns: Sequence[str], target: str | None) -> Pair | None:
+        """The columns with a number of each text of a pair, if the labels are one of them."""
+        pair = compared_pair({name: self.all[name] for name in columns})
+        sides = side_labels({**self.own, **self._inside()}, pair) if pair is not None and target is not None else None
+        return sides if sides is not None and target in sides else None
+
     def choices(self, target: str | None) -> tuple[str, ...]:
-        """The options of a multiple choice, if the labels name one of them; else none."""
+        """The options of a multiple choice, if the labels name one of them, or if without labels they are answers; else none."""
         options = self.options()
-        return options if target is not None and option_labels(options, self.all[target]) is not None else ()
+        if target is None:
+            return options if options and self.are_answers(options) else ()
+        return options if option_labels(options, self.all[target]) is not None else ()
+
+    def are_answers(self, options: Sequence[str]) -> bool:
+        """Whether the options are answers to one request, of which one is best, rather than those of a question."""
+        name = self.entries[options[0]][0] if options[0] in self.entries else options[0]
+        head = head_noun(name)
+        return (is_answer(name) or head in OPTION_NOUNS) and head not in (
+            "alternatives",
+            "answers",
+            "choices",
+            "endings",
+            "option",
+            "options",
+        )
 
     def default_scale(self, target: str | None) -> LabelScale | None:
         """The proposed scale, else the labels as categories; None where the labels have no scale at all."""
@@ -120,8 +201,11 @@ class SampledColumns:
 
     def pair(self, columns: Sequence[str], target: str | None) -> tuple[str, str] | None:
         """The two columns that are compared with each other, if these columns and labels are those of pairs."""
-        pair = compared_pair({name: self.all[name] for name in columns})
-        if pair is None or target is None or pair_labels(pair, self.all[target]) is not None:
+        if self.choices(target):
+            return None
+        texts = {name: self.all[name] for name in columns}
+        pair = compared_pair(texts) or (named_pair(texts, self.all[target]) if target is not None else None)
+        if pair is None or target is None or pair_labels(pair, self.all[target], target) or self.sides(columns, target):
             return pair
         if re.search("win|prefer|better|best|choice|chosen", target, re.IGNORECASE):
             words = label_words(self.all[target])
@@ -260,7 +344,8 @@ def sampled_columns(data: str) -> SampledColumns:
     own = {name: _lists_in_cells(values) for name, values in samples.items()}
     inside = nested_columns(own)
     every = {**own, **{name: values for name, (_, values) in inside.items()}}
-    return SampledColumns(data, own, every, {name: path for name, (path, _) in inside.items()})
+    absent = frozenset(name for name in names if not all(name in row for row in rows))
+    return SampledColumns(data, own, every, {name: path for name, (path, _) in inside.items()}, absent)
 
 
 def _lists_in_cells(values: Sequence[Any]) -> Sequence[Any]:

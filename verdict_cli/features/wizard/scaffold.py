@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from string import ascii_uppercase
 from typing import Any
 
-from verdict_cli.features.wizard.scaffold_columns import column_slot, option_labels, pair_labels
+from verdict_cli.features.wizard.scaffold_columns import column_slot, option_labels
 from verdict_cli.features.wizard.scaffold_labels import LabelScale, given_labels, label_words, numeric, partner, truth
+from verdict_cli.features.wizard.scaffold_pairs import Pair, has_ties, pair_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,15 @@ class Scaffold:
     labels: Sequence[Any] = ()
     paths: Mapping[str, Sequence[str | int]] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
+    absent: frozenset[str] = frozenset()
+    """The columns that some rows do not have."""
+    required: Sequence[str] = ()
+    """The columns that rows without a value in them are left out for."""
     compared: Sequence[tuple[str, list[str]]] = ()
-    pair: tuple[str, str] | None = None
+    pair: Pair | None = None
+    sides: Pair | None = None
+    """The columns with a number of each text of the pair."""
+    side_values: tuple[Sequence[Any], Sequence[Any]] = ((), ())
     rubric: Rubric | None = None
     options: tuple[str, ...] = ()
     """The options of a multiple choice, of which the judge chooses one: columns, or entries of a list."""
@@ -53,9 +61,10 @@ class Scaffold:
 
     def expression(self, column: str) -> str:
         """The expression of a column."""
-        return self.slot(column)[1:-1].replace(
-            "\\", "\\\\"
-        )  # an expression's texts have escapes, a placeholder's have none
+        if column in self.absent and column not in self.paths:
+            return f"source.get({expression_literal(column)})"
+        # An expression's texts have escapes, a placeholder's have none.
+        return self.slot(column)[1:-1].replace("\\", "\\\\")
 
 
 def evaluation_lines(start: Scaffold) -> list[str]:
@@ -83,7 +92,10 @@ def _others(start: Scaffold) -> list[str]:
         first = ["  prefers_chosen:", "    value: 1.0 if output.choice == 'A' else 0.0"] if chosen else []
         return [*first, "  preference:", "    prediction: output.choice", *_choice(start)]
     if start.options:
-        return ["  choice:", "    prediction: output.choice"]
+        return [
+            "  first_option:   # how often the first of them is chosen",
+            "    value: 1.0 if output.choice == 'A' else 0.0",
+        ]
     if start.rubric is not None:
         met = start.rubric.met and [
             "  criteria:   # each criterion against its human label",
@@ -110,8 +122,10 @@ def _agreement(start: Scaffold) -> list[str]:
     path = start.expression(start.target)
     prediction, more = "output.score", []
     target = f"{path} or none" if has_blanks(start) else path
-    if start.pair is not None:
-        meant = pair_labels(start.pair, start.labels)
+    if start.pair is not None and start.sides is not None:
+        prediction, more, target = "output.choice", _choice(start), _better_side(start)
+    elif start.pair is not None:
+        meant = pair_labels(start.pair, start.labels, start.target)
         if meant is None:
             return []
         prediction, more = "output.choice", _choice(start)
@@ -149,6 +163,28 @@ def _agreement(start: Scaffold) -> list[str]:
         f"    target: {yaml_scalar(target)}",
         *more,
     ]
+
+
+def _better_side(start: Scaffold) -> str:
+    """The choice of the text with the higher number."""
+    assert start.sides is not None
+    amounts = []
+    paths = [start.expression(name) for name in start.sides]
+    for path, values in zip(paths, start.side_values, strict=True):
+        seen = given_labels(values)
+        if not any(isinstance(value, str) for value in seen):
+            amounts.append(path)
+        elif all(map(numeric, seen)):
+            amounts.append(f"({path} | float)")
+        else:
+            yes = json.dumps(sorted({str(value).strip().lower() for value in seen if truth(value)}), ensure_ascii=False)
+            amounts.append(f"({path} | string | trim | lower in {yes})")
+    first, second = amounts
+    blank = [
+        path for path, values in zip(paths, start.side_values, strict=True) if len(given_labels(values)) < len(values)
+    ]
+    nothing = f"none if {' or '.join(f'{path} in [none, {chr(39) * 2}]' for path in blank)} else " if blank else ""
+    return f"{nothing}'A' if {first} > {second} else 'B' if {second} > {first} else 'tie'"
 
 
 def _truths(start: Scaffold, path: str) -> tuple[str, str]:
@@ -275,6 +311,9 @@ def _dataset(start: Scaffold) -> list[str]:
     types = {name: kind for name, kind in start.types.items() if name not in start.paths}
     if (number := written_number(start)) and start.target is not None and start.target not in start.paths:
         types[start.target] = number + ("?" if has_blanks(start) else "")
+    if start.required:
+        given = " and ".join(f"{start.expression(name)} is not none" for name in start.required)
+        keys.append(f"  where: {yaml_scalar(given)}   # other rows have nothing to judge")
     if types:
         listed = ", ".join(f"{yaml_scalar(name)}: {yaml_scalar(kind)}" for name, kind in types.items())
         keys.append(f"  schema: {{{listed}}}")
@@ -284,11 +323,12 @@ def _dataset(start: Scaffold) -> list[str]:
 def _unit(start: Scaffold) -> list[str]:
     explanation = "    explanation: true   # the reasons come before the score, and are kept with it"
     if start.pair is not None:
-        tie = pair_labels(start.pair, start.labels) or {}
+        tie = {} if start.sides else pair_labels(start.pair, start.labels, start.target or "") or {}
+        is_tied = has_ties(*start.side_values) if start.sides else "tie" in tie.values()
         return [
             "  - unit: PairwiseJudgeUnit",
             "    positions: both   # judged in both orders; where the answers differ, the choice is `tie`",
-            *["    tie: true"] * ("tie" in tie.values()),
+            *["    tie: true"] * is_tied,
             f"    options: [{', '.join(yaml_scalar(start.expression(column)) for column in start.pair)}]",
             explanation.replace("score", "choice"),
             "    prompt: |",
@@ -350,11 +390,9 @@ def _prompt(start: Scaffold) -> list[str]:
         slot = start.slot(column)
         if start.types.get(column, "").startswith("list["):
             slot = f"{slot[:-1]} | numbered}}"
-        laid_out = {
-            *(start.pair or start.options),
-            *(start.paths[name][0] for name in start.options if name in start.paths),
-        }
-        if column not in laid_out and not (start.rubric and column == start.rubric.column):
+        lists = {tuple(start.paths[name][:-1]) for name in start.options if name in start.paths}
+        is_laid_out = column in (start.pair or start.options) or tuple(start.paths.get(column, (column,))) in lists
+        if not is_laid_out and not (start.rubric and column == start.rubric.column):
             blocks.append(("_".join(_WORD.findall(column)) or "value", slot))
     for letter, column in zip("AB", start.pair or (), strict=False):
         words = [word for word in re.findall(r"[^\W\d_]+", column) if len(word) > 1]

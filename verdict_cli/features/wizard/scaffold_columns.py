@@ -9,6 +9,29 @@ from collections.abc import Mapping, Sequence
 from itertools import permutations
 from typing import Any
 
+from verdict_cli.features.wizard.column_words import (
+    ABOUT,
+    ALTERNATIVES,
+    ANNOTATORS,
+    ANSWER_KEYS,
+    ANSWERS,
+    BEST_LABELS,
+    CONTENT,
+    ENTRIES,
+    ENTRY_TEXTS,
+    GENERIC,
+    JUDGED_BY,
+    LABEL_NOUNS,
+    META,
+    NO_QUALITIES,
+    OPTION_NOUNS,
+    PREFERENCES,
+    QUALITIES,
+    REFERENCES,
+    ROW_NAMES,
+    RUBRICS,
+    TESTS,
+)
 from verdict_cli.features.wizard.scaffold_labels import (
     MAX_CATEGORIES,
     LabelScale,
@@ -20,12 +43,14 @@ from verdict_cli.features.wizard.scaffold_labels import (
 )
 from verdict_cli.language.conversation import looks_like_conversation
 
-ColumnPath = tuple[str, ...]
-"""A column's name, and the keys within it."""
+ColumnPath = tuple[str | int, ...]
+"""A column's name, and the keys and places within it."""
 
 MOST_NESTED = 60
 """Columns within columns that are offered."""
 _DEPTH = 3
+_MOST_ENTRIES = 4
+"""Entries of a list of mappings whose keys are offered as columns, where each row has as many."""
 SCORES = "scores"
 """The column of imported logs with the other tool's scores by name."""
 _MOST_SCORES = 5
@@ -33,7 +58,8 @@ _PLAIN_KEY = re.compile(r"[^{}'\"\\]+")
 
 
 def nested_columns(samples: Mapping[str, Sequence[Any]]) -> dict[str, tuple[ColumnPath, list[Any]]]:
-    """The columns within mappings, such as `conv.id`, each with its path and its values; None where a row has none.
+    """The columns within mappings, such as `conv.id`, and within the same entries of each row's list, such as `turns[0].text`:
+    each with its path and its values; None where a row has none.
 
     A name that a column of the dataset has is that column's.
     """
@@ -41,14 +67,34 @@ def nested_columns(samples: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Colu
     todo: list[tuple[ColumnPath, Sequence[Any]]] = [((name,), values) for name, values in samples.items()]
     while todo and len(inner_columns) < MOST_NESTED:
         path, values = todo.pop(0)
-        if len(path) > 1 and ".".join(path) not in samples:
-            inner_columns[".".join(path)] = (path, list(values))
-        mappings = [value for value in values if value is not None]
-        if len(path) <= _DEPTH and mappings and all(isinstance(value, Mapping) for value in mappings):
-            keys = dict.fromkeys(key for value in mappings for key in value if isinstance(key, str))
+        name = _path_name(path)
+        if isinstance(path[-1], str) and len(path) > 1 and name not in samples:
+            inner_columns[name] = (path, list(values))
+        seen = [value for value in values if value is not None]
+        if len(path) > _DEPTH or not seen:
+            continue
+        inner: list[tuple[ColumnPath, Sequence[Any]]] = []
+        if all(isinstance(value, Mapping) for value in seen):
+            keys = dict.fromkeys(key for value in seen for key in value if isinstance(key, str))
             inner = [((*path, key), [value.get(key) if value else None for value in values]) for key in keys]
-            todo = inner + todo
+        elif _are_entries(path, values):
+            inner = [((*path, place), [value[place] for value in values]) for place in range(len(seen[0]))]
+        todo = inner + todo
     return inner_columns
+
+
+def _path_name(path: ColumnPath) -> str:
+    """`turns[0].text`."""
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)[1:]
+
+
+def _are_entries(path: ColumnPath, values: Sequence[Any]) -> bool:
+    """Whether each row has a list of as many mappings, each with one of the texts that are compared."""
+    lists = all(isinstance(value, list) and all(isinstance(entry, Mapping) for entry in value) for value in values)
+    if not lists or head_noun(_path_name(path)) not in OPTION_NOUNS | ENTRIES:
+        return False
+    lengths = {len(value) for value in values}
+    return len(lengths) == 1 and 0 < lengths.pop() <= _MOST_ENTRIES
 
 
 def column_type(values: Sequence[Any]) -> str | None:
@@ -63,52 +109,37 @@ def column_type(values: Sequence[Any]) -> str | None:
     return f"list[str]{null}" if is_texts else None
 
 
-_CONTENT = frozenset({
-    "abstract", "answer", "answers", "article", "body", "candidates", "chat", "checklist", "choice_text", "choices",
-    "chosen", "claim", "claims", "code", "comment", "completion", "completions", "content", "context", "contexts",
-    "conversation", "criteria", "criterion", "ctx", "description", "dialog", "dialogue", "doc", "docs", "document",
-    "documents", "email", "endings", "evidence", "evidences", "expected", "goal", "hypothesis", "input", "inputs",
-    "instruction", "instructions", "intent", "knowledge", "message", "messages", "option", "options", "output",
-    "outputs", "passage", "passages", "post", "prediction", "premise", "problem", "prompt", "prompts", "query", "question",
-    "questions", "reference", "references", "rejected", "replies", "reply", "request", "response", "responses",
-    "review", "rubric", "rubrics", "sentence", "snippet", "solution", "source", "statement", "story", "subject",
-    "summaries", "summary", "task", "text", "texts", "ticket", "title", "transcript", "translation", "turns", "tweet",
-})  # fmt: skip
-"""Heads of column names whose texts a judge reads."""
-_LABELS = frozenset({
-    "accuracy", "agreement", "annotation", "better", "class", "coherence", "confidence", "correct",
-    "correctness", "csat", "faithful", "faithfulness", "flag", "fluency", "gold", "grade", "grounded", "helpful",
-    "hallucination", "helpfulness", "human", "judgement", "judgment", "label", "labels", "match", "nps", "ok", "pass",
-    "passed", "preference", "preferred", "quality", "rate", "rating", "ratings", "relevance", "relevant", "resolved",
-    "reward", "right", "safe", "safety", "score", "scores", "sentiment", "severity", "spam", "stars", "success",
-    "supported", "target", "toxic", "toxicity", "truth", "verdict", "vote", "votes", "winner",
-})  # fmt: skip
-"""Heads of column names that hold a label."""
-_BEST_LABELS = frozenset({"label", "labels", "gold", "human", "target", "truth", "verdict", "winner"})
-_META = frozenset({
-    "annotator", "annotators", "at", "author", "by", "category", "company", "created", "dataset", "date", "department",
-    "difficulty", "domain", "genre", "level", "subset", "topic", "feedback", "file", "generator", "hash", "id",
-    "ids", "idx", "index", "judge", "justification", "key", "labeler", "labeller", "lang", "language", "link",
-    "locale", "meta", "metadata", "model", "name", "notes", "path", "provider", "rater", "raters", "rationale", "reason",
-    "reasons", "region", "reviewer", "sha", "span", "spans", "split", "tag", "tags", "team", "time", "timestamp", "type", "uid", "updated",
-    "url", "user", "uuid", "version", "worker",
-})  # fmt: skip
-"""Heads of column names about the row or about its label: a reason that an annotator gave reveals the label."""
-_ANNOTATORS = frozenset({"annotator", "annotators", "rater", "raters", "labeler", "labeller", "reviewer"})
 _MOST_WORDS = 4
 """Words of the longest text that can be a label."""
 
 
-def _tokens(name: str) -> list[str]:
+def name_tokens(name: str) -> list[str]:
     return re.findall(r"[^\W\d_]+|\d+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.rpartition(".")[2]))
 
 
-def _head(name: str) -> str:
-    """The noun of a column's name: `response` of `modelResponse_2`."""
-    words = [token.lower() for token in _tokens(name)]
+_KNOWN = CONTENT | LABEL_NOUNS | JUDGED_BY
+
+
+def head_noun(name: str) -> str:
+    """The noun of a column's name: `response` of `modelResponse_2`, `claim` of `claim_text`."""
+    if name.lower() in _KNOWN:
+        return name.lower()
+    words = [token.lower() for token in name_tokens(name)]
     while len(words) > 1 and (len(words[-1]) == 1 or words[-1].isdigit()):
         words.pop()
+    if words and words[-1] in GENERIC:
+        before = words[-2] if len(words) > 1 else head_noun(name.rpartition(".")[0]) if "." in name else ""
+        return before if before in _KNOWN else words[-1]
     return words[-1] if words else ""
+
+
+def word_count(text: str) -> int:
+    """The words of a text, in scripts without spaces too."""
+    return len(text.split()) + len(_UNSPACED.findall(text))
+
+
+_UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]{4}")
+"""Thai, Lao, and the characters of Chinese and Japanese: some four of them are a word more."""
 
 
 def label_likeness(name: str, values: Sequence[Any]) -> int:
@@ -118,22 +149,44 @@ def label_likeness(name: str, values: Sequence[Any]) -> int:
         return 0
     if len(seen) > 3 and len(set(map(str, seen))) == 1:
         return 0  # a column of one value tells no row from another
-    head, words = _head(name), label_words(seen)
-    if head in _ANNOTATORS and proposed_scale(seen) is not None:
+    head, words = head_noun(name), label_words(seen)
+    if head in ANNOTATORS and proposed_scale(seen) is not None:
         return 2  # what a rater said, not who it was
-    if any(len(word.split()) > _MOST_WORDS for word in words) or head in _CONTENT or head in _META:
+    if head in ANSWERS and all(isinstance(value, bool) for value in seen):
+        return 1  # the right answer of a question that is answered by yes or no
+    if any(word_count(word) > _MOST_WORDS for word in words) or head in CONTENT:
         return 0
-    if _ANNOTATORS & {token.lower() for token in _tokens(name)} and head not in _LABELS:
+    tokens = {token.lower() for token in name_tokens(name)}
+    if _PASS_AT.match(name) or (_ASSERTION.match(name) and (scale := proposed_scale(seen)) and scale.kind == "boolean"):
+        return 2
+    if head in META:
+        scale = proposed_scale(seen)
+        if head == "feedback" and scale is not None and is_judgement(words, scale):
+            return 2
+        return 2 if tokens & PREFERENCES and len(words) <= _MOST_WORDS else 0
+    if ANNOTATORS & tokens and head not in LABEL_NOUNS:
         return 0
-    if head in _LABELS or _LABEL_NAME.match(name):
-        return 3 if head in _BEST_LABELS or "human" in name.lower() else 2
+    if head in LABEL_NOUNS or _LABEL_NAME.match(name):
+        return 3 if head in BEST_LABELS or "human" in name.lower() else 2
     # Words of no known meaning are rather a category of the row, such as a topic, than what people said of it.
-    scale = None if all(map(numeric, seen)) else proposed_scale(seen)
+    scale = proposed_scale(seen)
+    if all(map(numeric, seen)):
+        quality = head.endswith(QUALITIES) and head not in NO_QUALITIES
+        return int(
+            quality and scale is not None and not (scale.kind == "range" and float(scale.values[1]) > _MOST_LEVELS)
+        )
     return int(scale is not None and scale.kind != "continuous" and is_judgement(words, scale))
 
 
-# `is_correct` and `isCorrect`, but neither `issue` nor `ISBN`.
-_LABEL_NAME = re.compile(r"(?i:is|was|has)[_ -][A-Za-z]+$|([Ii]s|[Ww]as|[Hh]as)[A-Z][A-Za-z]*$")
+# `is_correct` and `isCorrect`, but neither `issue` nor `ISBN`; 是否正确.
+_LABEL_NAME = re.compile(r"(?i:is|was|has)[_ -][A-Za-z]+$|([Ii]s|[Ww]as|[Hh]as)[A-Z][A-Za-z]*$|是否")
+_PASS_AT = re.compile(r"(?i:pass)[_@ -](at[_ ])?\d+$")
+# A name that says something of the row, as `contains_pii` does.
+_ASSERTION = re.compile(
+    r"(?i:answers|contains|does|did|follows|includes|mentions|needs|requires|should|uses|violates)[_ -]\w+$"
+)
+_MOST_LEVELS = 10
+"""Of a quality without another sign that it is a rating."""
 
 
 def is_judgement(words: Sequence[str], scale: LabelScale) -> bool:
@@ -147,27 +200,48 @@ def suggested_columns(samples: Mapping[str, Sequence[Any]]) -> list[str]:
     that an annotator wrote. ``samples`` has the columns within columns too."""
     kinds = {name: column_type(values) or "" for name, values in samples.items()}
     talks = [name for name, kind in kinds.items() if kind.startswith("conversation")]
-    named = [name for name, values in samples.items() if name in talks or entry_key(values) or _is_list(name, values)]
+    named = [
+        name
+        for name, values in samples.items()
+        if name in talks
+        or (head_noun(name) in RUBRICS and entry_key(values))
+        or _is_list(name, values)
+        or _are_records(name, values)
+    ]
     if talks:
         beside = [name for name in samples if name in named or _is_beside(name, samples, talks)]
         return _without_comments(beside)
     read = [name for name, values in samples.items() if name in named or _is_read(name, values)]
-    known = [name for name in read if name in named or _head(name) in _CONTENT or not _are_words(samples[name])]
-    known = [name for name in known if _head(name) in _CONTENT - {"source"} or not _are_categories(samples[name])]
+    known = [name for name in read if name in named or head_noun(name) in CONTENT or not _are_words(samples[name])]
+    known = [name for name in known if head_noun(name) in CONTENT - ABOUT or not _are_categories(samples[name])]
     return _without_comments(known or read)  # a column of single words beside one of texts is probably a label
+
+
+def _are_records(name: str, values: Sequence[Any]) -> bool:
+    """Whether the column has lists of mappings with texts, such as documents or turns in a form of their own."""
+    entries = [entry for value in values if isinstance(value, list) for entry in value]
+    is_read = head_noun(name) in CONTENT - RUBRICS - OPTION_NOUNS and all(isinstance(value, list) for value in values)
+    texts = [
+        text for entry in entries if isinstance(entry, Mapping) for text in entry.values() if isinstance(text, str)
+    ]
+    return (
+        is_read
+        and all(isinstance(entry, Mapping) for entry in entries)
+        and any(word_count(text) > _MOST_WORDS for text in texts)
+    )
 
 
 def _is_list(name: str, values: Sequence[Any]) -> bool:
     """Whether the column has lists of texts that a judge reads, and not tags."""
-    if not (column_type(values) or "").startswith("list[") or _head(name) in _META:
+    if not (column_type(values) or "").startswith("list[") or head_noun(name) in META:
         return False
     texts = [text for value in values for text in value or ()]
-    return _head(name) in _CONTENT or any(len(text.split()) > _MOST_WORDS for text in texts)
+    return head_noun(name) in CONTENT or any(word_count(text) > _MOST_WORDS for text in texts)
 
 
 def _is_beside(name: str, samples: Mapping[str, Sequence[Any]], talks: Sequence[str]) -> bool:
     """Whether the column has texts, such as a task or a response, that the row's conversation does not have already."""
-    if _head(name) not in _CONTENT or not _is_read(name, samples[name]):
+    if head_noun(name) not in CONTENT or not _is_read(name, samples[name]):
         return False
     told = [json.dumps([samples[talk][row] for talk in talks], default=str) for row in range(len(samples[name]))]
     return any(value and json.dumps(value)[1:-1] not in text for value, text in zip(samples[name], told, strict=True))
@@ -176,32 +250,25 @@ def _is_beside(name: str, samples: Mapping[str, Sequence[Any]], talks: Sequence[
 def _without_comments(names: list[str]) -> list[str]:
     """The names; beside an answer, comments are those of its readers, and reveal the label."""
     is_answered = any(map(is_answer, names))
-    return [name for name in names if not is_answered or _head(name) not in ("comment", "comments")]
+    return [name for name in names if not is_answered or head_noun(name) not in ("comment", "comments")]
 
 
 def is_answer(name: str) -> bool:
     """Whether the column's name is that of an answer or the like."""
-    return _head(name) in _ANSWERS
+    return head_noun(name) in ANSWERS
 
 
 def judged_column(columns: Sequence[str]) -> str:
     """Of the columns that a judge reads the one with what is judged, rather than with what that answers or follows from."""
-    references = [name for name in columns if _REFERENCES & {token.lower() for token in _tokens(name)}]
+    references = [
+        name
+        for name in columns
+        if REFERENCES & {token.lower() for token in name_tokens(name)} or head_noun(name.partition(".")[0]) in TESTS
+    ]
     own = [name for name in columns if name not in references]
     answers = [*filter(is_answer, own)]
-    others = [name for name in own if _head(name) not in _JUDGED_BY]
+    others = [name for name in own if head_noun(name) not in JUDGED_BY]
     return (answers or others or [*filter(is_answer, references)][:1] or list(columns))[-1]
-
-
-_REFERENCES = frozenset({
-    "best", "correct", "expected", "gold", "golden", "ground", "ideal", "incorrect", "ref", "reference", "right", "truth", "wrong",
-})  # fmt: skip
-_JUDGED_BY = frozenset({
-    "context", "contexts", "criteria", "criterion", "ctx", "description", "doc", "docs", "document", "documents", "evidence",
-    "evidences", "goal", "input", "instruction", "instructions", "intent", "knowledge", "passage", "passages", "premise",
-    "problem", "prompt", "query", "question", "references", "request", "rubric", "rubrics", "source", "system", "task",
-})  # fmt: skip
-"""Heads of columns beside what is judged: what it answers, and what it follows from."""
 
 
 def any_text(samples: Mapping[str, Sequence[Any]]) -> list[str]:
@@ -215,7 +282,7 @@ def any_text(samples: Mapping[str, Sequence[Any]]) -> list[str]:
     free = [
         name
         for name in texts or others
-        if not label_likeness(name, samples[name]) and _head(name) not in _META and not _are_codes(samples[name])
+        if not label_likeness(name, samples[name]) and head_noun(name) not in META and not _are_codes(samples[name])
     ]
     return free or (texts or others)[:1]
 
@@ -225,13 +292,13 @@ def _are_links(values: Sequence[Any]) -> bool:
 
 
 def _are_words(values: Sequence[Any]) -> bool:
-    return all(len(value.split()) == 1 for value in given_labels(values))
+    return all(word_count(value) == 1 for value in given_labels(values))
 
 
 def _are_categories(values: Sequence[Any]) -> bool:
     """Whether a few short texts are repeated, as a row's category is."""
     seen = given_labels(values)
-    short = all(isinstance(value, str) and len(value.split()) <= _MOST_WORDS for value in seen)
+    short = all(isinstance(value, str) and word_count(value) <= _MOST_WORDS for value in seen)
     return short and 2 * len(set(seen)) <= len(seen) and len(set(seen)) <= MAX_CATEGORIES
 
 
@@ -241,16 +308,15 @@ def _is_read(name: str, values: Sequence[Any]) -> bool:
         return False
     if _are_links(seen) or _are_codes(values):
         return False
-    if _head(name) in _CONTENT:
+    if head_noun(name) in CONTENT:
         return True
-    short = all(len(value.split()) <= _MOST_WORDS for value in seen)
-    about = _head(name) in _META or _ANNOTATORS & {token.lower() for token in _tokens(name)}
-    return not about and not (short and (_head(name) in _LABELS or all(map(_ID.fullmatch, seen))))
+    short = all(word_count(value) <= _MOST_WORDS for value in seen)
+    about = head_noun(name) in META or ANNOTATORS & {token.lower() for token in name_tokens(name)}
+    return not about and not (short and (head_noun(name) in LABEL_NOUNS or all(map(_ID.fullmatch, seen))))
 
 
 _ID = re.compile(r"\S*\d\S*")
 _CODE = re.compile(r"[A-Za-z]{0,6}[-_#]?\d[\w-]*")
-_ROW_NAMES = frozenset({"case", "item", "no", "nr", "num", "number", "ref", "row", "sample", "ticket"})
 
 
 def _are_codes(values: Sequence[Any]) -> bool:
@@ -264,92 +330,11 @@ def identifier(samples: Mapping[str, Sequence[Any]]) -> str | None:
     """The column that identifies each row: `id` or the like, without duplicates, else one within a column."""
     for name in sorted(samples, key=lambda name: "." in name):
         values = samples[name]
-        last = [*_tokens(name), ""][-1 if not _tokens(name) else -2].lower()
+        last = [*name_tokens(name), ""][-1 if not name_tokens(name) else -2].lower()
         keyed = last in ("id", "key", "uid", "uuid") and all(type(value) in (str, int) for value in values)
-        keyed = keyed or (_head(name) in _ROW_NAMES and _are_codes(values))
+        keyed = keyed or (head_noun(name) in ROW_NAMES and _are_codes(values))
         if keyed and len({str(value) for value in values}) == len(values):
             return name
-    return None
-
-
-_SIDES = {"a": "b", "1": "2", "first": "second", "left": "right", "x": "y", "chosen": "rejected"}
-_TIES = frozenset(
-    {"tie", "ties", "tied", "draw", "equal", "same", "both", "neither", "none", "c", "a=b", "tie (bothbad)"}
-)
-
-
-def compared_pair(samples: Mapping[str, Sequence[Any]]) -> tuple[str, str] | None:
-    """The two columns of texts that differ in nothing but A and B, 1 and 2, first and second: the longest such texts."""
-    texts = {
-        name: values
-        for name, values in samples.items()
-        if (seen := given_labels(values))
-        and (all(isinstance(value, str) for value in seen) or column_type(values) == "conversation")
-        and not label_likeness(name, values)
-    }
-    keys = {tuple(token.lower() for token in _tokens(name.replace(".", " "))): name for name in texts}
-    found = [
-        (name, keys[other])
-        for tokens, name in keys.items()
-        for index, token in enumerate(tokens)
-        if (other := (*tokens[:index], _SIDES.get(token, ""), *tokens[index + 1 :])) in keys
-    ]
-    found = [pair for pair in found if _head(pair[0]) not in _META]
-    return max(found, key=lambda pair: sum(len(str(value)) for name in pair for value in texts[name]), default=None)
-
-
-def pair_labels(pair: tuple[str, str], values: Sequence[Any]) -> dict[Any, str] | None:
-    """Label -> `A`, `B` or `tie`, for labels that say which text of a pair is better; None where one does not say it."""
-    # Of two questions or sentences, a number rather says whether they mean the same.
-    numbered = _numbered_choices(values) if _head(pair[0]) in _ANSWERS else None
-    if numbered is not None:
-        return numbered
-    meant = {}
-    for label in dict.fromkeys(given_labels(values)):
-        text = str(label).strip().lower()
-        last = (re.findall(r"[a-z]+|\d+", text) or [""])[-1]
-        first, _, second = re.sub(r"[>\s]+", ">", text).partition(">")
-        if text in _TIES:
-            meant[label] = "tie"
-        elif text == pair[0].lower() or (_SIDES.get(first) == second):
-            meant[label] = "A"
-        elif text == pair[1].lower() or (_SIDES.get(second) == first):
-            meant[label] = "B"
-        elif isinstance(label, bool) or last not in {*_SIDES, *_SIDES.values()} or len(text.split()) > _MOST_WORDS:
-            return None
-        else:
-            meant[label] = "A" if last in _SIDES else "B"
-    return meant or None
-
-
-_ANSWERS = frozenset({
-    "answer", "candidate", "caption", "completion", "essay", "generation", "image", "model", "option", "output", "prediction",
-    "reply", "response", "result", "solution", "story", "summary", "translation",
-})  # fmt: skip
-_NUMBERED = (
-    ({"0", "1"}, "AB"),
-    ({"1", "2"}, "AB"),
-    ({"0", "1", "2"}, "AB"),
-    ({"1", "2", "3"}, "AB"),
-    ({"1", "1.5", "2"}, "AB"),
-    ({"-1", "0", "1"}, "BA"),
-)
-"""Numbers that say which text of a pair is better: with the two lowest, the third is a tie; so is zero between -1 and 1, and 1.5 between 1 and 2."""
-
-
-def _numbered_choices(values: Sequence[Any]) -> dict[Any, str] | None:
-    """The choice of each number, where 0 and 1, 0 to 2, 1 to 3 or -1 to 1 are the labels of a pair."""
-    labels = [label for label in dict.fromkeys(given_labels(values)) if not isinstance(label, bool)]
-    texts = {str(label).removesuffix(".0").strip(): label for label in labels}
-    for numbers, letters in _NUMBERED:
-        if len(texts) > 1 and texts.keys() <= numbers:
-            ends = [
-                number
-                for number in sorted(numbers, key=float)
-                if number != "1.5" and (number != "0" or "-1" not in numbers)
-            ]
-            meaning = dict(zip(ends, letters, strict=False))
-            return {label: meaning.get(text, "tie") for text, label in texts.items()}
     return None
 
 
@@ -358,7 +343,7 @@ def choice_columns(samples: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
     groups: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for name, values in samples.items():
         seen = given_labels(values)
-        match = re.fullmatch(r"(.*?)[ _-]?(\d+|[A-Ha-h])", name)
+        match = re.fullmatch(r"(.*?)[ _.-]?(\d+|[A-Ha-h])", name)
         if match and seen and all(isinstance(value, str) for value in seen):
             mark = match[2]
             number = int(mark) if mark.isdigit() else ord(mark.lower()) - ord("a")
@@ -366,7 +351,8 @@ def choice_columns(samples: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
     for columns in groups.values():
         columns.sort()
         numbers = [number for number, _ in columns]
-        if len(columns) > 2 and numbers == list(range(numbers[0], numbers[0] + len(numbers))) and numbers[0] <= 1:
+        least = 2 if head_noun(columns[0][1]) in ALTERNATIVES else 3
+        if len(columns) >= least and numbers == list(range(numbers[0], numbers[0] + len(numbers))) and numbers[0] <= 1:
             return tuple(name for _, name in columns)
     return ()
 
@@ -375,12 +361,9 @@ def list_entries(samples: Mapping[str, Sequence[Any]]) -> dict[str, tuple[str, i
     """The options of a multiple choice that are a list of one length in each row: `choices[0]` with its column and place."""
     for name, values in samples.items():
         lengths = {len(value) for value in values} if column_type(values) == "list[str]" else set()
-        if _head(name) in _OPTIONS and len(lengths) == 1 and 2 < (count := lengths.pop()) <= MAX_CATEGORIES:
+        if head_noun(name) in OPTION_NOUNS and len(lengths) == 1 and 2 < (count := lengths.pop()) <= MAX_CATEGORIES:
             return {f"{name}[{index}]": (name, index) for index in range(count)}
     return {}
-
-
-_OPTIONS = frozenset({"alternatives", "candidates", "choices", "endings", "options"})
 
 
 def option_key(samples: Mapping[str, Sequence[Any]], options: Sequence[str]) -> str | None:
@@ -388,15 +371,17 @@ def option_key(samples: Mapping[str, Sequence[Any]], options: Sequence[str]) -> 
     keys = [
         name
         for name, values in samples.items()
-        if (_head(name) in _LABELS or _head(name) in _KEYS)
+        if (
+            head_noun(name) in LABEL_NOUNS | ANSWER_KEYS
+            or (
+                PREFERENCES & {token.lower() for token in name_tokens(name)} and all(map(numeric, given_labels(values)))
+            )
+        )
         and name not in options
         and len(set(map(str, given_labels(values)))) > 1
         and option_labels(options, values) is not None
     ]
     return max(keys, key=lambda name: label_likeness(name, samples[name]), default=None)
-
-
-_KEYS = frozenset({"answer", "choice", "idx", "index", "key", "option", "solution"})
 
 
 def option_labels(options: Sequence[str], values: Sequence[Any]) -> dict[Any, str] | None:
@@ -420,10 +405,6 @@ def option_labels(options: Sequence[str], values: Sequence[Any]) -> dict[Any, st
     return None
 
 
-_ENTRY_TEXTS = ("criterion", "criteria", "text", "description", "question", "requirement", "item", "rubric", "name")
-_RUBRICS = frozenset(["rubric", "rubrics", "criteria", "criterion", "checklist", "requirements", "requirement"])
-
-
 def entry_key(values: Sequence[Any]) -> str | None:
     """The key with the text of each entry, if the column is a list of criteria that are mappings; else None."""
     entries = [entry for value in values if isinstance(value, list) for entry in value]
@@ -431,14 +412,14 @@ def entry_key(values: Sequence[Any]) -> str | None:
     if not entries or not lists or not all(isinstance(entry, Mapping) and "role" not in entry for entry in entries):
         return None
     return next(
-        (key for key in _ENTRY_TEXTS if all(isinstance(entry.get(key), str) and entry[key] for entry in entries)), None
+        (key for key in ENTRY_TEXTS if all(isinstance(entry.get(key), str) and entry[key] for entry in entries)), None
     )
 
 
 def rubric_column(samples: Mapping[str, Sequence[Any]]) -> str | None:
     """The column with a list of criteria for each row; None where there is none."""
     for name, values in samples.items():
-        if _head(name) in _RUBRICS and (column_type(values) == "list[str]" or entry_key(values)) and all(values):
+        if head_noun(name) in RUBRICS and (column_type(values) == "list[str]" or entry_key(values)) and all(values):
             return name
     return None
 
@@ -450,11 +431,12 @@ def compared_scores(samples: Mapping[str, Sequence[Any]], scale: LabelScale) -> 
     """
     comparisons: list[tuple[str, list[str]]] = []
     for path, values in nested_columns({SCORES: samples.get(SCORES, ())}).values():
-        named = len(path) > 1 and all(map(_PLAIN_KEY.fullmatch, path)) and "".join(path).isprintable()
+        keys = [str(key) for key in path]
+        named = len(keys) > 1 and all(map(_PLAIN_KEY.fullmatch, keys)) and "".join(keys).isprintable()
         lines = _comparison(column_slot(path)[1:-1], values, scale) if named and None not in values else None
         if lines is not None:
             comparisons.append(
-                (f"their_{'_'.join(re.findall(r'[a-z0-9]+', '_'.join(path[1:]).lower())) or len(comparisons)}", lines)
+                (f"their_{'_'.join(re.findall(r'[a-z0-9]+', '_'.join(keys[1:]).lower())) or len(comparisons)}", lines)
             )
     return list(dict(reversed(comparisons)).items())[::-1][:_MOST_SCORES]
 

@@ -33,10 +33,31 @@ _ORDERS = (
     "neutral|neither|neither agree nor disagree|undecided|unsure < somewhat agree|slightly agree < agree < "
     "strongly agree|completely agree|totally agree",
     "very unlikely|impossible < unlikely|improbable < possible|neutral < likely|probable < very likely < certain",
-    "very negative < negative < neutral|mixed < positive < very positive",
-    "no|none|fail|failed|wrong|not at all < partial|partly|partially|somewhat|maybe|mixed|borderline < "
+    "very negative < negative|neg < neutral|neu|mixed < positive|pos < very positive",
+    "no|none|fail|failed|wrong|not at all < partial|partly|partially|somewhat|maybe|mixed|borderline|needs work|needs improvement < "
     "mostly|largely < yes|full|fully|complete|completely|pass|passed|right",
     "much worse < worse|slightly worse < same|equal|similar < better|slightly better < much better",
+    "thumbs down|thumbsdown|👎|-|−|✗|✘|❌|dislike|disliked|downvote|down < thumbs up|thumbsup|👍|+|✓|✔|✅|like|liked|upvote|up",
+    "reject|rejected|decline|declined|deny|denied|disapproved < revise|borderline < accept|accepted|approve|approved",
+    "spam < ham",
+    "sehr schlecht|ungenügend|mangelhaft < schlecht < mittel|mittelmäßig|befriedigend|neutral|okay|ok < gut < sehr gut < ausgezeichnet|hervorragend",
+    "falsch|nicht richtig < teilweise richtig|teilweise < richtig",
+    "muy malo|muy mala|pésimo|pésima < malo|mala|mal < regular < bueno|buena|bien < muy bueno|muy buena|muy bien < excelente",
+    "très mauvais|très mauvaise < mauvais|mauvaise|mal < moyen|moyenne|passable < bon|bonne|bien < très bon|très bonne|très bien < excellent",
+    "pessimo|pessima < cattivo|cattiva|scarso|scarsa|insufficiente < sufficiente|discreto < buono|buona < ottimo|ottima < eccellente",
+    "péssimo|péssima < ruim|mau|má < regular|razoável < bom|boa < muito bom|muito boa|ótimo|ótima < excelente",
+    "slecht < matig < goed < uitstekend",
+    "dårlig|dålig < middels|medel|medium < god|bra|godt",
+    "очень плохо < плохо|плохой < средне|нормально|удовлетворительно < хорошо|хороший < отлично|отличный",
+    "неверно|неправильно < частично верно|частично < верно|правильно",
+    "很差|极差|非常差 < 差|坏|不好|较差 < 一般|中|中等|普通 < 好|良|良好|较好 < 很好|优|优秀|非常好",
+    "错误|错|不正确|錯誤|錯 < 部分正确|部分正確 < 正确|对|正確|對",
+    "悪い < 普通 < 良い|よい",
+    "不正解|誤り|誤|間違い < 部分正解 < 正解|正しい|正",
+    "나쁨 < 보통 < 좋음",
+    "오답|틀림 < 부분 정답 < 정답|맞음",
+    "गलत < सही",
+    "خطأ < صحيح",
     "novice|beginner|basic < intermediate < advanced|proficient < expert",
     "bronze < silver < gold < platinum",
     "f < e < d- < d < d+ < c- < c < c+ < b- < b < b+ < a- < a < a+",
@@ -57,10 +78,17 @@ _DEGREES = {
 _NEGATIONS = ("un", "in", "ir", "im", "il", "dis", "non")
 
 _TRUTHS = {
-    "yes": True, "y": True, "true": True, "t": True, "ja": True, "oui": True, "sí": True,
-    "no": False, "n": False, "false": False, "f": False, "nein": False, "non": False,
+    "yes": True, "y": True, "true": True, "t": True, "ja": True, "oui": True, "sí": True, "sì": True, "si": True, "sim": True,
+    "vrai": True, "wahr": True, "verdadero": True, "vero": True, "verdadeiro": True, "tak": True, "evet": True, "да": True,
+    "ya": True, "ano": True, "igen": True, "kyllä": True, "ναι": True, "có": True, "ใช่": True, "是": True, "はい": True, "예": True, "네": True, "हाँ": True, "نعم": True,
+    "no": False, "n": False, "false": False, "f": False, "nein": False, "non": False, "não": False, "nao": False, "nee": False,
+    "nej": False, "faux": False, "unwahr": False, "falso": False, "nie": False, "hayır": False, "нет": False, "否": False,
+    "tidak": False, "ne": False, "nem": False, "ei": False, "όχι": False, "không": False, "ไม่": False, "ไม่ใช่": False, "不是": False, "いいえ": False, "아니오": False, "아니요": False, "नहीं": False, "لا": False,
 }  # fmt: skip
-_PARTNERS = {"yes": "no", "y": "n", "true": "false", "t": "f", "ja": "nein", "oui": "non", "sí": "no"}
+_PARTNERS = {
+    "yes": "no", "y": "n", "true": "false", "t": "f", "ja": "nein", "oui": "non", "sí": "no", "sì": "no", "sim": "não",
+    "vrai": "faux", "wahr": "falsch", "vero": "falso", "verdadero": "falso", "да": "нет", "是": "否", "はい": "いいえ", "예": "아니오",
+}  # fmt: skip
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)")
@@ -143,8 +171,9 @@ def _number_scale(numbers: Sequence[float]) -> LabelScale | None:
     if not whole and low >= -1 and high <= 1:
         return LabelScale("continuous", ("-1.0", "1.0"))
     # Ratings that nobody gave are on the scale too: labels from 2 to 4 are proposed as 1 to 5.
-    for first, last in ((1, 3), (1, 5), (0, 3), (0, 5), (1, 10), (0, 10), (0, _MOST_NUMBERS)):
-        if first <= low and high <= last and (last != 3 or high == 3):
+    for first, last in ((1, 3), (1, 5), (0, 3), (0, 4), (0, 5), (1, 6), (1, 7), (1, 10), (0, 10), (0, _MOST_NUMBERS)):
+        is_known = (last != 3 or high == 3) and ((first, last) != (0, 4) or (low, high) == (0, 4))
+        if first <= low and high <= last and is_known and (last not in (6, 7) or high == last):
             return LabelScale("range", (str(first), str(last)))
     if 0 < high - low <= MAX_CATEGORIES:
         return LabelScale("range", (str(floor(low)), str(ceil(high))))
@@ -153,15 +182,38 @@ def _number_scale(numbers: Sequence[float]) -> LabelScale | None:
 
 def meaning_order(words: Sequence[str]) -> tuple[str, ...] | None:
     """The words from worst to best, or from least to most; None where that is not known."""
-    plain = [" ".join(re.split(r"[\s_-]+", folded(word))) if not _is_grade(word) else folded(word) for word in words]
+    plain = [
+        " ".join(re.split(r"[\s_-]+", folded(word))).strip() or word if not _is_grade(word) else folded(word)
+        for word in words
+    ]
     if all(word in _GRADES for word in plain) and not ("f" in plain or any(len(word) > 1 for word in plain)):
         return None  # A, B and C may be the options of a question
+    if (numbered := _numbered_order(words)) is not None:
+        return numbered
     orders = {
         tuple(words[index] for index in sorted(range(len(words)), key=lambda index: steps[index] or 0))
         for steps in ([steps.get(word) for word in plain] for steps in _STEPS)
         if None not in steps and len(set(steps)) == len(words)
     }
     return orders.pop() if len(orders) == 1 else None if orders else _by_degree(words, plain)
+
+
+def _numbered_order(words: Sequence[str]) -> tuple[str, ...] | None:
+    """The order of words with a number each, such as `1 star`, `2 stars`, or `1 - poor`, `5 - excellent`."""
+    numbers = [re.findall(r"\d+(?:\.\d+)?", word) for word in words]
+    ends = all(re.match(r"\d|.*\d$", word.strip()) and re.search("[^\\W\\d_]{2}|[★⭐*]", word) for word in words)
+    if not ends or len(words) < 2 or not all(len(found) == 1 for found in numbers):
+        return None
+    values = [float(found[0]) for found in numbers]
+    texts = {re.sub(r"[\d.]+|s\b", "", word).strip() for word in words}
+    if len(set(values)) < len(words) or max(values) > _MOST_NUMBERS or (len(texts) > 1 and not _are_first(words)):
+        return None
+    return tuple(word for _, word in sorted(zip(values, words, strict=True)))
+
+
+def _are_first(words: Sequence[str]) -> bool:
+    """Whether each word begins with its number: texts behind it name the level."""
+    return all(re.match(r"\s*\d+\s*[-–:.)=]", word) for word in words)
 
 
 def _is_grade(word: str) -> bool:

@@ -146,19 +146,84 @@ const kinds = {
       }),
     };
   },
+
+  matrix(chart, narrow) {
+    const count = chart.labels.length;
+    const labels = chart.labels.map((label) => wrapped(label, narrow ? 10 : 18));
+    const points = chart.counts.flatMap((row, y) => {
+      const total = row.reduce((sum, each) => sum + each, 0);
+      return row.map((rows, x) => ({ x, y, rows, share: total ? rows / total : 0, colour: colour(x === y ? 'right' : 'wrong') }));
+    }).filter(({ rows }) => rows);
+    const side = ({ chart: { chartArea: area }, raw }) => {
+      if (!area || !raw) return 0;
+      return 0.66 * Math.min(area.width, area.height) / count * Math.sqrt(raw.share);
+    };
+    const places = { afterBuildTicks: (scale) => { scale.ticks = chart.labels.map((_, value) => ({ value })); } };
+    const ticks = { color: colour('soft'), autoSkip: false, padding: 6, callback: (_, index) => labels[index] };
+    const grid = { color: colour('grid'), drawTicks: false };
+    return {
+      type: 'scatter',
+      data: { datasets: [{ data: points, pointStyle: 'rect', backgroundColor: points.map((point) => point.colour), borderWidth: 0, radius: side, hoverRadius: side }] },
+      options: options({
+        x: axis('prediction', [-0.5, count - 0.5], { ...places, ticks, grid }),
+        y: axis('target', [-0.5, count - 0.5], { ...places, ticks, grid, reverse: true }),
+      }, false, {}, {
+        label: ({ raw }) => `target ${chart.labels[raw.y]}, prediction ${chart.labels[raw.x]}: ${number(raw.rows)} (${Math.round(100 * raw.share)}%)`,
+      }),
+    };
+  },
 };
+
+const drawnCharts = new Map();
+const chartData = new Map();
+
+function drawChart(canvas) {
+  drawnCharts.get(canvas)?.destroy();
+  const chart = chartData.get(canvas);
+  const { height, ...config } = kinds[chart.type](chart, window.innerWidth < 700);
+  if (height) canvas.parentElement.style.height = `${height}px`;
+  drawnCharts.set(canvas, new window.Chart(canvas, { ...config, plugins: [intervals, reference, names] }));
+}
+
+const nearCharts = new IntersectionObserver((entries) => {
+  for (const { isIntersecting, target } of entries) {
+    if (isIntersecting && !drawnCharts.has(target)) drawChart(target);
+  }
+}, { rootMargin: '400px' });
+
+/** Draws the chart as soon as its canvas is near the screen. Charts that the page no longer has are forgotten. */
+function addChart(canvas, chart) {
+  for (const other of [...chartData.keys()].filter((each) => drawnCharts.has(each) && !each.isConnected)) {
+    drawnCharts.get(other)?.destroy();
+    drawnCharts.delete(other);
+    chartData.delete(other);
+    nearCharts.unobserve(other);
+  }
+  chartData.set(canvas, chart);
+  nearCharts.observe(canvas);
+}
+
+window.addEventListener('beforeprint', () => [...chartData.keys()].filter((canvas) => !drawnCharts.has(canvas)).forEach(drawChart));
+recoloured.push(() => [...drawnCharts.keys()].forEach(drawChart));
+document.addEventListener('toggle', () => {
+  for (const chart of drawnCharts.values()) chart.resize();
+}, true);
+
+function libraryRan() {
+  if (!window.Chart) throw new Error('the chart library did not run');
+  window.Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
+}
 
 /** Runs the library's script. The page's policy allows it by its hash. */
 async function libraryReady(place) {
   document.head.append(make('script', {}, await unpacked(place.textContent)));
-  if (!window.Chart) throw new Error('the chart library did not run');
-  window.Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
+  libraryRan();
 }
 
 async function startCharts() {
   const place = document.getElementById('library');
   if (!place) return;
-  const described = parsed(document.getElementById('charts'));
+  const charts = parsed(document.getElementById('charts'));
   const canvases = [...document.querySelectorAll('canvas[data-chart]')];
   try {
     await libraryReady(place);
@@ -166,27 +231,10 @@ async function startCharts() {
     for (const canvas of canvases) {
       const figure = canvas.closest('figure');
       figure.classList.add('undrawn');
-      figure.querySelector('details').open = true;
+      const folded = figure.querySelector('details');
+      if (folded) folded.open = true;
     }
     return;
   }
-  const drawn = new Map();
-  const draw = (canvas) => {
-    drawn.get(canvas)?.destroy();
-    const chart = described[Number(canvas.dataset.chart)];
-    const { height, ...config } = kinds[chart.type](chart, window.innerWidth < 700);
-    if (height) canvas.parentElement.style.height = `${height}px`;
-    drawn.set(canvas, new window.Chart(canvas, { ...config, plugins: [intervals, reference, names] }));
-  };
-  const seen = new IntersectionObserver((entries) => {
-    for (const { isIntersecting, target } of entries) {
-      if (isIntersecting && !drawn.has(target)) draw(target);
-    }
-  }, { rootMargin: '400px' });
-  for (const canvas of canvases) seen.observe(canvas);
-  window.addEventListener('beforeprint', () => canvases.filter((canvas) => !drawn.has(canvas)).forEach(draw));
-  recoloured.push(() => [...drawn.keys()].forEach(draw));
-  document.addEventListener('toggle', () => {
-    for (const chart of drawn.values()) chart.resize();
-  }, true);
+  canvases.forEach((canvas) => addChart(canvas, charts[Number(canvas.dataset.chart)]));
 }

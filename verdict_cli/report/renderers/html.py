@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verdict_cli.report import formatting
-from verdict_cli.report.charts import Bars, Dots, Scatter
+from verdict_cli.report.charts import Chart
 from verdict_cli.report.compress import island, packed_bytes
 from verdict_cli.report.document import Gates, Group, Part, ReportDocument, Section, failed_section, parts_for
 
@@ -44,7 +44,7 @@ def _checked(section: Section) -> Section:
 
 def _assemble(document: ReportDocument) -> str:
     sections = [replace(section, parts=_page_parts(section.parts)) for section in document.sections_for("html")]
-    charts = [part for section in sections for part in _flat(section.parts) if isinstance(part, Dots | Scatter | Bars)]
+    charts = [part for section in sections for part in _flat(section.parts) if isinstance(part, Chart)]
     own = page_script()
     library, licences = chart_library() if charts else ("", "")
     hashes = " ".join(_hash(text) for text in (own, library) if text)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from verdict_cli.errors import DataError, Problem
+from verdict_cli.storage.file_reads import open_told
 
 ENDINGS = {
     ".jsonl": "jsonl",
@@ -148,7 +149,7 @@ _COMPRESSED_CHUNK = 1 << 16
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """The decompressed bytes of ``path``, without a byte order mark. Raises DataError for what cannot be read."""
     try:
-        with io.BufferedReader(path.open("rb", buffering=0), _CHUNK) as raw, _decompressed(path, raw) as stream:
+        with open_told(path, _CHUNK) as raw, _decompressed(path, raw) as stream:
             start = stream.peek(3)[:3]
             if start == BOM:
                 stream.read(3)

@@ -18,6 +18,7 @@ from typing import Any
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.storage.datasets.files import Reading, unreadable
 from verdict_cli.storage.datasets.json_files import JsonRecord
+from verdict_cli.storage.file_reads import is_watched, tell_read
 from verdict_cli.storage.tables.column_types import (
     ColumnKind,
     DeclaredType,
@@ -150,14 +151,26 @@ def batches(path: Path, columns: Sequence[str] | None, size: int) -> Iterator[di
     with open_parquet(path) as file:
         schema = file.schema_arrow
         names = list(schema.names if columns is None else columns)
-        for batch in file.iter_batches(batch_size=size, columns=names):
+        for batch in _told_batches(path, file, names, size):
             yield {name: column_values(batch.column(name), schema.field(name)) for name in names}
 
 
 def arrow_batches(path: Path, columns: Sequence[str], size: int) -> Iterator[Any]:
     """`pyarrow.RecordBatch`es of these columns, for counting without converting to Python values."""
     with open_parquet(path) as file:
-        yield from file.iter_batches(batch_size=size, columns=list(columns))
+        yield from _told_batches(path, file, list(columns), size)
+
+
+def _told_batches(path: Path, file: Any, columns: list[str], size: int) -> Iterator[Any]:
+    """The batches of an open file or folder, which tell how many rows are read."""
+    if not is_watched():
+        yield from file.iter_batches(batch_size=size, columns=columns)
+        return
+    done, total = 0, count_rows(path)
+    for batch in file.iter_batches(batch_size=size, columns=columns):
+        yield batch
+        done += batch.num_rows
+        tell_read(path, "rows", done, total)
 
 
 def read_rows_at(

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from verdict_cli.errors import JournalError, OutputError, VerdictError
+from verdict_cli.storage.file_reads import tell_read
 from verdict_cli.storage.journal.digest_index import DigestIndex, digest_bytes
 from verdict_cli.storage.journal.entry import CallKey, JournalEntry, decode_entry, encode_entry, keys_of
 from verdict_cli.storage.stores import JournalSegments
@@ -23,6 +24,8 @@ SENT = "journal.sent"
 """Next to a journal that is also in a store: how many of its bytes are there."""
 _SEGMENT_BYTES = 8 << 20
 """The size of an object in the store, at most."""
+_TOLD_BYTES = 1 << 20
+"""How often it is told how much of an earlier run's journal is read."""
 
 
 class Journal:
@@ -256,9 +259,13 @@ class Journal:
 
     def _index_lines(self) -> None:
         """Fill the index and truncate the file after its last entry. A damaged line before an entry is skipped."""
-        offset = end = damaged = 0
+        offset = end = damaged = told = 0
+        size = os.fstat(self._descriptor).st_size
         for line in self._reader:
             start, offset = offset, offset + len(line)
+            if offset - told >= _TOLD_BYTES:
+                tell_read(self._path, "bytes", offset, size)
+                told = offset
             if not line.endswith(b"\n"):
                 break
             try:
