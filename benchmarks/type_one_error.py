@@ -11,7 +11,7 @@
 - `rank`: equal candidates; the share of rankings in which any two differ.
 - `audit`: a judge that answers by chance; the share of audits with a significant probe, and the same of a judge that
   likes length.
-- `plan`: the power of the p-value of `compare` at the number of rows that `verdict plan` gives for 0.80.
+- `plan`: the power of the adjusted p-value that `compare` prints, at the number of rows that `verdict plan` gives for 0.80.
 
 Seeds are the numbers of the simulations. Prints Markdown tables.
 """
@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from verdict_cli.features.audit.effects import Effect, attack_p, probe_p, with_family
+from verdict_cli.features.power.command import ADJUSTED
 from verdict_cli.features.power.sample_size import rows_for_difference
 from verdict_cli.features.rank.tournament import Choice, _differ, _pooled, fit_ratings
 from verdict_cli.features.watch.drift import drift_intervals
@@ -35,7 +36,7 @@ from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, I
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue
-from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals, paired_metric_value
 from verdict_cli.stats.metrics import confusion
 from verdict_cli.stats.paired import PairedRows, RunRows, compare_with_reference, pair, paired_difference
 from verdict_cli.stats.permutation import holm_adjusted, swap_tests
@@ -195,7 +196,8 @@ def missing(simulations: int) -> Lines:
         passed = 0
         for seed in range(simulations):
             rng = np.random.default_rng([seed, rows])
-            net = MAX_DROP - lost * RIGHT  # a lost row that the baseline has right is a drop of its own
+            # A lost row that the baseline has right is a drop of its own.
+            net = (MAX_DROP - lost * ((1 - DIFFER) * RIGHT + DIFFER / 2)) / (1 - lost / 2)
             kind = rng.choice(3, rows, p=[1 - DIFFER, (DIFFER + net) / 2, (DIFFER - net) / 2])
             same, gone = rng.random(rows) < RIGHT, rng.random(rows) < lost
             sides = []
@@ -299,17 +301,28 @@ def audit(simulations: int) -> Lines:
 
 
 def plan(simulations: int) -> Lines:
-    """The power of the p-value of accuracy in `compare` at the planned number of rows."""
-    for effect, apart in ((0.05, 0.1), (0.05, 0.3), (0.1, 0.2), (0.1, 0.4), (0.2, 0.3), (0.3, 0.3)):
-        rows = rows_for_difference(effect, apart, 0.95, 0.8)
-        found = 0
-        for seed in range(simulations):
-            rng = np.random.default_rng([seed, rows])
-            kind = rng.choice(3, rows, p=[1 - apart, (apart + effect) / 2, (apart - effect) / 2])
-            target, where = np.zeros(rows), np.arange(rows)
-            runs = tuple(_run(target, (kind == wrong) * 1.0, None, numeric=False) for wrong in (1, 2))
-            found += swap_tests(("accuracy",), runs, (where, where), rng)["accuracy"][0] <= 0.05
-        yield f"a difference of {effect:g}, {apart:.0%} of rows differ: {rows} rows", f"{found / simulations:.1%}"
+    """The power of what `compare` prints of accuracy, adjusted for the default metrics of its evaluation, at the planned rows."""
+    level = 1 - (1 - CONFIDENCE_LEVEL) / ADJUSTED
+    for labels, shares in (("2 equal labels", [0.5]), ("3 labels of 10, 30 and 60%", [0.1, 0.4])):
+        for effect, apart in ((0.05, 0.1), (0.05, 0.3), (0.1, 0.2), (0.1, 0.4), (0.2, 0.3), (0.3, 0.3)):
+            rows = rows_for_difference(effect, apart, level, 0.8)
+            significant = sum(_planned(seed, rows, effect, apart, shares) for seed in range(simulations))
+            design = f"a difference of {effect:g}, {apart:.0%} of rows differ, {labels}: {rows} rows"
+            yield design, f"{significant / simulations:.1%}"
+
+
+def _planned(seed: int, rows: int, effect: float, apart: float, shares: list[float]) -> bool:
+    """Whether the adjusted p-value of accuracy is at most 0.05."""
+    rng = np.random.default_rng([seed, rows, len(shares)])
+    kind = rng.choice(3, rows, p=[1 - apart, (apart + effect) / 2, (apart - effect) / 2])
+    target, same, where = np.searchsorted(shares, rng.random(rows)) * 1.0, rng.random(rows) < 0.9, np.arange(rows)
+    other = (target + rng.integers(1, len(shares) + 1, rows)) % (len(shares) + 1)
+    sides = [np.where(np.where(kind == 0, same, kind != wrong), target, other) for wrong in (1, 2)]
+    runs = tuple(_run(target, said, None, numeric=False) for said in sides)
+    return swap_tests(DEFAULT_METRICS, runs, (where, where), rng, 999)["accuracy"][1] <= 0.05
+
+
+DEFAULT_METRICS = ("accuracy", "balanced_accuracy", "f1", "cohen_kappa")
 
 
 PARTS = {

@@ -294,6 +294,21 @@ def test_nearly_equal_metrics_are_adjusted_together_by_the_same_swaps(run):
     assert all(each.p_adjusted == pytest.approx(2 / 2**7) for each in found.differences.values())
 
 
+def test_a_metric_that_no_swap_defines_has_no_p_value():
+    """Metrics that are all undefined once ended in an error of numpy."""
+    from verdict_cli.stats.columns.column import Column
+    from verdict_cli.stats.columns.row_data import EvaluationData
+    from verdict_cli.stats.permutation import swap_tests
+
+    none, rows = Column(np.full(4, np.nan), np.full(4, -1, np.int32), (), frozenset()), np.arange(4)
+    target = np.zeros(4, np.int64)
+    runs = [
+        EvaluationData("classification", ("a", "b"), target, said, *[none] * 6, (), (), None, False, None)
+        for said in (np.zeros(4, np.int64), np.array([0, 0, 0, 1]))
+    ]
+    assert swap_tests(("mcc",), runs, (rows, rows), np.random.default_rng(0), 199) == {}
+
+
 def test_the_adjusted_p_values_of_equal_runs_are_small_in_few_comparisons():
     rng, small = np.random.default_rng(8), 0
     from verdict_cli.stats.columns.column import Column

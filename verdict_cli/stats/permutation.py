@@ -61,7 +61,7 @@ def swap_tests(
     moved = {metric: side.moved(unit, len(times)) for metric, side in sides.items()}
     seen = {metric: float(side.differences(None)[0]) for metric, side in sides.items()}
     defined = [metric for metric in sides if np.isfinite(seen[metric])]
-    if not len(times):
+    if not len(times) or not defined:
         return dict.fromkeys(defined, (1.0, 1.0))
     atoms = max(len(side.weights[0]) for side in sides.values())
     count = min(_count(side.statistic, len(side.weights[0]), most) for side in sides.values())

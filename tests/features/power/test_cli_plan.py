@@ -92,7 +92,7 @@ def test_a_comparison_is_planned_with_or_without_pilots(shell: Any) -> None:
     config, data = shell.config(STEPS, LOCAL), rows(shell)
     given = shell("plan", config, data, "--mde", "0.05", "--discordant", "0.2", "--json").json()["needs"][0]
     assert (
-        given["rows"] == 813
+        given["rows"] == 837
     )  # McNemar's exact test, summed over all outcomes, at the level of two evaluations together
     for name, seed in (("p", "1"), ("q", "2")):
         shell("run", config, data, "--out", name, "--seed", seed, "--quiet")
