@@ -7,8 +7,9 @@ from io import StringIO
 from rich.console import Console
 
 from verdict_cli.report.document import Failures
-from verdict_cli.report.formatting import UNAVAILABLE_HINT, message_lines
+from verdict_cli.report.formatting import message_lines
 from verdict_cli.report.renderers.terminal import _failures
+from verdict_cli.report.run_notes import UNAVAILABLE_HINT
 
 
 def printed(reasons: dict[str, str]) -> list[str]:

@@ -14,7 +14,8 @@ import numpy as np
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate
 from verdict_cli.report.conclusions import comparison_conclusion
-from verdict_cli.report.formatting import format_number, gate_note
+from verdict_cli.report.formatting import format_number
+from verdict_cli.report.run_notes import gate_note
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.compare import compare_runs
 from verdict_cli.stats.gates import decide_gates

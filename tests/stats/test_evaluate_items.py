@@ -12,7 +12,7 @@ import pytest
 from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation, Gold, Reduce, evaluation_problems
 from verdict_cli.language.gate_rules import Gate
-from verdict_cli.report.formatting import coverage_notes
+from verdict_cli.report.run_notes import coverage_notes
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.compare import compare_runs
 from verdict_cli.stats.gates import decide_gates

@@ -17,7 +17,7 @@ from verdict_cli.errors import UsageError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.plural import plural
-from verdict_cli.report import formatting
+from verdict_cli.report import formatting, run_notes
 from verdict_cli.report.call_stats import Latency, latency
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.compress import packed
@@ -36,7 +36,7 @@ from verdict_cli.report.document import (
     Table,
     TableColumn,
 )
-from verdict_cli.report.formatting import changed_versions, version_notices
+from verdict_cli.report.run_notes import changed_versions, version_notices
 from verdict_cli.run.load_run import RunResult, pipeline_key
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.compare import ComparedEvaluation, RunComparison, Significance, Slice, compare_runs
@@ -242,7 +242,7 @@ def comparison_document(
 
 
 def _two_runs(runs: Sequence[ComparisonContext], names: Sequence[str]) -> Iterator[Part]:
-    facts = [{"run": run.run, **dict(formatting.run_facts(run.facts))} for run in runs]
+    facts = [{"run": run.run, **dict(run_notes.run_facts(run.facts))} for run in runs]
     for known, run in zip(facts, runs, strict=True):
         if (took := run.latency) is not None:
             known["latency"] = f"{took.median_s:.3g} s median, {took.p95_s:.3g} s p95"
@@ -250,7 +250,7 @@ def _two_runs(runs: Sequence[ComparisonContext], names: Sequence[str]) -> Iterat
     yield Table(("", *names), [(line, *(each.get(line, "–") for each in facts)) for line in lines])
     yield from _baselines(runs)
     for name, run in zip(names, runs, strict=True):
-        for notice in (*formatting.replay_notice(run.facts), *version_notices(run.facts)):
+        for notice in (*run_notes.replay_notice(run.facts), *version_notices(run.facts)):
             yield Note(f"{name}: {notice}", warning=True)
     for notice in changed_versions(runs[0].facts, runs[1].facts):
         yield Note(notice, warning=True)
@@ -258,7 +258,7 @@ def _two_runs(runs: Sequence[ComparisonContext], names: Sequence[str]) -> Iterat
 
 def _baselines(runs: Sequence[ComparisonContext]) -> Iterator[Part]:
     for model in dict.fromkeys(model for run in runs for model in run.facts.floors):
-        yield Note(formatting.baseline_notice(model), warning=True)
+        yield Note(run_notes.baseline_notice(model), warning=True)
 
 
 def _several_runs(pipelines: Sequence[PipelineContext]) -> Iterator[Part]:
@@ -287,7 +287,7 @@ def _several_runs(pipelines: Sequence[PipelineContext]) -> Iterator[Part]:
                     yield Note(text, warning=True)
     yield from _baselines(runs)
     for run in runs:
-        for notice in formatting.replay_notice(run.facts):
+        for notice in run_notes.replay_notice(run.facts):
             yield Note(f"{run.run}: {notice}", warning=True)
 
 

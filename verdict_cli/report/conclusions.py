@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.plural import plural
-from verdict_cli.report import formatting
+from verdict_cli.report import formatting, run_notes
 from verdict_cli.stats.compare import MCNEMAR, Slice
 
 if TYPE_CHECKING:
@@ -77,9 +77,7 @@ def _wrong(measures: Measures) -> int | None:
 def primary_metric(measures: Measures, comparison: PublishedComparison | None = None) -> tuple[str, MetricValue] | None:
     """The metric that represents the evaluation: the published one, else the first that is defined."""
     defined = [
-        (name, metric)
-        for name, metric in formatting.scalar_metrics(measures.values.items())
-        if metric.value is not None
+        (name, metric) for name, metric in run_notes.scalar_metrics(measures.values.items()) if metric.value is not None
     ]
     if comparison is not None:
         defined = [(name, metric) for name, metric in defined if name == comparison.metric] or defined

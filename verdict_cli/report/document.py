@@ -15,7 +15,7 @@ from xml.sax.saxutils import quoteattr
 import orjson
 
 from verdict_cli.errors import VerdictError
-from verdict_cli.report import formatting
+from verdict_cli.report import formatting, run_notes
 from verdict_cli.stats.gates import GateOutcome
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 
@@ -137,7 +137,7 @@ class Gates(Part, kind="gates"):
                 formatting.format_number(gate.value),
                 formatting.interval(gate.low, gate.high),
                 gate.rule,
-                formatting.gate_note(gate),
+                run_notes.gate_note(gate),
             )
             for gate in self.outcomes
         ]

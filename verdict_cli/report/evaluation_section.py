@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from verdict_cli.plural import plural
-from verdict_cli.report import formatting
+from verdict_cli.report import formatting, run_notes
 from verdict_cli.report.charts import Bars, ChartPoint, Dots, Matrix, PlanePoint, Scatter, Series
 from verdict_cli.report.conclusions import primary_metric
 from verdict_cli.report.document import (
@@ -75,7 +75,7 @@ def _overview(measures: Measures, comparison: PublishedComparison | None) -> tup
 def _evaluation(
     name: str, measures: Measures, comparison: PublishedComparison | None, context: ReportContext | None
 ) -> Iterator[Part]:
-    shown = formatting.scalar_metrics(measures.values.items())
+    shown = run_notes.scalar_metrics(measures.values.items())
     metrics = MetricList(
         [(f"{key} ({measures.averages[key]})" if key in measures.averages else key, metric) for key, metric in shown]
     )
@@ -84,7 +84,7 @@ def _evaluation(
         yield metrics
     else:
         yield from _with_confusion(metrics, matrix)
-    for line in formatting.coverage_notes(measures):
+    for line in run_notes.coverage_notes(measures):
         yield Note(line)
     for line in measures.warnings:
         yield Note(line, warning=True)
@@ -110,7 +110,7 @@ def _groups_table(expression: str, groups: Mapping[str, Mapping[str, MetricValue
     rows = [
         (value, name, *formatting.metric_cells(metric), metric.reason)
         for value, metrics in groups.items()
-        for name, metric in formatting.scalar_metrics(metrics.items())
+        for name, metric in run_notes.scalar_metrics(metrics.items())
     ]
     headers = (expression, "metric", "value", "interval", "n", "")
     return Table(headers, rows, (2, 3, 4), folded=f"All metrics by {expression}", most_rows=200)
@@ -137,7 +137,7 @@ def _published_chart(comparison: PublishedComparison) -> Dots:
             row.value,
             row.low,
             row.high,
-            formatting.row_origin(row),
+            run_notes.row_origin(row),
             row.ours,
             (comparison.shown(row.value), comparison.shown_interval(row)),
         )

@@ -14,7 +14,7 @@ from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.plan.node import LLMNode, Node
 from verdict_cli.plural import plural
 from verdict_cli.registry import Registry
-from verdict_cli.report import formatting
+from verdict_cli.report import formatting, run_notes
 from verdict_cli.report.call_stats import UnitCalls, by_unit
 from verdict_cli.report.charts import Bars, ChartPoint, Dots, PlanePoint, Scatter, Series
 from verdict_cli.report.conclusions import primary_metric, run_conclusion
@@ -38,7 +38,6 @@ from verdict_cli.report.document import (
     Tiles,
     isolated_sections,
 )
-from verdict_cli.report.formatting import cached_share, prompt_cache_facts, version_notices
 from verdict_cli.report.plan_graph import as_svg
 from verdict_cli.report.report import PublishedComparison, Report, full_json
 from verdict_cli.report.report_context import (
@@ -51,6 +50,7 @@ from verdict_cli.report.report_context import (
     text_lengths,
 )
 from verdict_cli.report.row_table import row_table
+from verdict_cli.report.run_notes import cached_share, prompt_cache_facts, version_notices
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.measure import Measures
@@ -79,7 +79,7 @@ def run_document(report: Report, context: ReportContext | None = None) -> Report
 
 
 def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]:
-    notices = [*formatting.notices(report), *version_notices(report.facts)]
+    notices = [*run_notes.notices(report), *version_notices(report.facts)]
     parts: list[Part] = [Note(notice, warning=True) for notice in notices]
     evaluations = len(report.measures)
     tiles = [
@@ -107,7 +107,7 @@ def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]
         ("started", facts.started.replace("T", " ").replace("+00:00", " UTC")),
         ("version", f"{facts.version}, seed {facts.seed}"),
     ]
-    summary = [*formatting.summary_facts(report), *prompt_cache_facts(facts)]
+    summary = [*run_notes.summary_facts(report), *prompt_cache_facts(facts)]
     beside = [(name, text) for name, text in summary if name not in _ON_TILES] if tiles else summary
     parts += [Only(TEXT_FORMATS, [FactList(summary, details)]), Only(PAGE_FORMATS, [FactList(beside, details)])]
     yield Section("", parts, listed=False, essential=True)
@@ -126,7 +126,7 @@ def _headline(
         return []
     rest = {
         name: metric
-        for name, metric in formatting.scalar_metrics(measures.values.items())
+        for name, metric in run_notes.scalar_metrics(measures.values.items())
         if name != first[0] and metric.value is not None
     }
     named = [*filter(is_beyond_chance, rest), *rest]
@@ -228,7 +228,7 @@ def _unit_charts(units: dict[str, UnitCalls]) -> Iterator[Bars]:
 
 
 def _failures(report: Report, context: ReportContext | None) -> Iterator[Section]:
-    kinds = formatting.failure_kinds(report.facts)
+    kinds = run_notes.failure_kinds(report.facts)
     tolerated = any(gate.metric == "run.coverage" and gate.passed for gate in report.gates)
     failures = Failures(kinds, report.facts.rows, report.facts.reasons, tolerated)
     if not kinds:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from verdict_cli.messages import Reply, Request, Usage
-from verdict_cli.report.formatting import changed_versions, prompt_cache_facts, version_notices
+from verdict_cli.report.run_notes import changed_versions, prompt_cache_facts, version_notices
 from verdict_cli.run_facts import RunFacts
 
 COLUMNS = {

@@ -40,7 +40,7 @@ from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.package_files import configs, file_or_named
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.plural import plural
-from verdict_cli.report import formatting
+from verdict_cli.report import formatting, run_notes
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.conclusions import listed_names
 from verdict_cli.report.document import Group, Note, Part, ReportDocument, Section, Table
@@ -229,7 +229,7 @@ def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out
     best = "" if facts["best"] is None else f", its best value {facts['best']}"
     judged = ", ".join(f"source.{column}" for column in facts.get("judged", ()))
     counts = f"{plural(facts['runs'], 'run')} of {plural(facts['rows'], 'row')}, {plural(facts['calls'], 'call')}"
-    opening: list[Part] = [Note(formatting.baseline_notice(model), warning=True) for model in facts["floors"]]
+    opening: list[Part] = [Note(run_notes.baseline_notice(model), warning=True) for model in facts["floors"]]
     opening += [Note(text) for text in [not_tested(left_out)] if text]
     opening += [
         Note(f"the verdict is {facts['verdict']}{best}"),

@@ -24,7 +24,7 @@ from verdict_cli.features.benchmarks.download import fetch_file, fetch_rows, fet
 from verdict_cli.features.benchmarks.importers import import_benchmark
 from verdict_cli.language.package_files import named_config
 from verdict_cli.plural import plural
-from verdict_cli.report import formatting
+from verdict_cli.report import formatting, run_notes
 from verdict_cli.report.document import Links, Note, Only, Part, ReportDocument, Section, Table
 from verdict_cli.report.formatting import money
 from verdict_cli.report.report import PublishedComparison, Report, metric_json
@@ -166,7 +166,7 @@ class TableResult:
             if judged == self.rows.count
             else [f"{judged:,} of {plural(self.rows.count, 'row has|rows have')} a verdict"]
         )
-        baselines = [formatting.baseline_notice(model) for model in facts.floors]
+        baselines = [run_notes.baseline_notice(model) for model in facts.floors]
         other = [f"judged by {self.model}, not by the table's model"] if self.model else []
         caveats = [self.comparison.caveat] if self.comparison.caveat else []
         return [*caveats, *self.rows.notes, *fewer, *other, *baselines]
@@ -215,7 +215,7 @@ def _overview(results: Sequence[TableResult]) -> Table:
 
 def _standings(comparison: PublishedComparison) -> Table:
     rows = [
-        (row.judge, comparison.shown(row.value), comparison.shown_interval(row), formatting.row_origin(row))
+        (row.judge, comparison.shown(row.value), comparison.shown_interval(row), run_notes.row_origin(row))
         for row in comparison.standings
     ]
     strong = [index for index, row in enumerate(comparison.standings) if row.ours]

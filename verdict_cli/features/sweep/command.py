@@ -37,7 +37,7 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.package_files import configs, file_or_named
 from verdict_cli.plural import plural
-from verdict_cli.report import formatting
+from verdict_cli.report import formatting, run_notes
 from verdict_cli.report.charts import ChartPoint, Dots, PlanePoint, Scatter, Series
 from verdict_cli.report.conclusions import change_text, is_significant, listed_names
 from verdict_cli.report.document import (
@@ -583,7 +583,7 @@ def _best_notes(sweep: SweepResult) -> list[Note]:
 
 def _notices(sweep: SweepResult) -> list[Note]:
     models = dict.fromkeys(model for point in sweep.points for model in point.run.facts.floors)
-    return [Note(formatting.baseline_notice(model), warning=True) for model in models]
+    return [Note(run_notes.baseline_notice(model), warning=True) for model in models]
 
 
 def _notes(sweep: SweepResult) -> list[Note]:

@@ -24,14 +24,8 @@ from verdict_cli.report.document import (
     isolated_drawing,
     parts_for,
 )
-from verdict_cli.report.formatting import (
-    UNAVAILABLE_HINT,
-    format_number,
-    gate_note,
-    message_lines,
-    metric_text,
-    visible_text,
-)
+from verdict_cli.report.formatting import format_number, message_lines, metric_text, visible_text
+from verdict_cli.report.run_notes import UNAVAILABLE_HINT, gate_note
 
 MOST_TERMINAL_COLUMNS = 9
 """A confusion matrix of more than eight labels does not fit 80 columns."""
