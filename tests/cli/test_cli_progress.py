@@ -15,7 +15,7 @@ from verdict_cli.cli import progress as display
 from verdict_cli.llm.middleware.rate_limit import Flow
 from verdict_cli.run.progress import Progress
 from verdict_cli.storage.datasets.files import open_bytes
-from verdict_cli.storage.file_reads import FileRead, reading_watched, tell_read
+from verdict_cli.storage.file_reads import FileRead, reads_observed, report_read
 from verdict_cli.storage.tables.reader import read_table
 
 
@@ -95,7 +95,7 @@ def test_a_file_is_read_by_its_bytes_on_disk(tmp_path: Path, name: str) -> None:
     compressed = {".gz": lambda: gzip.compress(content, 1), ".zst": lambda: pa.compress(content, "zstd", asbytes=True)}
     path.write_bytes(compressed.get(path.suffix, lambda: content)())
     reads: list[FileRead] = []
-    with reading_watched(reads.append):
+    with reads_observed(reads.append):
         assert lines_of(path) == 200_000
     assert lines_of(path) == 200_000  # nobody watches any more
     assert {(read.path, read.unit, read.total) for read in reads} == {(path, "bytes", path.stat().st_size)}
@@ -107,7 +107,7 @@ def test_the_rows_of_a_table_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"n": list(range(2500))}), path)
     reads: list[FileRead] = []
-    with reading_watched(reads.append):
+    with reads_observed(reads.append):
         assert sum(len(batch["n"]) for batch in read_table(path, ["n"], 1000)) == 2500
     assert [(read.unit, read.done, read.total) for read in reads] == [("rows", 1000, 2500), ("rows", 2000, 2500), ("rows", 2500, 2500)]  # fmt: skip
 
@@ -119,7 +119,7 @@ def test_a_file_that_is_read_twice_has_a_new_time_left(monkeypatch: pytest.Monke
     with display.show_reading("importing"):
         for second, done in ((0.0, 100), (10.0, 300), (20.0, 100), (30.0, 200), (40.0, 400)):
             now = second
-            tell_read(tmp_path / "log.json", "rows", done, 400)
+            report_read(tmp_path / "log.json", "rows", done, 400)
     assert written.getvalue().splitlines() == [
         "importing log.json: 300/400 rows · 5.0 s left",
         "importing log.json: 100/400 rows",
@@ -136,11 +136,11 @@ def test_an_earlier_journal_is_displayed_until_the_run_runs(quiet: bool, monkeyp
     with display.show_progress(quiet=quiet) as show:
         for second, done in ((1.0, 10), (9.0, 30)):
             now = second
-            tell_read(journal, "bytes", done * 1_000_000, 40_000_000)
+            report_read(journal, "bytes", done * 1_000_000, 40_000_000)
         now = 20.0
         show(at(4, {}))
         now = 40.0
-        tell_read(Path("rows.jsonl"), "bytes", 1, 2)
+        report_read(Path("rows.jsonl"), "bytes", 1, 2)
         show(at(10, {}))
     first, *rest = written.getvalue().splitlines() or [""]
     assert first == ("" if quiet else "reading journal.jsonl: 30.0/40.0 MB · 4.0 s left")

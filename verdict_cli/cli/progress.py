@@ -11,7 +11,7 @@ from time import monotonic
 
 from verdict_cli.cli.console import printable
 from verdict_cli.run.progress import Progress
-from verdict_cli.storage.file_reads import FileRead, reading_watched
+from verdict_cli.storage.file_reads import FileRead, reads_observed
 
 Update = Callable[[int, int | None, str, Sequence[str]], None]
 """Displays how many of how many (None: unknown) are done, in a summary with lines below it."""
@@ -37,7 +37,7 @@ def show_progress(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
             update(progress.done, progress.rows, progress_line(progress), unit_lines(progress))
 
         reading = _Reading(update)
-        with reading_watched(lambda read: None if is_running else reading.show(read)):
+        with reads_observed(lambda read: None if is_running else reading.show(read)):
             yield show
 
 
@@ -56,7 +56,7 @@ def show_steps(what: str, unit: str, *, quiet: bool = False) -> Iterator[Callabl
 @contextmanager
 def show_reading(what: str = "reading", *, quiet: bool = False) -> Iterator[None]:
     """Display how much of a file is read, and the time left, where reading within the context takes longer than a moment."""
-    with _display(what, quiet=quiet, after_s=SHOW_AFTER_S) as update, reading_watched(_Reading(update, what).show):
+    with _display(what, quiet=quiet, after_s=SHOW_AFTER_S) as update, reads_observed(_Reading(update, what).show):
         yield
 
 

@@ -1,4 +1,4 @@
-"""How much of a file is read, for whoever displays it: readers tell it at each piece, and do nothing where nobody watches."""
+"""How much of a file is read, for whoever displays it: readers report it at each piece, and do nothing where nobody listens."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ class FileRead:
     total: int
 
 
-Watch = Callable[[FileRead], None]
-_WATCH: ContextVar[Watch | None] = ContextVar("file_reads", default=None)
+Observer = Callable[[FileRead], None]
+_OBSERVER: ContextVar[Observer | None] = ContextVar("file_reads", default=None)
 
 
 @contextmanager
-def reading_watched(watch: Watch) -> Iterator[None]:
-    """Within the context, `watch` receives how much is read of each file."""
-    token = _WATCH.set(watch)
+def reads_observed(observer: Observer) -> Iterator[None]:
+    """Within the context, `observer` receives how much is read of each file."""
+    token = _OBSERVER.set(observer)
     try:
         yield
     finally:
-        _WATCH.reset(token)
+        _OBSERVER.reset(token)
 
 
-def is_watched() -> bool:
+def is_observed() -> bool:
     """Whether somebody is told, so that a reader may count."""
-    return _WATCH.get() is not None
+    return _OBSERVER.get() is not None
 
 
-def tell_read(path: Path, unit: Literal["bytes", "rows"], done: int, total: int) -> None:
+def report_read(path: Path, unit: Literal["bytes", "rows"], done: int, total: int) -> None:
     """Tell how much of the file is read so far."""
-    if (watch := _WATCH.get()) is not None:
-        watch(FileRead(path, unit, done, total))
+    if (observer := _OBSERVER.get()) is not None:
+        observer(FileRead(path, unit, done, total))
 
 
-def open_told(path: Path, buffer_bytes: int) -> io.BufferedReader[Any]:
+def open_observed(path: Path, buffer_bytes: int) -> io.BufferedReader[Any]:
     """The file, opened for reading. It tells its bytes, as they are on disk, at each buffer that is filled. Raises OSError."""
-    return io.BufferedReader(_ToldFile(path) if is_watched() else path.open("rb", buffering=0), buffer_bytes)
+    return io.BufferedReader(_ObservedFile(path) if is_observed() else path.open("rb", buffering=0), buffer_bytes)
 
 
-class _ToldFile(io.FileIO):
+class _ObservedFile(io.FileIO):
     """A file that tells how much of it is read."""
 
     def __init__(self, path: Path) -> None:
@@ -62,5 +62,5 @@ class _ToldFile(io.FileIO):
     def readinto(self, buffer: Any) -> int | None:
         count = super().readinto(buffer)
         self._done += count or 0
-        tell_read(self._path, "bytes", self._done, self._size)
+        report_read(self._path, "bytes", self._done, self._size)
         return count

@@ -13,7 +13,7 @@ import pytest
 
 from verdict_cli.errors import JournalError, OutputError
 from verdict_cli.messages import Alternative, Reply, Usage
-from verdict_cli.storage.file_reads import FileRead, reading_watched
+from verdict_cli.storage.file_reads import FileRead, reads_observed
 from verdict_cli.storage.journal.entry import JournalEntry, decode_entry, encode_entry
 from verdict_cli.storage.journal.journal import Journal
 
@@ -51,7 +51,7 @@ def test_opening_a_big_journal_tells_how_much_is_read(tmp_path: Path) -> None:
     line = encode_entry(entry(0, text="long " * 20_000), "")
     path.write_bytes(line * 30)
     reads: list[FileRead] = []
-    with reading_watched(reads.append), Journal.open(path):
+    with reads_observed(reads.append), Journal.open(path):
         pass
     assert [(read.path, read.unit, read.total) for read in reads] == 2 * [(path, "bytes", len(line) * 30)]
     assert 1 << 20 <= reads[0].done < reads[1].done <= reads[1].total

@@ -24,7 +24,7 @@ from verdict_cli.features.imports.logs import (
     unique_names,
 )
 from verdict_cli.language.conversation import looks_like_conversation
-from verdict_cli.storage.file_reads import tell_read
+from verdict_cli.storage.file_reads import report_read
 
 
 @object_rows("messages", "data")
@@ -299,7 +299,7 @@ def _archive(path: Path) -> Iterator[LogRow]:
         for info in samples:
             sample = _member(path, archive, info.filename)
             done += info.compress_size
-            tell_read(path, "bytes", done, total)
+            report_read(path, "bytes", done, total)
             place = LogPlace(path, info.filename)
             with place.known_shape():
                 yield _inspect_row(place, sample, model)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.storage.file_reads import open_told
+from verdict_cli.storage.file_reads import open_observed
 
 ENDINGS = {
     ".jsonl": "jsonl",
@@ -149,7 +149,7 @@ _COMPRESSED_CHUNK = 1 << 16
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """The decompressed bytes of ``path``, without a byte order mark. Raises DataError for what cannot be read."""
     try:
-        with open_told(path, _CHUNK) as raw, _decompressed(path, raw) as stream:
+        with open_observed(path, _CHUNK) as raw, _decompressed(path, raw) as stream:
             start = stream.peek(3)[:3]
             if start == BOM:
                 stream.read(3)

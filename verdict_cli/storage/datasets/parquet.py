@@ -18,7 +18,7 @@ from typing import Any
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.storage.datasets.files import Reading, unreadable
 from verdict_cli.storage.datasets.json_files import JsonRecord
-from verdict_cli.storage.file_reads import is_watched, tell_read
+from verdict_cli.storage.file_reads import is_observed, report_read
 from verdict_cli.storage.tables.column_types import (
     ColumnKind,
     DeclaredType,
@@ -163,14 +163,14 @@ def arrow_batches(path: Path, columns: Sequence[str], size: int) -> Iterator[Any
 
 def _told_batches(path: Path, file: Any, columns: list[str], size: int) -> Iterator[Any]:
     """The batches of an open file or folder, which tell how many rows are read."""
-    if not is_watched():
+    if not is_observed():
         yield from file.iter_batches(batch_size=size, columns=columns)
         return
     done, total = 0, count_rows(path)
     for batch in file.iter_batches(batch_size=size, columns=columns):
         yield batch
         done += batch.num_rows
-        tell_read(path, "rows", done, total)
+        report_read(path, "rows", done, total)
 
 
 def read_rows_at(

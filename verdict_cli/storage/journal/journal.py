@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from verdict_cli.errors import JournalError, OutputError, VerdictError
-from verdict_cli.storage.file_reads import tell_read
+from verdict_cli.storage.file_reads import report_read
 from verdict_cli.storage.journal.digest_index import DigestIndex, digest_bytes
 from verdict_cli.storage.journal.entry import CallKey, JournalEntry, decode_entry, encode_entry, keys_of
 from verdict_cli.storage.stores import JournalSegments
@@ -264,7 +264,7 @@ class Journal:
         for line in self._reader:
             start, offset = offset, offset + len(line)
             if offset - told >= _TOLD_BYTES:
-                tell_read(self._path, "bytes", offset, size)
+                report_read(self._path, "bytes", offset, size)
                 told = offset
             if not line.endswith(b"\n"):
                 break
