@@ -1,10 +1,13 @@
 """Run time compared with the bound of an endpoint: seconds of `verdict run` against rows × latency ÷ concurrency, as the
 endpoint sees them from the first request to the last reply, and those of the whole process.
 
-    python benchmarks/calls.py [REPETITIONS] [bound] [cpu] [providers]
+    python benchmarks/calls.py [REPETITIONS] [bound] [process] [cpu] [providers]
 
 The endpoint is the loopback server of the shared folder (VERDICT_SHARED, else `../shared`), 200 ms a reply. The cache is
 off. Python's modules are compiled beforehand, as those of an installed package are. Prints Markdown tables of medians.
+`process` runs the same rows by a bare aiohttp loop (`peer_minimal.py` of the shared folder) in turn, whole processes. `cpu` uses
+replies of 200 ms plus or minus 100, as those of a provider are spread: replies that all arrive at once are read in one go, which
+halves what the bare client takes and which no provider gives.
 `providers` judges 2,000 rows by a server of our own that speaks each provider's wire format (`loopback.py`), in turn with
 OpenAI's, and fails where litellm was imported.
 """
@@ -28,6 +31,7 @@ from loopback import WIRES
 from rows import make, measure
 
 LATENCY_S = 0.2
+SPREAD_S = 0.1
 ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
 ONE = """verdict: 1
@@ -58,8 +62,8 @@ COSTS = (
 """Label, pipeline, the bare client (that of `bare_client.py`, or one of floor.py), two numbers of rows whose difference counts, concurrent calls."""
 
 
-def serve(latency_s: float = LATENCY_S) -> tuple[subprocess.Popen[bytes], str]:
-    """The server and its base URL."""
+def serve(latency_s: float = LATENCY_S, spread_s: float = 0.0) -> tuple[subprocess.Popen[bytes], str]:
+    """The server and its base URL. A reply takes the latency, plus or minus up to the spread."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -67,6 +71,7 @@ def serve(latency_s: float = LATENCY_S) -> tuple[subprocess.Popen[bytes], str]:
     if not script.is_file():
         raise SystemExit(f"there is no {script.name} in the shared folder; set VERDICT_SHARED")
     command = [sys.executable, str(script), "--port", str(port), "--latency-ms", str(int(latency_s * 1000))]
+    command += ["--jitter-ms", str(int(spread_s * 1000))]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(100):
         try:
@@ -78,16 +83,18 @@ def serve(latency_s: float = LATENCY_S) -> tuple[subprocess.Popen[bytes], str]:
 
 
 @contextmanager
-def against(latency_s: float | None) -> Iterator[None]:
-    """The server, to which this process's runs then go, as long as the block lasts; none for no latency."""
+def against(latency_s: float | None, spread_s: float = 0.0) -> Iterator[str]:
+    """The server, to which this process's runs go as long as the block lasts; none for no latency. Yields its base URL."""
+    before = os.environ.get("OPENAI_BASE_URL", "")
     if latency_s is None:
-        yield
+        yield before
         return
-    server, url = serve(latency_s)
+    server, url = serve(latency_s, spread_s)
     os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
     try:
-        yield
+        yield url
     finally:
+        os.environ["OPENAI_BASE_URL"] = before
         server.terminate()
         server.wait()
 
@@ -137,19 +144,40 @@ def walls(folder: Path, repetitions: int, url: str) -> None:
         )
 
 
-def cpu(folder: Path, repetitions: int, url: str) -> None:
+def processes(folder: Path, repetitions: int, _: str) -> None:
+    """Prints the seconds of whole processes beside those of a bare aiohttp loop; the two run in turn."""
+    print("\n| pipeline | rows | concurrent | whole process s | bare aiohttp loop s | times |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    loop = SHARED / "bench" / "peer_minimal.py"
+    for label, text, calls, rows, concurrency in CASES:
+        config, data = folder / "pipeline.yaml", make(folder, rows)
+        config.write_text(text, encoding="utf-8")
+        bare = [sys.executable, str(loop), "--rows", str(rows), "--work", "cot" if calls > 1 else "single"]
+        bare += ["--concurrency", str(concurrency)]
+        ours, theirs = [], []
+        for _repetition in range(repetitions):
+            ours.append(measure(folder, config, data, "--no-cache", "--concurrency", str(concurrency)).seconds)
+            start = time.perf_counter()
+            subprocess.run(bare, cwd=folder, stdout=subprocess.DEVNULL, check=True)
+            theirs.append(time.perf_counter() - start)
+        whole, least = statistics.median(ours), statistics.median(theirs)
+        print(f"| {label} | {rows:,} | {concurrency} | {whole:.2f} | {least:.2f} | {whole / least:.2f} |", flush=True)
+
+
+def cpu(folder: Path, repetitions: int, _: str) -> None:
     """Prints what one more call costs, and what it costs a bare client; the two run in turn."""
     print("\n| path | CPU ms a call | bare client's | times |\n| --- | ---: | ---: | ---: |")
-    for label, text, client, few, many, concurrency in COSTS:
-        config = folder / "pipeline.yaml"
-        config.write_text(text, encoding="utf-8")
-        more = ("--no-cache", "--concurrency", str(concurrency))
-        found = []
-        for _ in range(repetitions):
-            short, long = (measure(folder, config, make(folder, rows), *more).cpu_s for rows in (few, many))
-            found.append(((long - short) / (many - few), floor(url, client, concurrency, many - few)))
-        ours, bare = (statistics.median(values) for values in zip(*found, strict=True))
-        print(f"| {label} | {1000 * ours:.3f} | {1000 * bare:.3f} | {ours / bare:.2f} |")
+    with against(LATENCY_S, SPREAD_S) as url:
+        for label, text, client, few, many, concurrency in COSTS:
+            config = folder / "pipeline.yaml"
+            config.write_text(text, encoding="utf-8")
+            more = ("--no-cache", "--concurrency", str(concurrency))
+            costs = []
+            for _repetition in range(repetitions):
+                short, long = (measure(folder, config, make(folder, rows), *more).cpu_s for rows in (few, many))
+                costs.append(((long - short) / (many - few), floor(url, client, concurrency, many - few)))
+            ours, bare = (statistics.median(values) for values in zip(*costs, strict=True))
+            print(f"| {label} | {1000 * ours:.3f} | {1000 * bare:.3f} | {ours / bare:.2f} |", flush=True)
 
 
 WITHOUT_LITELLM = """
@@ -191,7 +219,7 @@ def providers(folder: Path, repetitions: int, _: str) -> None:
         print(f"| {name} | {wall:.2f} | {cpu_ratio:.2f} |")
 
 
-TABLES = {"bound": walls, "cpu": cpu, "providers": providers}
+TABLES = {"bound": walls, "process": processes, "cpu": cpu, "providers": providers}
 
 
 def main(repetitions: int, tables: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Which variant of a sweep is the best: how likely each is, and which cannot be told apart."""
+"""How likely each variant of a sweep is the best, and which pairs are not significantly different."""
 
 from __future__ import annotations
 
