@@ -88,7 +88,8 @@ class RayEngine:
                 f"{directory.display_name} is this process's memory, which Ray's workers cannot reach",
                 hint="give --out a path, or the URL of a store",
             )
-        if find_spec("ray") is None:
+        ray = find_spec("ray")
+        if ray is None or ray.origin is None:  # any folder named "ray" on the path is a package without an origin
             raise UsageError("--engine ray needs Ray", hint="in a checkout of verdict: pip install '.[ray]'")
 
     def run(self, job: RunJob, stop: Stop, show: Callable[[Progress], None]) -> RunFacts:
