@@ -37,7 +37,7 @@ def test_too_few_rows_are_inconclusive_and_fail_unless_told_otherwise(run: Any) 
         "value": 1.0,
         "limit": 0.9,
         "verdict": "inconclusive",
-        "reason": "the interval's lower end 0.735352 is below 0.9",
+        "reason": "the interval's lower end 0.7354 is below 0.9",
     }
     assert run("gate", "out", "--inconclusive", "perhaps").code == 2
     assert passed.json()["conclusion"].startswith("1 of 2 gates inconclusive (tolerated): level.mean 1.000 (≥ 0.9")

@@ -356,6 +356,12 @@ def _within_limits(
     return next((outcome for outcome in outcomes if outcome.verdict != "passed"), outcomes[0])
 
 
+def _beside(value: float, limit: float) -> str:
+    """The value to four digits; to six where four would read as the limit that it misses."""
+    text = f"{value:.4g}"
+    return f"{value:.6g}" if float(text) == float(f"{limit:.4g}") else text
+
+
 def _within_limit(
     gate: Gate, found: MetricValue, side: str, limit: float, filled_values: Sequence[MetricValue | None], missing: int
 ) -> GateOutcome:
@@ -378,7 +384,7 @@ def _within_limit(
     if found.value is None:
         return outcome("inconclusive", f"there is no value: {found.reason}")
     if not meets(found.value):
-        return outcome("failed", f"{found.value:.6g} is {relation} {limit:g}")
+        return outcome("failed", f"{_beside(found.value, limit)} is {relation} {limit:g}")
     if gate.confidence is None:
         return outcome("passed")
     end = end_of(found)
@@ -387,7 +393,7 @@ def _within_limit(
     if found.warnings:
         return outcome("inconclusive", f"the interval cannot be relied on: {found.reason}")
     if not meets(end):
-        return outcome("inconclusive", f"the interval's {name} end {end:.6g} is {relation} {limit:g}")
+        return outcome("inconclusive", f"the interval's {name} end {_beside(end, limit)} is {relation} {limit:g}")
     ends = [None if value is None or value.warnings else end_of(value) for value in filled_values]
     if None in ends or (missing and not ends):
         rows = plural(missing, "row")
@@ -395,7 +401,9 @@ def _within_limit(
     known = [each for each in ends if each is not None]
     most = min((end, *known)) if side == "min" else max((end, *known))
     if not meets(most):
-        return outcome("inconclusive", f"with the rows without a prediction the interval may end at {most:.6g}")
+        return outcome(
+            "inconclusive", f"with the rows without a prediction the interval may end at {_beside(most, limit)}"
+        )
     at_worst = "" if most == end else " with the rows without a prediction at their worst"
     return replace(outcome("passed"), held=f"{name} end {most:.4g} {sign} {limit:g}{at_worst}")
 
@@ -437,13 +445,13 @@ def _against_baseline(gate: Gate, rows: GateRows) -> GateOutcome:
     if drop is None:
         return outcome("failed", f"there is no paired difference: {change.reason}")
     if drop > limit:
-        return outcome("failed", f"the metric is {drop:.6g} worse than the baseline's")
+        return outcome("failed", f"the metric is {_beside(drop, limit)} worse than the baseline's")
     if worst is None or change.reason == NO_VARIATION:
         return outcome("inconclusive", f"there is no interval: {change.reason}")
     if change.warnings:
         return outcome("inconclusive", f"the interval cannot be relied on: {'; '.join(change.warnings)}")
     if worst > limit:
-        reason = f"the metric may be up to {worst:.6g} worse than the baseline's{_rows_needed(change, drop, limit)}"
+        reason = f"the metric may be up to {_beside(worst, limit)} worse than the baseline's{_rows_needed(change, drop, limit)}"
         return outcome("inconclusive", reason)
     at_worst = ""
     if open_case is not None:
@@ -453,8 +461,8 @@ def _against_baseline(gate: Gate, rows: GateRows) -> GateOutcome:
         if end > limit:
             return outcome(
                 "inconclusive",
-                f"the rows without a prediction could make the metric {lost:.6g} worse than the baseline's, "
-                f"up to {end:.6g} with the sampling error",
+                f"the rows without a prediction could make the metric {_beside(lost, limit)} worse than the baseline's, "
+                f"up to {_beside(end, limit)} with the sampling error",
             )
         at_worst = " with the rows without a prediction at their worst" if end > worst else ""
         worst = max(worst, end)
