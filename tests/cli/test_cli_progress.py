@@ -15,7 +15,7 @@ from verdict_cli.cli import progress as display
 from verdict_cli.llm.middleware.rate_limit import Flow
 from verdict_cli.run.progress import Progress
 from verdict_cli.storage.datasets.files import open_bytes
-from verdict_cli.storage.file_reads import FileRead, reads_observed, report_read
+from verdict_cli.storage.file_reads import FileRead, is_observed, reads_observed, report_read
 from verdict_cli.storage.tables.reader import read_table
 
 
@@ -150,3 +150,11 @@ def test_an_earlier_journal_is_displayed_until_the_run_runs(quiet: bool, monkeyp
 def test_steps_without_a_known_end_count() -> None:
     assert display.steps_line("importing inspect", "rows", 1200, None, None) == "importing inspect: 1,200 rows"
     assert display.steps_line("reproducing", "cases", 3, 9, 61.0) == "reproducing: 3/9 cases · 1 min 1 s left"
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_quiet_command_leaves_its_reads_uncounted(quiet: bool) -> None:
+    with display.show_reading(quiet=quiet):
+        assert is_observed() is not quiet
+    with display.show_progress(quiet=quiet):
+        assert is_observed() is not quiet

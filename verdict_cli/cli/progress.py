@@ -37,7 +37,7 @@ def show_progress(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
             update(progress.done, progress.rows, progress_line(progress), unit_lines(progress))
 
         reading = _Reading(update)
-        with reads_observed(lambda read: None if is_running else reading.show(read)):
+        with reads_observed(None if quiet else lambda read: None if is_running else reading.show(read)):
             yield show
 
 
@@ -56,7 +56,10 @@ def show_steps(what: str, unit: str, *, quiet: bool = False) -> Iterator[Callabl
 @contextmanager
 def show_reading(what: str = "reading", *, quiet: bool = False) -> Iterator[None]:
     """Display how much of a file is read, and the time left, where reading within the context takes longer than a moment."""
-    with _display(what, quiet=quiet, after_s=SHOW_AFTER_S) as update, reads_observed(_Reading(update, what).show):
+    with (
+        _display(what, quiet=quiet, after_s=SHOW_AFTER_S) as update,
+        reads_observed(None if quiet else _Reading(update, what).show),
+    ):
         yield
 
 

@@ -27,8 +27,8 @@ _OBSERVER: ContextVar[Observer | None] = ContextVar("file_reads", default=None)
 
 
 @contextmanager
-def reads_observed(observer: Observer) -> Iterator[None]:
-    """Within the context, `observer` receives how much is read of each file."""
+def reads_observed(observer: Observer | None) -> Iterator[None]:
+    """Within the context, `observer` receives how much is read of each file; with None nobody does, and nothing is counted."""
     token = _OBSERVER.set(observer)
     try:
         yield
@@ -37,23 +37,23 @@ def reads_observed(observer: Observer) -> Iterator[None]:
 
 
 def is_observed() -> bool:
-    """Whether somebody is told, so that a reader may count."""
+    """Whether somebody listens, so that a reader may count."""
     return _OBSERVER.get() is not None
 
 
 def report_read(path: Path, unit: Literal["bytes", "rows"], done: int, total: int) -> None:
-    """Tell how much of the file is read so far."""
+    """Report how much of the file is read so far."""
     if (observer := _OBSERVER.get()) is not None:
         observer(FileRead(path, unit, done, total))
 
 
 def open_observed(path: Path, buffer_bytes: int) -> io.BufferedReader[Any]:
-    """The file, opened for reading. It tells its bytes, as they are on disk, at each buffer that is filled. Raises OSError."""
+    """The file, opened for reading. It reports its bytes, as they are on disk, at each buffer that is filled. Raises OSError."""
     return io.BufferedReader(_ObservedFile(path) if is_observed() else path.open("rb", buffering=0), buffer_bytes)
 
 
 class _ObservedFile(io.FileIO):
-    """A file that tells how much of it is read."""
+    """A file that reports how much of it is read."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "rb")

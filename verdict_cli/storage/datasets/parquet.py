@@ -151,22 +151,22 @@ def batches(path: Path, columns: Sequence[str] | None, size: int) -> Iterator[di
     with open_parquet(path) as file:
         schema = file.schema_arrow
         names = list(schema.names if columns is None else columns)
-        for batch in _told_batches(path, file, names, size):
+        for batch in _observed_batches(path, file, names, size):
             yield {name: column_values(batch.column(name), schema.field(name)) for name in names}
 
 
 def arrow_batches(path: Path, columns: Sequence[str], size: int) -> Iterator[Any]:
     """`pyarrow.RecordBatch`es of these columns, for counting without converting to Python values."""
     with open_parquet(path) as file:
-        yield from _told_batches(path, file, list(columns), size)
+        yield from _observed_batches(path, file, list(columns), size)
 
 
-def _told_batches(path: Path, file: Any, columns: list[str], size: int) -> Iterator[Any]:
-    """The batches of an open file or folder, which tell how many rows are read."""
+def _observed_batches(path: Path, file: Any, columns: list[str], size: int) -> Iterator[Any]:
+    """The batches of an open file or folder, which report how many rows are read."""
     if not is_observed():
         yield from file.iter_batches(batch_size=size, columns=columns)
         return
-    done, total = 0, count_rows(path)
+    done, total = 0, count_rows(path) if isinstance(file, ParquetFolder) else file.metadata.num_rows
     for batch in file.iter_batches(batch_size=size, columns=columns):
         yield batch
         done += batch.num_rows

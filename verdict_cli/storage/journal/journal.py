@@ -24,8 +24,8 @@ SENT = "journal.sent"
 """Next to a journal that is also in a store: how many of its bytes are there."""
 _SEGMENT_BYTES = 8 << 20
 """The size of an object in the store, at most."""
-_TOLD_BYTES = 1 << 20
-"""How often it is told how much of an earlier run's journal is read."""
+_REPORTED_BYTES = 1 << 20
+"""How often it is reported how much of an earlier run's journal is read."""
 
 
 class Journal:
@@ -259,13 +259,13 @@ class Journal:
 
     def _index_lines(self) -> None:
         """Fill the index and truncate the file after its last entry. A damaged line before an entry is skipped."""
-        offset = end = damaged = told = 0
+        offset = end = damaged = reported = 0
         size = os.fstat(self._descriptor).st_size
         for line in self._reader:
             start, offset = offset, offset + len(line)
-            if offset - told >= _TOLD_BYTES:
+            if offset - reported >= _REPORTED_BYTES:
                 report_read(self._path, "bytes", offset, size)
-                told = offset
+                reported = offset
             if not line.endswith(b"\n"):
                 break
             try:
