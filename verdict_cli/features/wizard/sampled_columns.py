@@ -25,7 +25,7 @@ from verdict_cli.features.wizard.scaffold_columns import (
     judged_column,
     label_likeness,
     list_entries,
-    name_tokens,
+    name_words,
     nested_columns,
     option_key,
     option_labels,
@@ -133,7 +133,7 @@ class SampledColumns:
         }
 
         def rank(name: str) -> tuple[int, bool]:
-            return -likely[name], bool(JUDGED_BY & {token.lower() for token in name_tokens(name)})
+            return -likely[name], not JUDGED_BY.isdisjoint(name_words(name))
 
         return sorted((name for name in likely if likely[name]), key=rank)
 

@@ -113,8 +113,10 @@ _MOST_WORDS = 4
 """Words of the longest text that can be a label."""
 
 
-def name_tokens(name: str) -> list[str]:
-    return re.findall(r"[^\W\d_]+|\d+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.rpartition(".")[2]))
+def name_words(name: str) -> list[str]:
+    """The words and numbers of a column's name, in small letters: `model`, `response`, `2` of `modelResponse_2`."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.rpartition(".")[2])
+    return [word.lower() for word in re.findall(r"[^\W\d_]+|\d+", spaced)]
 
 
 _KNOWN = CONTENT | LABEL_NOUNS | JUDGED_BY
@@ -124,7 +126,7 @@ def head_noun(name: str) -> str:
     """The noun of a column's name: `response` of `modelResponse_2`, `claim` of `claim_text`."""
     if name.lower() in _KNOWN:
         return name.lower()
-    words = [token.lower() for token in name_tokens(name)]
+    words = name_words(name)
     while len(words) > 1 and (len(words[-1]) == 1 or words[-1].isdigit()):
         words.pop()
     if words and words[-1] in GENERIC:
@@ -156,7 +158,7 @@ def label_likeness(name: str, values: Sequence[Any]) -> int:
         return 1  # the right answer of a question that is answered by yes or no
     if any(word_count(word) > _MOST_WORDS for word in words) or head in CONTENT:
         return 0
-    tokens = {token.lower() for token in name_tokens(name)}
+    tokens = set(name_words(name))
     if _PASS_AT.match(name) or (_ASSERTION.match(name) and (scale := proposed_scale(seen)) and scale.kind == "boolean"):
         return 2
     if head in META:
@@ -263,7 +265,7 @@ def judged_column(columns: Sequence[str]) -> str:
     references = [
         name
         for name in columns
-        if REFERENCES & {token.lower() for token in name_tokens(name)} or head_noun(name.partition(".")[0]) in TESTS
+        if not REFERENCES.isdisjoint(name_words(name)) or head_noun(name.partition(".")[0]) in TESTS
     ]
     own = [name for name in columns if name not in references]
     answers = [*filter(is_answer, own)]
@@ -311,7 +313,7 @@ def _is_read(name: str, values: Sequence[Any]) -> bool:
     if head_noun(name) in CONTENT:
         return True
     short = all(word_count(value) <= _MOST_WORDS for value in seen)
-    about = head_noun(name) in META or ANNOTATORS & {token.lower() for token in name_tokens(name)}
+    about = head_noun(name) in META or not ANNOTATORS.isdisjoint(name_words(name))
     return not about and not (short and (head_noun(name) in LABEL_NOUNS or all(map(_ID.fullmatch, seen))))
 
 
@@ -330,7 +332,7 @@ def identifier(samples: Mapping[str, Sequence[Any]]) -> str | None:
     """The column that identifies each row: `id` or the like, without duplicates, else one within a column."""
     for name in sorted(samples, key=lambda name: "." in name):
         values = samples[name]
-        last = [*name_tokens(name), ""][-1 if not name_tokens(name) else -2].lower()
+        last = (name_words(name) or [""])[-1]
         keyed = last in ("id", "key", "uid", "uuid") and all(type(value) in (str, int) for value in values)
         keyed = keyed or (head_noun(name) in ROW_NAMES and _are_codes(values))
         if keyed and len({str(value) for value in values}) == len(values):
@@ -373,9 +375,7 @@ def option_key(samples: Mapping[str, Sequence[Any]], options: Sequence[str]) -> 
         for name, values in samples.items()
         if (
             head_noun(name) in LABEL_NOUNS | ANSWER_KEYS
-            or (
-                PREFERENCES & {token.lower() for token in name_tokens(name)} and all(map(numeric, given_labels(values)))
-            )
+            or (not PREFERENCES.isdisjoint(name_words(name)) and all(map(numeric, given_labels(values))))
         )
         and name not in options
         and len(set(map(str, given_labels(values)))) > 1

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from verdict_cli.features.wizard.column_words import LABEL_NOUNS, META, PREFERENCES
-from verdict_cli.features.wizard.scaffold_columns import column_type, head_noun, label_likeness, name_tokens
+from verdict_cli.features.wizard.scaffold_columns import column_type, head_noun, label_likeness, name_words
 from verdict_cli.features.wizard.scaffold_labels import given_labels, numeric, truth
 
 Pair = tuple[str, str]
@@ -36,7 +36,7 @@ _MOST_WORDS = 4
 
 
 def _words(name: str) -> tuple[str, ...]:
-    return tuple(token.lower() for token in name_tokens(re.sub(r"[.\[\]]", " ", name)))
+    return tuple(name_words(re.sub(r"[.\[\]]", " ", name)))
 
 
 def _siblings(names: Iterable[str]) -> list[Pair]:
