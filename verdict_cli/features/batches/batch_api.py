@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -115,7 +116,7 @@ class UploadApi(Protocol):
         ...
 
 
-class HttpBatchApi:
+class HttpBatchApi(ABC):
     """What the adapters share: the model's address, key and bodies."""
 
     provider = ""
@@ -184,9 +185,9 @@ class HttpBatchApi:
         """Where a batch is, or the list of all."""
         return self._url(f"/batches/{batch_id}" if batch_id else "/batches")
 
+    @abstractmethod
     def _state(self, value: Any) -> BatchState:
         """A batch in the provider's words."""
-        raise NotImplementedError
 
     async def cancel(self, batch_id: str) -> None:
         """Cancel the batch of that id. Raises ProviderError."""

@@ -6,6 +6,7 @@ import copy
 import inspect
 import re
 import statistics
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -45,14 +46,14 @@ TOKEN_EXTRACTORS = ("token_probability", "argmax_score", "sample_score", "weight
 TOKEN_PROMPT = "\n--------------------------------\n\nDo not explain your answer. "
 
 
-class Node:
+class Node(ABC):
     """What `>>` links: units, layers and blocks. Methods change the object and return it."""
 
     name: str | None = None
 
+    @abstractmethod
     def nodes(self) -> list[Unit]:
         """The units inside, in order of definition."""
-        raise NotImplementedError
 
     def __rshift__(self, other: Node) -> Node:
         return Block() >> self >> other
