@@ -188,14 +188,13 @@ class Bars(Part, kind="chart"):
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix(Part):
+class Matrix(Part, kind="chart"):
     """Rows by target and prediction: a square in each cell, whose area is its share of the rows with that target."""
 
     title: str
     labels: Sequence[str]
     counts: Sequence[Sequence[int]]
     caption: str = ""
-    kind: ClassVar[str] = "chart"
 
     @property
     def height(self) -> int:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import orjson
 from msgspec import Struct
@@ -44,10 +44,6 @@ from verdict_cli.messages import Ask, Reply, Request, Row
 from verdict_cli.model import EndpointKey, Model
 from verdict_cli.storage.journal.entry import JournalEntry, encode_entry
 from verdict_cli.storage.journal.journal import Journal
-
-if TYPE_CHECKING:
-    pass
-
 
 MOST_ATTEMPTS = 12
 """How often a request is sent, at most, while batches do not answer it: expired, cancelled, or a temporary failure."""

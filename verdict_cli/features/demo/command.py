@@ -99,7 +99,7 @@ def _metrics(judge: Report, safety: ComparedEvaluation) -> Table:
         compared_metric = safety.whole.differences[metric]
         table.add_row(
             metric,
-            Text(f"{formatting.format_number(value.value)} {formatting.interval(value.low, value.high)}"),
+            Text(formatting.number_with_interval(value.value, value.low, value.high)),
             formatting.format_number(compared_metric.first),
             Text(
                 f"{compared_metric.change.value:+.3f} {formatting.interval(compared_metric.change.low, compared_metric.change.high)}"

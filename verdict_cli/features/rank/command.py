@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import orjson
@@ -68,9 +68,6 @@ from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.outcome import reward_of
 from verdict_cli.stats.columns.column import Floats, key_text
-
-if TYPE_CHECKING:
-    pass
 
 
 def write_battles(

@@ -64,7 +64,8 @@ function gatesTable(gates) {
 
 /** Rows by target and prediction, in the order of the scale; every cell filters the rows below. */
 function matrixTable(page, { labels, counts }) {
-  const name = (label) => (label === null ? '(none)' : said(typeof label === 'string' ? label.slice(0, 40) : label));
+  const short = (label) => (typeof label === 'string' ? label.slice(0, 40) : label);
+  const name = (label) => (label === null ? '(none)' : said(short(label)));
   const head = make('tr', {}, make('th', { scope: 'col' }, 'target ↓ prediction →'), ...labels.map((label) => make('th', { scope: 'col', class: 'number' }, filterLink(page, [filterFor('prediction', label)], ['target'], name(label)))));
   const lines = counts.flatMap((row, at) => {
     const total = row.reduce((sum, each) => sum + each, 0);
@@ -73,7 +74,7 @@ function matrixTable(page, { labels, counts }) {
       'data-heat': at === to ? 'right' : 'wrong', style: `--heat: ${total ? (each / total).toFixed(3) : 0}`,
     }, each ? filterLink(page, [filterFor('target', labels[at]), filterFor('prediction', labels[to])], ['outcome'], number(each)) : '0')))];
   });
-  const shown = labels.map((label) => (label === null ? '(none)' : visible(typeof label === 'string' ? label.slice(0, 40) : label)));
+  const shown = labels.map((label) => (label === null ? '(none)' : visible(short(label))));
   const picture = { type: 'matrix', labels: shown, counts, height: 76 + Math.min(52, 420 / labels.length) * labels.length };
   return make('div', {}, make('h2', {}, 'Confusion matrix'), make('p', { class: 'note' }, 'A cell shows its rows below.'),
     chartFigure('Confusion matrix', picture),
