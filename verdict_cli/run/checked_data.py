@@ -82,7 +82,7 @@ def checked_earlier(
 
 def _found(out: str | None, plan: Plan) -> Iterator[_Checked]:
     for content in _contents(out, plan):
-        with suppress(ValueError):  # msgspec's errors are ValueErrors
+        with suppress(msgspec.DecodeError):
             yield msgspec.json.decode(content, type=_Checked)
 
 
