@@ -50,6 +50,8 @@ def run_of(shell: Any, url: str) -> list[str | Path]:
 def test_a_signal_stops_the_run_and_the_printed_command_asks_only_what_is_missing(
     number: signal.Signals, shell: Any, loopback: Any
 ) -> None:
+    if signal.getsignal(number) == signal.SIG_IGN:
+        pytest.skip("the tests run under nohup, and verdict keeps a signal ignored that was ignored at its start")
     url = loopback.start("--latency-ms", "200")
     process = shell.start(*run_of(shell, url))
     wait_for(process, url, requests=9)
