@@ -8,9 +8,11 @@ from scipy.special import expit
 
 from verdict_cli.stats.columns.column import Column
 from verdict_cli.stats.columns.row_data import EvaluationData
+from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.paired import compare_with_reference, pair, paired_difference
 from verdict_cli.stats.permutation import regrouping_test, swap_tests
+from verdict_cli.stats.simultaneous import RunSpread
 
 SEEDS = [7]
 
@@ -90,6 +92,17 @@ def test_equal_pipelines_of_repeated_runs_seldom_differ_whatever_the_variance_be
             wrong += found.differences[0].p <= 0.05
         assert missed <= 7, (count, between)
         assert wrong <= 7, (count, between)
+
+
+def test_two_runs_that_happen_to_agree_do_not_prove_that_runs_agree():
+    """Two and two runs of variance 3, of which the rows explain 1: the variance seen has two degrees of freedom."""
+    rng = np.random.default_rng(7)
+    wrong = 0
+    for seen in 3 * rng.chisquare(2, 3000) / 2:
+        value = float(rng.normal(0, 3**0.5))
+        change = MetricValue(value, value - 2, value + 2, 1000, se=1.0, df=1000.0)
+        wrong += RunSpread(seen, 2, 1.0, 1000.0).widened(change, 1.0, 100.0)[1] <= 0.05
+    assert wrong / 3000 <= 0.06
 
 
 def test_the_noise_floor_holds_for_most_new_pairs_of_runs():

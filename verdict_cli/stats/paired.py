@@ -389,14 +389,11 @@ def _pooled(runs: JointEstimates, sizes: Sequence[int], spread: RunSpread | None
         return runs
     means = np.repeat(np.eye(len(sizes)) / np.array(sizes), sizes, axis=1)
     covariance = means @ runs.covariance @ means.T
-    freedom = runs.freedom
-    if spread.between:
-        first = np.eye(len(sizes))[1:] - np.eye(len(sizes))[0] if len(sizes) > 1 else np.eye(1)
-        rows = np.einsum("ij,jk,ik->i", first, covariance, first)
-        times = np.array([1 / sizes[0] + 1 / size for size in sizes[1:]] or [1.0])
-        freedom = min(
-            spread.total(float(variance), runs.freedom, float(each))[1]
-            for variance, each in zip(rows, times, strict=True)
-        )
-        covariance = covariance + np.diag(spread.between / np.array(sizes))
+    first = np.eye(len(sizes))[1:] - np.eye(len(sizes))[0] if len(sizes) > 1 else np.eye(1)
+    rows = np.einsum("ij,jk,ik->i", first, covariance, first)
+    times = np.array([1 / sizes[0] + 1 / size for size in sizes[1:]] or [1.0])
+    freedom = min(
+        spread.total(float(variance), runs.freedom, float(each))[1] for variance, each in zip(rows, times, strict=True)
+    )
+    covariance = covariance + np.diag(spread.between / np.array(sizes))
     return JointEstimates(means @ runs.values, covariance, freedom)

@@ -9,7 +9,8 @@ Repeated runs of one pipeline are a level of their own:
 - The variance of a run's metric between runs is their sample variance, pooled over the pipelines. What the rows' own noise
   explains of it is the jackknife's variance of the runs' differences over rows. The rest is a variance between runs, 0 at
   least (the analysis of variance of crossed random effects; Searle, Casella and McCulloch, 1992). It is added to the
-  variance over rows, divided by a pipeline's runs, with the degrees of freedom of Satterthwaite (1946).
+  variance over rows, divided by a pipeline's runs, with the degrees of freedom of Satterthwaite (1946). Few runs may show
+  none where there is one, so that the degrees of freedom are limited then too.
 - The noise floor is the repeatability limit (ISO 5725-6): two runs of one pipeline differ by less in 95 of 100 pairs.
 """
 
@@ -29,6 +30,8 @@ from verdict_cli.stats.metrics.metric_families import BY_CLUSTER, metric_input, 
 from verdict_cli.stats.metrics.statistic import Proportion, Statistic
 from verdict_cli.stats.prediction_powered import GoldOrReason, corrected_influence, labelled_freedom, shared_pairs
 
+_CUT = 1 / 2 - 1 / (2 * math.pi)
+"""The variance of a normal estimate of 0 that is cut off at 0, over that of the same estimate without the cut."""
 _DRAWN = 20_000
 """Draws of all estimates: the 95% point of their maximum is then known to half a percent."""
 
@@ -131,20 +134,20 @@ class RunSpread:
 
     def total(self, variance: float, freedom: float, times: float) -> tuple[float, float]:
         """The variance with so many times that between runs, and the degrees of freedom."""
-        if not self.between:
-            return variance, freedom
         whole = variance + times * self.between
         # The variance as seen is what few runs estimate, also of the part that is left after subtracting the rows' own.
-        return whole, max(1.0, whole**2 / (variance**2 / freedom + (times * self.seen) ** 2 / self.freedom))
+        # Where none is left, the estimate was cut off at 0: it varies less, but it is not known to be 0.
+        estimated = self.seen**2 if self.between else _CUT * self.within**2
+        if not whole:
+            return whole, freedom
+        return whole, max(1.0, whole**2 / (variance**2 / freedom + times**2 * estimated / self.freedom))
 
     def widened(self, change: MetricValue, times: float, bound: float) -> tuple[MetricValue, float | None]:
         """A difference with this variance added to that of its interval, and its p-value by Student's distribution; None
-        where no variance between runs shows, since exchanging the runs within rows is exact then."""
-        if change.value is None or change.se is None or change.low is None or change.high is None:
-            return change, None
-        rows = change.df or math.inf
-        if not self.between:
+        where it has no standard error or does not vary."""
+        if not change.se or change.value is None or change.low is None or change.high is None:
             return change.warned(*self.warnings), None
+        rows = change.df or math.inf
         variance, freedom = self.total(change.se**2, min(rows, 1e9), times)
         from scipy.special import stdtr
 
@@ -161,7 +164,7 @@ class RunSpread:
             high=min(change.value + high, bound),
             se=math.sqrt(variance),
             df=freedom,
-            method=change.method + BETWEEN,
+            method=change.method + BETWEEN * bool(self.between),
             reason="",
             warnings=(),
         )
