@@ -21,6 +21,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -28,8 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from verdict_cli.features.audit.effects import Effect, attack_p, probe_p, with_family
-from verdict_cli.features.power.command import ADJUSTED
-from verdict_cli.features.power.sample_size import rows_for_difference
+from verdict_cli.features.power.sample_size import TESTS_OF_MORE_LABELS, TESTS_OF_TWO_LABELS, rows_for_difference
 from verdict_cli.features.rank.tournament import Choice, _differ, _pooled, fit_ratings
 from verdict_cli.features.watch.drift import drift_intervals
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
@@ -190,6 +191,9 @@ def _drop(seed: int, rows: int, differ: float) -> bool:
     return not change.warnings and change.low is not None and change.low >= -0.02
 
 
+MAX_DROP, RIGHT, DIFFER = 0.05, 0.85, 0.12
+
+
 def missing(simulations: int) -> Lines:
     """The share of baseline gates that pass where the drop is exactly `max_drop`, each row without a verdict counted as wrong."""
     for rows, lost in ((200, 0.0), (200, 0.05), (300, 0.05), (1000, 0.03), (1000, 0.05)):
@@ -208,21 +212,76 @@ def missing(simulations: int) -> Lines:
             keys = [str(row) for row in range(rows)]
             passed += _holds((sides[0], (), keys), (sides[1], (), keys), rng)
         yield f"`max_drop: {MAX_DROP:g}`, {rows} rows, {lost:.0%} without a verdict", f"{passed / simulations:.1%}"
+    for metric, rows, clusters in (
+        ("accuracy", 200, 20),
+        ("accuracy", 400, 40),
+        ("cohen_kappa", 200, 0),
+        ("cohen_kappa", 400, 40),
+        ("mae", 200, 0),
+        ("mae", 400, 40),
+    ):
+        drop = _true_drop(metric)
+        passed = 0
+        for seed in range(simulations):
+            rng = np.random.default_rng([seed, rows, clusters])
+            sides = _worse_judge(rng, rows, clusters, metric)
+            keys = [str(row) for row in range(rows)]
+            passed += _holds((sides[0], (), keys), (sides[1], (), keys), rng, metric, drop)
+        where = f" in {clusters} clusters" if clusters else ""
+        yield f"`{metric}` by {drop:.3f}, {rows} rows{where}", f"{passed / simulations:.1%}"
 
 
-MAX_DROP, RIGHT, DIFFER = 0.05, 0.85, 0.12
+def _worse_judge(
+    rng: np.random.Generator, rows: int, clusters: int, metric: str
+) -> tuple[EvaluationData, EvaluationData]:
+    """A judge and a worse one, whose errors go with the clusters and with each other."""
+    size = clusters or rows
+    cluster = np.concatenate([np.arange(size), rng.integers(0, size, rows - size)])
+    numeric = metric == "mae"
+    target = rng.integers(0, 5, rows) * 1.0 if numeric else np.searchsorted([0.2, 0.5], rng.random(rows)) * 1.0
+    common = rng.normal(size=size)[cluster] * 0.6 + rng.normal(size=rows) * 0.5
+    sides = []
+    for threshold in (1.2, 0.9):
+        noise = common + rng.normal(size=rows) * 0.62
+        wrong = (target + rng.integers(1, 3, rows)) % 3
+        said = (
+            np.clip(target + np.round(noise * (2 - threshold)), 0, 4)
+            if numeric
+            else np.where(noise < threshold, target, wrong)
+        )
+        sides.append(_run(target, said, cluster if clusters else None, numeric=numeric))
+    return sides[0], sides[1]
 
 
-def _holds(baseline: RunRows, run: RunRows, rng: np.random.Generator) -> bool:
+@lru_cache
+def _true_drop(metric: str) -> float:
+    """How much worse the second judge is: over two million rows."""
+    values = []
+    for side in _worse_judge(np.random.default_rng(1), 2_000_000, 0, metric):
+        if metric == "mae":
+            values.append(-float(np.abs(side.targets.numbers - side.predictions.numbers).mean()))
+            continue
+        agree = float((side.target == side.prediction).mean())
+        chance = float(
+            np.bincount(side.target) / len(side.target) @ (np.bincount(side.prediction, minlength=3) / len(side.target))
+        )
+        values.append(agree if metric == "accuracy" else (agree - chance) / (1 - chance))
+    return values[0] - values[1]
+
+
+def _holds(
+    baseline: RunRows, run: RunRows, rng: np.random.Generator, metric: str = "accuracy", limit: float = MAX_DROP
+) -> bool:
     pairs = pair(baseline, run)
     assert not isinstance(pairs, str)
 
     def change_of(pairs: PairedRows) -> MetricValue:
-        return paired_difference("accuracy", pairs, Draw(rng, exact=True)).change
+        return paired_difference(metric, pairs, Draw(rng, exact=True)).change
 
-    change, left_out = change_of(pairs), open_pairs("accuracy", pairs, change_of, alone=False)
+    change, left_out = change_of(pairs), open_pairs(metric, pairs, change_of, alone=False)
     ends = [change, *([] if left_out is None or left_out.worst is None else [left_out.worst])]
-    return all(not each.warnings and each.low is not None and each.low >= -MAX_DROP for each in ends)
+    worst = [each.low if metric != "mae" or each.high is None else -each.high for each in ends]
+    return all(not each.warnings and end is not None and end >= -limit for each, end in zip(ends, worst, strict=True))
 
 
 def sweep(simulations: int) -> Lines:
@@ -302,8 +361,13 @@ def audit(simulations: int) -> Lines:
 
 def plan(simulations: int) -> Lines:
     """The power of what `compare` prints of accuracy, adjusted for the default metrics of its evaluation, at the planned rows."""
-    level = 1 - (1 - CONFIDENCE_LEVEL) / ADJUSTED
-    for labels, shares in (("2 equal labels", [0.5]), ("3 labels of 10, 30 and 60%", [0.1, 0.4])):
+    for labels, shares in (
+        ("2 equal labels", (0.5, 0.5)),
+        ("2 labels of 20 and 80%", (0.2, 0.8)),
+        ("3 labels of 10, 30 and 60%", (0.1, 0.3, 0.6)),
+        ("5 labels of 5 to 50%", (0.05, 0.1, 0.15, 0.2, 0.5)),
+    ):
+        level = 1 - (1 - CONFIDENCE_LEVEL) / (TESTS_OF_TWO_LABELS if len(shares) == 2 else TESTS_OF_MORE_LABELS)
         for effect, apart in ((0.05, 0.1), (0.05, 0.3), (0.1, 0.2), (0.1, 0.4), (0.2, 0.3), (0.3, 0.3)):
             rows = rows_for_difference(effect, apart, level, 0.8)
             significant = sum(_planned(seed, rows, effect, apart, shares) for seed in range(simulations))
@@ -311,14 +375,17 @@ def plan(simulations: int) -> Lines:
             yield design, f"{significant / simulations:.1%}"
 
 
-def _planned(seed: int, rows: int, effect: float, apart: float, shares: list[float]) -> bool:
+def _planned(seed: int, rows: int, effect: float, apart: float, shares: tuple[float, ...]) -> bool:
     """Whether the adjusted p-value of accuracy is at most 0.05."""
     rng = np.random.default_rng([seed, rows, len(shares)])
     kind = rng.choice(3, rows, p=[1 - apart, (apart + effect) / 2, (apart - effect) / 2])
-    target, same, where = np.searchsorted(shares, rng.random(rows)) * 1.0, rng.random(rows) < 0.9, np.arange(rows)
-    other = (target + rng.integers(1, len(shares) + 1, rows)) % (len(shares) + 1)
+    target = rng.choice(len(shares), rows, p=shares) * 1.0
+    same, where = rng.random(rows) < 0.9, np.arange(rows)
+    other = (target + rng.integers(1, len(shares), rows)) % len(shares)
     sides = [np.where(np.where(kind == 0, same, kind != wrong), target, other) for wrong in (1, 2)]
-    runs = tuple(_run(target, said, None, numeric=False) for said in sides)
+    runs = tuple(
+        replace(_run(target, said, None, numeric=False), labels=tuple("abcde"[: len(shares)])) for said in sides
+    )
     return swap_tests(DEFAULT_METRICS, runs, (where, where), rng, 999)["accuracy"][1] <= 0.05
 
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from verdict_cli.features.power import sample_size
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.messages import Row
 
 
 @given(st.floats(0.01, 0.99), st.integers(5, 5000))
@@ -103,3 +105,16 @@ def test_repeats_help_with_noise_and_not_with_rows_that_differ() -> None:
     noisy, clear = sample_size.Parts(0.0, 1.0, 3), sample_size.Parts(1.0, 0.0, 3)
     assert sample_size.rows_with_repeats(noisy, 4, 0.05, 0.95) < sample_size.rows_with_repeats(noisy, 1, 0.05, 0.95) / 3
     assert sample_size.rows_with_repeats(clear, 4, 0.05, 0.95) == sample_size.rows_with_repeats(clear, 1, 0.05, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "labels", "tests"),
+    [(["accuracy"], "ab", 1.0), (None, "ab", 1.3), (["accuracy", "f1"], "ab", 1.3), (None, "abc", 1.6)],
+)
+def test_metrics_that_are_alike_count_as_few_tests_and_the_less_alike_the_more_labels(
+    metrics: list[str] | None, labels: str, tests: float
+) -> None:
+    keys = {"prediction": "output.label", "target": "source.label"} | ({"metrics": metrics} if metrics else {})
+    evaluation = Evaluation.model_validate(keys)
+    rows = [Row(number, number, {"label": label}) for number, label in enumerate(labels * 3)]
+    assert sample_size.alike_tests(evaluation, rows) == tests

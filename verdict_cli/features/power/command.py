@@ -20,6 +20,7 @@ from verdict_cli.errors import UsageError
 from verdict_cli.features.power.sample_size import (
     WORST,
     Parts,
+    alike_tests,
     discordant,
     gold_labels,
     is_share,
@@ -40,9 +41,6 @@ from verdict_cli.run.load_run import load_run
 from verdict_cli.storage.datasets.read import stream_rows
 
 MOST_REPEATS = 9
-ADJUSTED = 1.3
-"""By how much max-T raises the p-value of one of an evaluation's default metrics, which are nearly copies of each other: 1.0
-with two labels, up to 1.3 with three of unequal shares (benchmarks/type_one_error.py, `plan`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,17 +103,18 @@ class PrecisionOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RequirementOptions(PrecisionOptions):
-    """The precision that is required of one metric of an evaluation. `evaluations` counts those of the pipeline."""
+    """The precision that is required of one metric of an evaluation. `tests` is the number of independent tests for which
+    `verdict compare` adjusts, as its metrics and evaluations are alike."""
 
     name: str
     metric: str
     seed: int
-    evaluations: int = 1
+    tests: float
 
     @property
     def test_level(self) -> float:
         """The level of one metric's test in `verdict compare`, which adjusts for all metrics and evaluations."""
-        return 1 - (1 - self.confidence) / (self.evaluations * ADJUSTED)
+        return 1 - (1 - self.confidence) / self.tests
 
 
 def first_metric(evaluation: Evaluation) -> str:
@@ -272,14 +271,14 @@ def plan(
             hint="name a metric of rows: `--metric EVALUATION.METRIC`",
         )
     metric_name = metric_name or first_metric(evaluation)
-    requested = RequirementOptions(
-        **vars(precision), name=name, metric=metric_name, seed=seed, evaluations=len(pipeline.evaluations)
-    )
-    needs, repeats, notes = needed(requested, evaluation)
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = open_dataset(pipeline, data, Path(spool_to))
         facts = check_data(pipeline, dataset)
         available = facts.rows
+        rows = stream_rows(dataset, facts.selection)
+        tests = len(pipeline.evaluations) * alike_tests(evaluation, rows if precision.mde is not None else ())
+        requested = RequirementOptions(**vars(precision), name=name, metric=metric_name, seed=seed, tests=tests)
+        needs, repeats, notes = needed(requested, evaluation)
 
         def costs(count: int) -> tuple[Line, ...]:
             return estimate_run(pipeline, stream_rows(dataset, facts.selection), count, seed)

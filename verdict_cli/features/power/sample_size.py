@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,10 @@ import numpy as np
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import find_metric
+from verdict_cli.messages import Row
+from verdict_cli.plan.check_evaluations import PossibleValues
 from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.run.label_counts import count_labels
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.compare import compare_runs
 from verdict_cli.stats.intervals.interval_methods import MetricValue, normal, student
@@ -93,6 +96,25 @@ def power_of_difference(rows: int, effect: float, apart: float, level: float) ->
     kept = last >= 0
     tails = bdtr(np.maximum(last, 0), counts, 1 - gains) + bdtr(np.maximum(last, 0), counts, gains)
     return float(weights @ np.where(kept, tails, 0.0))
+
+
+TESTS_OF_TWO_LABELS, TESTS_OF_MORE_LABELS = 1.3, 1.6
+"""By how much max-T raises the p-value of accuracy among the default metrics, which are nearly copies of each other: 1.0 with
+two equal labels, 1.3 with two of 20 and 80%, up to 1.6 with three to five (benchmarks/type_one_error.py, `plan`)."""
+
+
+def alike_tests(evaluation: Evaluation, rows: Iterable[Row]) -> float:
+    """How many independent tests the metrics of the evaluation are worth, by the number of labels that the rows have."""
+    if len(evaluation.metrics or ()) == 1:
+        return 1.0
+    counts = count_labels(evaluation, PossibleValues(None, None))
+    if counts is None:
+        return TESTS_OF_MORE_LABELS
+    for number, row in enumerate(rows):
+        counts.add(number, row.source)
+        if len(counts.counts) > 2:
+            return TESTS_OF_MORE_LABELS
+    return TESTS_OF_TWO_LABELS
 
 
 def rows_for_change(spread: float, effect: float, level: float, power: float) -> int:
