@@ -69,7 +69,8 @@ def gated(root: Path, rows: list[Any], gate: dict[str, Any], evaluation: Evaluat
     outcome = decide_gates(
         [Gate(**gate)], evaluations, measured, FACTS, results, root=root, sequential=keys.get("sequential", False)
     )[0]
-    return f"{outcome.verdict}: {outcome.metric} {format_number(outcome.value)} {outcome.rule}: {gate_note(outcome)}"
+    passed = "passed, " if outcome.passed else ""
+    return f"{outcome.metric} {format_number(outcome.value)} {outcome.rule}: {passed}{gate_note(outcome)}"
 
 
 def situations(root: Path) -> dict[str, str]:

@@ -121,6 +121,15 @@ def change_text(difference: Difference) -> str:
     )
 
 
+def _decided_text(difference: Difference, level: float) -> str:
+    """What decides where the interval and the test disagree, as they may in small samples; "" where they agree."""
+    low, high = difference.change.low, difference.change.high
+    excluded = low is not None and high is not None and not low <= 0 <= high
+    if low is None or high is None or difference.p_adjusted is None or excluded == is_significant(difference, level):
+        return ""
+    return f"; the interval {'excludes' if excluded else 'includes'} 0, but the test decides"
+
+
 def p_text(p: float) -> str:
     """`p = 0.012`, `p < 0.001`."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
@@ -163,13 +172,15 @@ def _sentence(whole: Slice, names: Sequence[str], level: float) -> str:
     significant = [pair for pair in pairs if is_significant(pair[1], level)]
     if significant:
         return "; ".join(
-            _open_text(one, one.change.value, scored) + f"{name} is {_better(main, one, names)}: {change_text(one)}"
+            f"{_open_text(one, one.change.value, scored)}{name} is {_better(main, one, names)}: "
+            f"{change_text(one)}{_decided_text(one, level)}"
             for name, one in significant
         )
     name, largest = max(pairs, key=lambda pair: abs(pair[1].change.value or 0.0))
     doubtful = next((text for _, one in pairs if (text := _open_text(one, None, scored))), "")
     largest_of = "the largest, " if len(pairs) > 1 else ""
     text = f"{doubtful}no significant difference in {main}: {largest_of}{name} − {names[0]} is {change_text(largest)}"
+    text += _decided_text(largest, level)
     also = [name for name, found in metrics.items() if any(is_significant(one, level) for one in found)]
     return f"{text}; significant differences in {listed_names(also)}" if also else text
 

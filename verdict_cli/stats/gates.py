@@ -382,7 +382,7 @@ def _within_limit(
 
     name, relation = ("lower", "below") if side == "min" else ("upper", "above")
     if found.value is None:
-        return outcome("inconclusive", f"there is no value: {found.reason}")
+        return outcome("inconclusive", f"there is no value: {found.reason.removeprefix('undefined: ')}")
     if not meets(found.value):
         return outcome("failed", f"{_beside(found.value, limit)} is {relation} {limit:g}")
     if gate.confidence is None:
