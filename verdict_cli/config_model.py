@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, wraps
 from inspect import signature
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, cast
 
+from msgspec import Struct
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -206,8 +206,7 @@ def lazy_schema(look_up: Callable[[], type[Any]]) -> CoreSchema:
     )
 
 
-@dataclass(frozen=True)
-class Uncounted:
+class Uncounted(Struct, frozen=True):
     """Marks, in `Annotated`, a field that a pipeline's fingerprints do not count as it is written. A field without a mark
     counts in all of them."""
 

@@ -23,8 +23,10 @@ VerdictError                 exit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 EXITS = {
     0: "done",
@@ -44,8 +46,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One problem of a file: where it is, what is wrong, and how to fix it.
 
     ``line`` and ``column`` count from 1; 0 means the file as a whole.

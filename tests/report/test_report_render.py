@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from rich.console import Console
 
 from verdict_cli.language.evaluations import Published
@@ -284,7 +285,7 @@ def test_gates_and_kinds_of_failed_rows_are_test_cases():
 
 def test_failed_rows_that_a_coverage_gate_allows_are_skipped_test_cases():
     allowed = GateOutcome("run.coverage", "passed", 0.99, 0.9, None, None, 450, "", "≥ 0.9")
-    root = ElementTree.fromstring(junit(replace(REPORT, gates=(allowed,))))
+    root = ElementTree.fromstring(junit(structs.replace(REPORT, gates=(allowed,))))
     assert root.find(".//failure") is None
     assert len(root.findall(".//skipped")) == 2
 
@@ -341,7 +342,7 @@ def test_a_report_whose_every_name_is_long_and_foreign_fits_too():
     report = hostile(long)
     gates = GATES * 40
     facts = replace(report.facts, failures={f"{long}{place}": 1 for place in range(200)}, floors=(long,) * 50)
-    text = markdown(replace(report, facts=facts, gates=tuple(replace(gate, reason=long) for gate in gates)))
+    text = markdown(structs.replace(report, facts=facts, gates=tuple(replace(gate, reason=long) for gate in gates)))
     assert len(text.encode()) <= MOST_COMMENT_BYTES
     assert "more in report.html" in text
     assert "190 more" in text

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+from msgspec import Struct, structs
 
 from verdict_cli.cli.console import aligned, print_error, print_json, print_report
 from verdict_cli.cli.model_options import ModelOptions, PipelineOptions
@@ -79,7 +80,7 @@ def estimate(
         positions = pilot_positions(facts.rows, pilot or 0, options.seed)
         with show_reading():
             dry = DryRun(plan, options.seed, keep=positions).add(stream_rows(dataset, facts.selection))
-        facts = facts if count is None else replace(facts, rows=min(count, limit or count))
+        facts = facts if count is None else structs.replace(facts, rows=min(count, limit or count))
     for warning in (*capability_warnings(plan), *context_warnings(plan, dry.longest)):
         print_error(f"warning: {warning}")
     measured = None if pilot is None else _pilot(options, dry, facts.rows, level)
@@ -213,8 +214,7 @@ def _table(lines: list[Line]) -> str:
     return "".join(f"{line}\n" for line in aligned(cells, left=2))
 
 
-@dataclass(frozen=True)
-class NamedRun:
+class NamedRun(Struct, frozen=True):
     """What a bare name stands for: a pipeline with its data and settings."""
 
     config: Path

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
+from msgspec import structs
 
 from verdict_cli.cli.console import print_json, print_report, printable
 from verdict_cli.cli.model_options import ModelOptions
@@ -242,5 +243,7 @@ def parse_row(text: bytes, name: str, line: int = 0) -> dict[str, Any]:
     if isinstance(value, Problem):
         hint = 'single quotes around the row, double quotes inside: --row \'{"question": "…"}\''
         problem = value.at(name, line, value.column, "")
-        raise DataError(replace(problem, hint=hint) if name == "--row" and problem.code == "broken-json" else problem)
+        raise DataError(
+            structs.replace(problem, hint=hint) if name == "--row" and problem.code == "broken-json" else problem
+        )
     return value

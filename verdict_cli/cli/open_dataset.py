@@ -5,8 +5,9 @@ from __future__ import annotations
 import glob
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.progress import show_reading

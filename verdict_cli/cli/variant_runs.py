@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from verdict_cli.errors import UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
@@ -14,8 +15,7 @@ from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.measure import measure
 
 
-@dataclass(frozen=True, slots=True)
-class VariantRun:
+class VariantRun(Struct, frozen=True):
     """A finished run of a variant: its name, plan, directory and facts."""
 
     name: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from verdict_cli.errors import Problem, SpecError
@@ -28,8 +28,7 @@ UnitTypes = Mapping[str, "type[LLMUnitStep]"]
 """Unit types written in Python, by name."""
 
 
-@dataclass(frozen=True)
-class Spec:
+class Spec(Struct, frozen=True):
     """A pipeline file that the classes accept, and its folder. ``code`` has the functions of a pipeline from Python,
     ``fence`` says which files it may use."""
 

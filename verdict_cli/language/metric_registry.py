@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, Any, Literal
+
+from msgspec import Struct
 
 from verdict_cli.config_model import RegisteredName
 from verdict_cli.registry import Registry
@@ -81,8 +82,7 @@ SIGNED = (-1.0, 1.0)
 POSITIVE = (0.0, math.inf)
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """A metric: what it means, what it is computed from, and how its interval is made.
 
     An installed package offers one as an entry point of the same name in the group `verdict_cli.metrics`.

@@ -12,9 +12,11 @@ import re
 import sys
 import threading
 from collections.abc import Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.registry import UNTRUSTED
 
@@ -32,8 +34,7 @@ class AddressError(ValueError):
     """An address that is refused. The message quotes no part of it, because it may contain a password."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """The parts of an address. An IPv6 host is in brackets."""
 
     scheme: str

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from verdict_cli.config_model import ConfigModel, known_keys
@@ -45,8 +47,7 @@ class UnknownTypeError(ValueError):
         self.at = at
 
 
-@dataclass(frozen=True)
-class MergedType:
+class MergedType(Struct, frozen=True):
     """What a type means: the built-in one that it ends at, the keys it sets, which declared type set each (a Python class
     set the others), and that class."""
 

@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.json_schema import all_properties, pipeline_schema, schema_of
 from verdict_cli.language.package_files import folder
@@ -44,8 +46,7 @@ class Example:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceEntry:
+class ReferenceEntry(Struct, frozen=True):
     """A part of the language under its name in a file or in the schema."""
 
     name: str

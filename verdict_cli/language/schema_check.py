@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from msgspec.structs import replace
 
 from verdict_cli.errors import Problem
 from verdict_cli.language.document.source_positions import Document, format_path

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.language.model_address import OWNERS, AddressError, key_variable, parse_address
 from verdict_cli.model import Model
@@ -22,8 +24,7 @@ _LOCAL_PREFIXES = (BASELINE_PREFIX, REPLAY_PREFIX)
 ProtocolName = Literal["chat", "anthropic", "gemini", "responses"]
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """How models named ``PREFIX/NAME`` are reached: the variables of the base URL and the key, the default base URL, and the
     protocol that the server speaks. ``other_key`` is a second variable of the key; ``is_hosted``: its servers always want one."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.model_families import is_free
@@ -46,8 +46,7 @@ def cacheable_minimum(model: Model) -> int | None:
     return next((least for form, least in _MINIMA if form.search(model.known_name)), USUAL_MINIMUM)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(Struct, frozen=True):
     """What requests of a model with a schema have in common: the fewest bytes that are cached, and what precedes the messages."""
 
     least: int

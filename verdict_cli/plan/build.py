@@ -6,11 +6,12 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, structs
 from pydantic import ValidationError
 
 from verdict_cli.errors import Problem, SpecError
@@ -190,7 +191,7 @@ def _finish_nodes(nodes: Sequence[Node], groups: Sequence[EachGroup]) -> tuple[t
             slots = prompt.slots if isinstance(prompt, PlaceholderPrompt) else ()
             shown[node.groups[-1]] |= {slot.paths[0] for slot in slots if slot.paths[0][0] == group.name}
     return tuple(finished), tuple(
-        replace(group, shown=tuple(sorted(paths, key=str))) for group, paths in zip(groups, shown, strict=True)
+        structs.replace(group, shown=tuple(sorted(paths, key=str))) for group, paths in zip(groups, shown, strict=True)
     )
 
 
@@ -266,8 +267,7 @@ _BESIDE = frozenset({"dataset", "evaluate", "gates"})
 """Sections whose columns no unit needs."""
 
 
-@dataclass(frozen=True)
-class Built:
+class Built(Struct, frozen=True):
     """A plan, and what its author is warned of."""
 
     plan: Plan
@@ -417,7 +417,7 @@ class _Build:
             if output is None:
                 unknown.add(index)
             nodes.append(node)
-            upstream.append(unit if output is None else replace(unit, output=output))
+            upstream.append(unit if output is None else structs.replace(unit, output=output))
             self.used |= scope.uses.units
             self.uses.append(frozenset(scope.uses.units))
             self.whole_row |= scope.uses.whole_row
@@ -463,7 +463,7 @@ class _Build:
             at = names.spec.problem("", "", "", path)
             self.columns[column] = UsedColumn(column, str(at), asked, is_needed, hint)
         else:
-            self.columns[column] = replace(
+            self.columns[column] = structs.replace(
                 known, asked=known.asked or asked, is_needed=known.is_needed or is_needed, hint=known.hint or hint
             )
 

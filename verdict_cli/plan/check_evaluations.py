@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
 
+from msgspec import Struct
 from pydantic import ValidationError
 
 from verdict_cli.errors import RowError
@@ -171,8 +171,7 @@ _MOST_COMBINATIONS = 1_000
 """The most combinations of values for which an expression is evaluated: 10 ms."""
 
 
-@dataclass(frozen=True)
-class PossibleValues:
+class PossibleValues(Struct, frozen=True):
     """``values`` are all that an expression can give, None where they are not known; ``numeric`` says whether these are
     numbers, None where that is not known. ``scale`` is the yes/no scale that the expression is the value of."""
 

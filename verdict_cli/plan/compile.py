@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from verdict_cli.errors import DataError, ReplyError, RowError, SpecError, UsageError
 from verdict_cli.language.calibrations import FITTED, CalibrationFile, Fitted, Threshold
 from verdict_cli.language.expressions.expression import Expression, compile_expression
@@ -406,7 +408,7 @@ def compile_llm_unit(context: CompileContext, unit: LLMUnit, scale: Scale | None
         return None
     if prompt is None or not models:
         return CompiledUnit(None, reading.output, unit.output_fields(reading.output))
-    reading = replace(reading, kept_tags=reading.kept_tags | prompt.tags)
+    reading = structs.replace(reading, kept_tags=reading.kept_tags | prompt.tags)
     work = LLMNode(
         unit=unit,
         prompt=prompt,
@@ -501,7 +503,7 @@ def _reading(context: CompileContext, unit: LLMUnit, response: RecordType) -> Bo
         context.problem("bad-extractor", message, hint, "extract", *(part for part in where.split(".") if part))
         return None
     bound = chosen.bind(response)
-    return replace(bound, thoughts=unit.raw_thoughts) if chosen.type == "raw" else bound
+    return structs.replace(bound, thoughts=unit.raw_thoughts) if chosen.type == "raw" else bound
 
 
 def _fitted(context: CompileContext, chosen: Extractor) -> Extractor | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
+from msgspec import Struct
 from pydantic import ValidationError
 
 from verdict_cli.errors import ReplyError, RowError
@@ -45,8 +46,7 @@ PROMPT_ROOTS = ("source", "previous", "input", "unit")
 """The names that a prompt sees."""
 
 
-@dataclass(frozen=True)
-class CompiledUnit:
+class CompiledUnit(Struct, frozen=True):
     """What a node does (None for an invalid one), the fields of its response and of its output."""
 
     work: LLMNode | MapNode | PoolNode | None
@@ -189,8 +189,7 @@ RESOLVED_ROOTS = ("previous", "input")
 """Roots whose names are resolved as in an expression: by name, further upstream, or cast."""
 
 
-@dataclass(frozen=True)
-class PythonCall:
+class PythonCall(Struct, frozen=True):
     """A function that is called with a row's values, as an expression is. ``words`` are those that `previous` and
     `input` have at this node, where no row adds to them."""
 
@@ -220,8 +219,7 @@ class PythonCall:
             raise RowError(f"{self.code.name}: {type(fault).__name__}: {fault}") from fault
 
 
-@dataclass(frozen=True)
-class OutputCall(PythonCall):
+class OutputCall(PythonCall, frozen=True):
     """A function that gives an output with these fields."""
 
     output_fields: RecordType

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.calibrations import CalibrationFile, Fitted, PoolWeights
@@ -174,8 +176,7 @@ def _number(unit: Pool, kind: FieldType) -> Callable[[Any], Any]:
     return _ScoreOf(scaled.scale)
 
 
-@dataclass(frozen=True)
-class _ScoreOf:
+class _ScoreOf(Struct, frozen=True):
     """The score of a scale's value, None for null. Equal for equal scales."""
 
     scale: Scale
@@ -196,8 +197,7 @@ def _same(value: Any) -> Any:
 _SHARE_HINT = "use `scale: boolean`, or a scale with `scores:` from 0 to 1"
 
 
-@dataclass(frozen=True)
-class RubricPooling:
+class RubricPooling(Struct, frozen=True):
     """What a rubric pools: the field of each criterion's output, its number, and the expression for the points."""
 
     unit: RubricPoolUnit

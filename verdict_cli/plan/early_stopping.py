@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
+from msgspec import Struct
+
 from verdict_cli.errors import Problem
 from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType
 from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
@@ -14,15 +16,13 @@ from verdict_cli.plan.link import outputs
 from verdict_cli.plan.node import LLMNode, Node, PoolNode
 
 
-@dataclass(frozen=True)
-class Vote:
+class Vote(Struct, frozen=True):
     """A vote on each of these fields. Beside each: how many values it can have, None where that is not known."""
 
     fields: tuple[tuple[str, int | None], ...]
 
 
-@dataclass(frozen=True)
-class Mean:
+class Mean(Struct, frozen=True):
     """A mean of one field between two ends, which is decided on one side of `threshold` or to `within` a distance."""
 
     field: str

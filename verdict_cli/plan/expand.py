@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import SpecError
 from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS
@@ -21,8 +24,7 @@ from verdict_cli.plan.link import LinkedBlock, LinkedItem, LinkedLayer, Single
 InstancePath = tuple[str | int, ...]
 
 
-@dataclass(frozen=True)
-class StepFlow:
+class StepFlow(Struct, frozen=True):
     """The places, among the plan's `each` steps and `when` conditions, of those around a unit, outermost first.
     ``checked`` are the conditions inside the innermost `each`."""
 
@@ -115,8 +117,7 @@ MOST_UNITS_IN_PLAN = 10_000
 """The most units that a pipeline may have once `repeat` and `models` are laid out."""
 
 
-@dataclass(frozen=True)
-class UnitInstance:
+class UnitInstance(Struct, frozen=True):
     """One unit of the graph: its keys, the file and path where it is defined, its models (None: invalid, reported), whether
     it is pinned, and whether the texts in its prompt are delimited."""
 
@@ -134,8 +135,7 @@ class UnitInstance:
         return self.unit.node_name
 
 
-@dataclass(frozen=True)
-class InvalidUnit:
+class InvalidUnit(Struct, frozen=True):
     """A step that cannot be read, already reported. Units that do not depend on it are still checked."""
 
     name: str
@@ -144,8 +144,7 @@ class InvalidUnit:
     flow: StepFlow = EVERY_ROW
 
 
-@dataclass(frozen=True)
-class Stopping:
+class Stopping(Struct, frozen=True):
     """A layer that stops early: its key, its position in the file, its items, and how many are called first."""
 
     until: Until
@@ -156,8 +155,7 @@ class Stopping:
     first: int
 
 
-@dataclass(frozen=True)
-class _InheritedSettings:
+class _InheritedSettings(Struct, frozen=True):
     """Settings that the units inside inherit: models, pinning, the blocks being expanded (to find cycles), whether an outer
     layer stops early, and whether texts are delimited."""
 

@@ -7,8 +7,9 @@ A level is the units of the pipeline, or those inside one `each`. The units insi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct
 
 from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS, Turn
@@ -24,8 +25,7 @@ ITEM_COLUMN = "item"
 """The column beside those of a unit inside `each` that has the entries."""
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """A compiled `when`: the units whose outputs it reads, and those that it cannot do without."""
 
     holds: Expression
@@ -40,8 +40,7 @@ class Condition:
         return holds
 
 
-@dataclass(frozen=True)
-class EachGroup:
+class EachGroup(Struct, frozen=True):
     """A compiled `each`: the list, its entries' name and type, and the units inside.
 
     ``around`` are the `each` steps around it, ``checked`` the conditions that are checked before it. ``waits`` are the units
@@ -97,8 +96,7 @@ class EachGroup:
         return entry
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(Struct, frozen=True):
     """For each unit that a level runs, the number of units it waits for; those that wait for none, in order; the children
     that wait for each unit of the plan; whether a unit is awaited; and the `each` that a head stands for."""
 

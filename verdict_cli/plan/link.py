@@ -6,8 +6,9 @@ A placed step is a unit (one node), a block (steps in turn) or a layer (items in
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 Edge = tuple[int, int]
 
@@ -22,22 +23,19 @@ class WiringError(ValueError):
         self.at = at
 
 
-@dataclass(frozen=True)
-class Single:
+class Single(Struct, frozen=True):
     """One node."""
 
     node: int
 
 
-@dataclass(frozen=True)
-class LinkedBlock:
+class LinkedBlock(Struct, frozen=True):
     """Steps run one after another."""
 
     steps: tuple[LinkedItem, ...]
 
 
-@dataclass(frozen=True)
-class LinkedLayer:
+class LinkedLayer(Struct, frozen=True):
     """Items in parallel. `roots` take the input, `leaves` give the output; `at` says where it is written."""
 
     items: tuple[LinkedItem, ...]

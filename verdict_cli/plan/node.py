@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import Struct
+
 from verdict_cli.errors import Problem, ReplyError, RowError
 from verdict_cli.language.calibrations import Fitted
 from verdict_cli.language.conversation import ConversationError, numbered
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
     from verdict_cli.plan.early_stopping import EarlyStop
 
 
-@dataclass(frozen=True)
-class Cast:
+class Cast(Struct, frozen=True):
     """Where an input field comes from: a path, or None for the default alone.
 
     ``from_field`` is the upstream field's name when it was cast, that is found by type and not by name. With
@@ -63,8 +64,7 @@ class CompiledRule(Protocol):
         """Whether it holds."""
 
 
-@dataclass(frozen=True)
-class OutputFields:
+class OutputFields(Struct, frozen=True):
     """Expressions, one for each field of an output."""
 
     expressions: tuple[tuple[str, Expression], ...]
@@ -84,8 +84,7 @@ _LONGEST_RANGE = 1_000
 """A longer range is cited by its ends: no conversation that a prompt shows has as many turns."""
 
 
-@dataclass(frozen=True)
-class Citations:
+class Citations(Struct, frozen=True):
     """What an explanation cites: a conversation, or a list such as the contexts of an answer, by an expression."""
 
     cited: Expression
@@ -165,16 +164,14 @@ class LLMNode:
         return f"{sentence} {self.reading.instruction}".rstrip()
 
 
-@dataclass(frozen=True)
-class MapNode:
+class MapNode(Struct, frozen=True):
     """A MapUnit's expressions, or its function."""
 
     unit: MapUnit
     map: OutputFunction
 
 
-@dataclass(frozen=True)
-class PoolNode:
+class PoolNode(Struct, frozen=True):
     """A pool and its fields, each with a function a parent that turns a value into what is pooled; or a ``rubric``."""
 
     unit: Pool
@@ -190,8 +187,7 @@ def pooled_field(output: Mapping[str, Any], name: str) -> Any:
     return output[name]
 
 
-@dataclass(frozen=True)
-class Escalation:
+class Escalation(Struct, frozen=True):
     """While a unit's answer is not certain enough (``when``), the models of each stage are called in turn; ``abstains``: if the
     last answer is not certain either, the unit has none. On ``audit_share`` of the rows, the last stage is called too."""
 
@@ -201,8 +197,7 @@ class Escalation:
     audit_share: float = 0.0
 
 
-@dataclass(frozen=True)
-class UsedColumn:
+class UsedColumn(Struct, frozen=True):
     """A dataset column that something names."""
 
     column: str
@@ -216,8 +211,7 @@ class UsedColumn:
     """What else could be done where the column is missing."""
 
 
-@dataclass(frozen=True)
-class LiteralBrace:
+class LiteralBrace(Struct, frozen=True):
     """A literal brace in a prompt that holds a name alone."""
 
     column: str

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+from msgspec import Struct, structs
+
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import Expression, compile_expression
@@ -77,8 +80,7 @@ def compile_expression_at(
         return None
 
 
-@dataclass(frozen=True)
-class Upstream:
+class Upstream(Struct, frozen=True):
     """An earlier unit: its index in the plan, its id, name, parents and output, the `each` steps around it, and whether it
     is pinned."""
 
@@ -86,7 +88,7 @@ class Upstream:
     id: str
     name: str
     parents: tuple[int, ...]
-    output: RecordType = field(default_factory=lambda: RecordType({}))
+    output: RecordType = msgspec.field(default_factory=lambda: RecordType({}))
     groups: tuple[int, ...] = ()
     pinned: bool = False
 
@@ -158,7 +160,7 @@ class NodeScope:
         if not any(unit.output.unknown for unit in self.parent_units()):
             return self
         upstream = [
-            replace(unit, output=RecordType(dict.fromkeys(previous.get(unit.id) or (), UnknownType())))
+            structs.replace(unit, output=RecordType(dict.fromkeys(previous.get(unit.id) or (), UnknownType())))
             if unit.output.unknown and not self.depth(unit)
             else unit
             for unit in self.upstream

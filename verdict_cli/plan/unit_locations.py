@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from verdict_cli.language.scales import named_scales
 from verdict_cli.language.units.base import snake
@@ -15,8 +16,7 @@ from verdict_cli.language.units.base import snake
 TOKEN_EXTRACTORS = ("token_probability", "argmax_score", "sample_score", "weighted_summed_score")
 
 
-@dataclass(frozen=True, slots=True)
-class UnitLocation:
+class UnitLocation(Struct, frozen=True):
     """A unit of the file: its path, its name, its built-in type, and all its keys, those of its custom type included."""
 
     path: str

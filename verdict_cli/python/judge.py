@@ -7,11 +7,12 @@ import os
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Thread, get_ident
 from types import TracebackType
 from typing import Any, Literal, TypeVar
+
+from msgspec import Struct
 
 from verdict_cli.config_model import checked_arguments
 from verdict_cli.errors import RowError, UsageError
@@ -31,8 +32,7 @@ from verdict_cli.run.preflight import open_cache, open_recording
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class JudgeConfig:
+class JudgeConfig(Struct, frozen=True):
     """Settings of a judge."""
 
     plan: Plan

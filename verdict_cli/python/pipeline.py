@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
+from msgspec import structs
+
 from verdict_cli.config_model import checked_arguments
 from verdict_cli.errors import Problem, SpecError, UsageError
 from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike, model_key, optional_path, path_argument
@@ -138,7 +140,7 @@ class Pipeline:
         if model is not None:
             data["model"] = replace_model(data, model) if isinstance(model, str) else model_key("model", model)
         policy = self._path_policy
-        path_policy = replace(policy, given=policy.given | {model}) if isinstance(model, str) else policy
+        path_policy = structs.replace(policy, given=policy.given | {model}) if isinstance(model, str) else policy
         return validated(replace(document, data=data), self._folder, functions, path_policy)
 
     def plan(self, model: ModelLike | None = None) -> Plan:
@@ -258,7 +260,9 @@ class Pipeline:
 def _with_python_hint(problem: Problem) -> Problem:
     if problem.code != "no-model":
         return problem
-    return replace(problem, hint="give it one: `.via('gpt-4o-mini')`, `Pipeline(…, model=…)` or `run(row, model=…)`")
+    return structs.replace(
+        problem, hint="give it one: `.via('gpt-4o-mini')`, `Pipeline(…, model=…)` or `run(row, model=…)`"
+    )
 
 
 def _name(name: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.extractors.bound_extractor import DEFAULTED_FIELD, MASS_FIELD, SAMPLED_FIELD
@@ -31,8 +32,7 @@ _UNIT_COLUMNS = (
 _TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 
 
-@dataclass(frozen=True, slots=True)
-class UnitCalls:
+class UnitCalls(Struct, frozen=True):
     """The calls of one unit. `cost_usd` is None if a price is unknown; seconds are None if none was measured."""
 
     calls: int
@@ -91,8 +91,7 @@ def by_unit(calls: Path) -> dict[str, UnitCalls]:
     return {unit: totals.totals() for unit, totals in found.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
+class Latency(Struct, frozen=True):
     """Seconds per call, over `n` answered calls."""
 
     n: int

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, ClassVar
 
+from msgspec import Struct
+
 from verdict_cli.report import formatting
 from verdict_cli.report.document import Part, Table
 
@@ -21,8 +23,7 @@ Range = tuple[float | None, float | None]
 """The ends of an axis; None lets the data decide."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChartPoint:
+class ChartPoint(Struct, frozen=True):
     """A named value with the ends of its interval and a note; a `strong` one stands out.
 
     `texts` are the value and the interval as the chart's table shows them; by default with three decimals.
@@ -41,10 +42,10 @@ class ChartPoint:
         return self.texts or (formatting.format_number(self.value), formatting.interval(self.low, self.high))
 
 
-@dataclass(frozen=True, slots=True)
-class Dots(Part, kind="chart"):
+class Dots(Part, frozen=True):
     """One line a point; `reference` draws a line across all, such as 0 under differences."""
 
+    kind: ClassVar = "chart"
     title: str
     points: Sequence[ChartPoint]
     x: str
@@ -89,8 +90,7 @@ class PlanePoint:
     label: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     """Points that belong together; `joined` ones are connected in their order, `named` ones show their labels."""
 
     name: str
@@ -99,10 +99,10 @@ class Series:
     named: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Scatter(Part, kind="chart"):
+class Scatter(Part, frozen=True):
     """Points in a plane; `diagonal` draws y = x, `logarithmic` applies to the x axis."""
 
+    kind: ClassVar = "chart"
     height: ClassVar[int] = 320  # pixels
     title: str
     series: Sequence[Series]
@@ -153,10 +153,10 @@ class Scatter(Part, kind="chart"):
         return Table(("", self.x, self.y, "interval"), rows, (1, 2, 3), folded="Values of this chart")
 
 
-@dataclass(frozen=True, slots=True)
-class Bars(Part, kind="chart"):
+class Bars(Part, frozen=True):
     """A bar for each label; more than one series is stacked. `joined` bars touch, as those of a histogram do."""
 
+    kind: ClassVar = "chart"
     height: ClassVar[int] = 280
     title: str
     labels: Sequence[str]
@@ -187,10 +187,10 @@ class Bars(Part, kind="chart"):
         return Table((self.x, *names), rows, tuple(range(1, len(names) + 1)), folded="Values of this chart")
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix(Part, kind="chart"):
+class Matrix(Part, frozen=True):
     """Rows by target and prediction: a square in each cell, whose area is its share of the rows with that target."""
 
+    kind: ClassVar = "chart"
     title: str
     labels: Sequence[str]
     counts: Sequence[Sequence[int]]

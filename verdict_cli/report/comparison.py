@@ -13,6 +13,8 @@ from difflib import unified_diff
 from string import ascii_lowercase
 from typing import Any
 
+from msgspec import Struct
+
 from verdict_cli.errors import UsageError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import find_metric
@@ -55,8 +57,7 @@ CACHED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonContext:
+class ComparisonContext(Struct, frozen=True):
     """One of the runs: its directory as given, its facts, and how long its calls took."""
 
     run: str
@@ -64,8 +65,7 @@ class ComparisonContext:
     latency: Latency | None
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineContext:
+class PipelineContext(Struct, frozen=True):
     """One of the pipelines that are compared: its letter, and its runs."""
 
     letter: str

@@ -7,12 +7,12 @@ created on its own: a note replaces one that fails, and the other parts are comp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any, ClassVar, Literal, TypeVar
 from xml.sax.saxutils import quoteattr
 
 import orjson
+from msgspec import Struct
 
 from verdict_cli.errors import VerdictError
 from verdict_cli.report import formatting, run_notes
@@ -25,35 +25,29 @@ PAGE_FORMATS: tuple[Format, ...] = ("html",)
 ALL_FORMATS: tuple[Format, ...] = (*TEXT_FORMATS, *PAGE_FORMATS, "junit")
 
 
-class Part:
+class Part(Struct, frozen=True):
     """A piece of a section. A renderer draws it by its `kind`, and skips a kind that its format has no room for."""
 
-    __slots__ = ()
     kind: ClassVar[str]
 
-    def __init_subclass__(cls, kind: str = "") -> None:
-        if kind:  # a dataclass with slots is a class for the second time, without it
-            cls.kind = kind
 
-
-@dataclass(frozen=True, slots=True)
-class Note(Part, kind="note"):
+class Note(Part, frozen=True):
     """A paragraph; a `warning` stands out."""
 
+    kind: ClassVar = "note"
     text: str
     warning: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FactList(Part, kind="facts"):
+class FactList(Part, frozen=True):
     """Names and their values; `details` are facts for which only a page has room."""
 
+    kind: ClassVar = "facts"
     rows: Sequence[tuple[str, str]]
     details: Sequence[tuple[str, str]] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(Struct, frozen=True):
     """One headline metric with its interval as text."""
 
     title: str
@@ -66,15 +60,14 @@ class Tile:
     """Why the value or its interval is missing or uncertain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tiles(Part, kind="tiles"):
+class Tiles(Part, frozen=True):
     """The headline metrics of a page; tables repeat them elsewhere."""
 
+    kind: ClassVar = "tiles"
     tiles: Sequence[Tile]
 
 
-@dataclass(frozen=True, slots=True)
-class Table(Part, kind="table"):
+class Table(Part, frozen=True):
     """Cells of text, the first of each row its head. `right` are the columns of numbers, `strong` the rows that stand out.
 
     `heat` is a shade from 0 to 1 for each cell after the first, negative where the shade means an error. `folded` is
@@ -82,6 +75,7 @@ class Table(Part, kind="table"):
     `total_rows` (0: those given), and on a terminal one paragraph a row if `records` says that the cells are long.
     """
 
+    kind: ClassVar = "table"
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]
     right: Sequence[int] = ()
@@ -98,10 +92,10 @@ class Table(Part, kind="table"):
         return (self.total_rows or len(self.rows)) - printed
 
 
-@dataclass(frozen=True, slots=True)
-class MetricList(Part, kind="metrics"):
+class MetricList(Part, frozen=True):
     """Metrics with their intervals, and why one is missing or uncertain."""
 
+    kind: ClassVar = "metrics"
     rows: Sequence[tuple[str, MetricValue]]
 
     def table(self, *, with_reasons: bool) -> Table:
@@ -122,10 +116,10 @@ class MetricList(Part, kind="metrics"):
         return [f"{', '.join(sharing)}: {reason}" for reason, sharing in names.items()]
 
 
-@dataclass(frozen=True, slots=True)
-class Gates(Part, kind="gates"):
+class Gates(Part, frozen=True):
     """The outcomes of a run's gates."""
 
+    kind: ClassVar = "gates"
     outcomes: Sequence[GateOutcome]
 
     def table(self, signs: Mapping[str, str]) -> Table:
@@ -144,10 +138,10 @@ class Gates(Part, kind="gates"):
         return Table(("metric", "outcome", "value", "interval", "limit", "why"), rows, (2, 3))
 
 
-@dataclass(frozen=True, slots=True)
-class Failures(Part, kind="failures"):
+class Failures(Part, frozen=True):
     """Failed rows by kind, the most frequent first; `reasons` has an example of each, `tolerated` if a gate allows them."""
 
+    kind: ClassVar = "failures"
     kinds: Sequence[tuple[str, int]]
     rows: int
     reasons: Mapping[str, str]
@@ -158,31 +152,30 @@ class Failures(Part, kind="failures"):
         return Table(("kind", "rows"), [(kind, f"{count:,}") for kind, count in self.kinds], (1,), most_rows=10)
 
 
-@dataclass(frozen=True, slots=True)
-class Picture(Part, kind="picture"):
+class Picture(Part, frozen=True):
     """An SVG that this package drew: it is not escaped."""
 
+    kind: ClassVar = "picture"
     svg: str
     caption: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CodeBlock(Part, kind="code"):
+class CodeBlock(Part, frozen=True):
     """Preformatted text, folded under its title."""
 
+    kind: ClassVar = "code"
     title: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Links(Part, kind="links"):
+class Links(Part, frozen=True):
     """Files in the document's directory."""
 
+    kind: ClassVar = "links"
     files: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class TableColumn:
+class TableColumn(Struct, frozen=True):
     """A column of a table of rows. `kind` is `text`, `number` or `outcome`; a `wide` one is hidden on a small screen."""
 
     key: str
@@ -191,14 +184,14 @@ class TableColumn:
     wide: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RowBrowser(Part, kind="browser"):
+class RowBrowser(Part, frozen=True):
     """A table of rows that can be searched and sorted, and opens a row's details.
 
     `rows` are packed lists of lists (one a row, in the order of `columns`, the index of its details or null at the end);
     `details` are packed lists of `per_piece` details each (see `page.compress`); `note` says what is left out.
     """
 
+    kind: ClassVar = "browser"
     columns: Sequence[TableColumn]
     rows: Sequence[str]
     details: Sequence[str]
@@ -216,24 +209,23 @@ class RowBrowser(Part, kind="browser"):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Group(Part, kind="group"):
+class Group(Part, frozen=True):
     """Parts side by side where there is room, or folded under a `title`."""
 
+    kind: ClassVar = "group"
     parts: Sequence[Part]
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Only(Part, kind="only"):
+class Only(Part, frozen=True):
     """Parts for some of the formats."""
 
+    kind: ClassVar = "only"
     formats: Sequence[Format]
     parts: Sequence[Part]
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A heading and its parts. `listed`: the navigation names it; `essential`: a short format keeps it whole."""
 
     title: str
@@ -244,8 +236,7 @@ class Section:
     formats: Sequence[Format] = ALL_FORMATS
 
 
-@dataclass(frozen=True, slots=True)
-class ReportDocument:
+class ReportDocument(Struct, frozen=True):
     """A report of any kind. `kicker` and `lead` are a page's lines above and below the title.
 
     `elsewhere` says where a text format's reader finds what is left out; `data` gives the content as JSON has it.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct, field
 
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.metric_registry import find_metric
@@ -88,8 +90,7 @@ class EvaluationStudy(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """A run's facts, metrics and gates. `run` is the run's directory as given; `files` are in it.
 
     `flips` is the share of rows on which a judge called in both orders disagrees with itself, by node.

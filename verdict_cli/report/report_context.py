@@ -4,11 +4,12 @@ of its rows and the distributions that a report shows, from one pass over its re
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from verdict_cli.errors import VerdictError
 from verdict_cli.language.evaluations import Evaluation
@@ -34,8 +35,7 @@ MOST_TARGETS = 12
 """The most targets that have a mean of their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bin:
+class Bin(Struct, frozen=True):
     """Some rows: their number, their mean `x` on the first axis, and the mean `y` of the second with its interval."""
 
     n: int
@@ -45,16 +45,14 @@ class Bin:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram:
+class Histogram(Struct, frozen=True):
     """`edges` has one number more than each of `counts` (label -> rows in each bin). The last bin is closed."""
 
     edges: tuple[float, ...]
     counts: Mapping[str, tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Distributions:
+class Distributions(Struct, frozen=True):
     """What charts of one evaluation show; empty where it does not apply.
 
     `reliability` is the share of positive targets by bin of the probability, `by_target` the mean prediction by target.
@@ -66,8 +64,7 @@ class Distributions:
     by_target: tuple[Bin, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationResults:
+class EvaluationResults(Struct, frozen=True):
     """The metrics and distributions of each evaluation, and the rows of the first few; those with a target come first."""
 
     measures: Mapping[str, Measures]
@@ -191,8 +188,7 @@ def histogram(
     return Histogram(tuple(edges.tolist()), {name: tuple(each) for name, each in counts.items()})
 
 
-@dataclass(frozen=True, slots=True)
-class ReportContext:
+class ReportContext(Struct, frozen=True):
     """A run's plan, its two tables, and its evaluation results; `seed` draws the rows that are shown."""
 
     plan: Plan

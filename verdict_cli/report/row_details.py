@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
+from msgspec import Struct
 
 from verdict_cli.language.extractors.token_probability import is_logprob
 from verdict_cli.plan.levels import ITEM_COLUMN
@@ -239,8 +239,7 @@ def _is_valid(alternative: Mapping[str, Any]) -> bool:
     return logprob is not None and is_logprob(logprob)
 
 
-@dataclass(frozen=True, slots=True)
-class EntryTable:
+class EntryTable(Struct, frozen=True):
     """Columns and rows: the entry's number, the entries by name, and the outputs of the units inside."""
 
     columns: list[str]

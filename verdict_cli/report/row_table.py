@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from verdict_cli.plural import plural
 from verdict_cli.report.chat import CHAT_TEXT, chat_preview
@@ -217,8 +217,7 @@ _DRAW_KEY = 7
 """Part of the seed, so that this draw is not that of another sample of the same run."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowSelection:
+class RowSelection(Struct, frozen=True):
     """Indices into `results.parquet`: `rows` in the order in which they are shown, `details` some of them.
 
     `failed` are all failed rows, `wrong` all that the first labelled evaluation scores as wrong; `total` counts the rows.

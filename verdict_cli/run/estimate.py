@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from verdict_cli.errors import PinnedError, RowError
 from verdict_cli.language.expressions.expression import compile_expression
@@ -111,8 +111,7 @@ _BY_SCRIPT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One unit's calls of one model, at most; at least ``least`` of them are made. Tokens and ``cost_usd`` are those of
     the maximum, None where they are unknown."""
 
@@ -220,7 +219,7 @@ class DryRun:
                 line = _line(node.id, name, times * models.count(name), sums)
                 sure = times * stages[0].count(name) // (1 if work.reading.more is None else work.reading.calls)
                 least = 0 if node.index in optional else sure
-                lines.append(replace(line, least=least))
+                lines.append(structs.replace(line, least=least))
         return tuple(lines)
 
     def _runs_of(self, node: Node, count: int) -> int:
@@ -266,8 +265,7 @@ class DryRun:
         return reply
 
 
-@dataclass(frozen=True, slots=True)
-class _KeptRow:
+class _KeptRow(Struct, frozen=True):
     """A row with the tokens of its rendered prompts."""
 
     row: Row
@@ -309,11 +307,11 @@ def _with_every_call(plan: Plan) -> Plan:
     nodes = []
     for node in plan.nodes:
         known = node.escalation
-        escalation = None if known is None else replace(known, when=_always, abstains=False)
+        escalation = None if known is None else structs.replace(known, when=_always, abstains=False)
         nodes.append(replace(node, escalation=escalation if node.stages else None))
     true = compile_expression("true")
     conditions = tuple(
-        replace(condition, holds=true) if condition.waits else condition for condition in plan.conditions
+        structs.replace(condition, holds=true) if condition.waits else condition for condition in plan.conditions
     )
     return replace(plan, nodes=tuple(nodes), early=(), conditions=conditions)
 

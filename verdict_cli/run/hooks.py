@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
 
 from verdict_cli.errors import Problem
 from verdict_cli.messages import Ask, Request
@@ -59,8 +60,7 @@ class DeferredCalls(Protocol):
         """The facts of the run with what is known of these calls."""
 
 
-@dataclass(frozen=True, slots=True)
-class OtherEstimate:
+class OtherEstimate(Struct, frozen=True):
     """What a run costs if its calls are answered in another way than one by one."""
 
     document: dict[str, Any]

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
+from msgspec import Struct
+
 from verdict_cli.errors import VerdictError
 from verdict_cli.llm.middleware.budget import HaltedError
 from verdict_cli.llm.middleware.cache_store import CacheStore
@@ -144,8 +147,7 @@ class Stop:
         self.loop = self.event = None
 
 
-@dataclass(frozen=True)
-class Partition:
+class Partition(Struct, frozen=True):
     """``rows`` in the dataset's order, ``count`` of them, each with a key that no other row of the run has.
 
     ``folder`` takes the partition's journal and tables. ``pinned`` are the outputs of the pinned units, None where this
@@ -158,8 +160,7 @@ class Partition:
     pinned: Mapping[int, Output | None] | None = None
 
 
-@dataclass(frozen=True)
-class PartitionResult:
+class PartitionResult(Struct, frozen=True):
     """A partition's counts, and the outputs of the pinned units.
 
     ``complete``: each of its rows has a result. ``error`` is what stopped it, None where nothing did. ``columns`` are those
@@ -170,7 +171,7 @@ class PartitionResult:
     pinned: Mapping[int, Output | None]
     complete: bool
     error: VerdictError | None = None
-    columns: Mapping[str, Mapping[str, tuple[ColumnKind, bool]]] = field(default_factory=dict)
+    columns: Mapping[str, Mapping[str, tuple[ColumnKind, bool]]] = msgspec.field(default_factory=dict)
     waits: bool = False
 
 

@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from msgspec import structs
+
 from verdict_cli.errors import Pending, PinnedError, VerdictError
 from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal
 from verdict_cli.messages import Ask, Output, Request, Result, Row
@@ -137,7 +139,7 @@ class LocalRunner:
 
         def show() -> None:
             progress = self.stats.progress(self.client.limiters)
-            self.show(replace(progress, done=done.count, pending=calls.pending))
+            self.show(structs.replace(progress, done=done.count, pending=calls.pending))
 
         ticker = asyncio.create_task(self._tick(show))
         try:

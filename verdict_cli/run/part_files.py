@@ -13,7 +13,6 @@ import shutil
 from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -55,8 +54,7 @@ def part_name(number: int) -> str:
     return f"{number:06}"
 
 
-@dataclass(frozen=True)
-class PartLayout:
+class PartLayout(Struct, frozen=True):
     """The parts of ``rows`` rows, ``size`` in each; 0: there is one part, whose files are the run's own."""
 
     directory: RunDirectory

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import BudgetError, VerdictError
 from verdict_cli.llm.model_families import is_free
@@ -21,8 +24,7 @@ CONCURRENCY = 16
 """Rows of a pilot that are judged at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class PilotEstimate:
+class PilotEstimate(Struct, frozen=True):
     """What a pilot showed. ``lines`` estimate all rows; ``low`` and ``high`` are the interval of their cost, None where a
     price is unknown or fewer than two rows were judged. ``spent_usd`` is what the pilot itself cost, ``failure`` the first
     failed row's message."""

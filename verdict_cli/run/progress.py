@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import Protocol
 
@@ -26,8 +26,7 @@ class PendingCalls(Protocol):
         """A phrase of the progress line; "" where no call is pending."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """How far a run is. ``rate`` is rows a second, ``left_s`` is None as long as no row is done; ``units`` counts, by
     unit, the calls that neither the journal nor the cache answered."""
 

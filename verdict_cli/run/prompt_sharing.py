@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from verdict_cli.errors import Problem
 from verdict_cli.language.expressions.paths import format_expression_path
 from verdict_cli.language.prompts.prompt import PlaceholderPrompt
@@ -26,8 +28,7 @@ _WORTH = 0.25
 """A hint is given for this share of a prompt or more."""
 
 
-@dataclass(frozen=True, slots=True)
-class SharedPart:
+class SharedPart(Struct, frozen=True):
     """Prompt tokens that begin like those of an earlier call, and the cost with the provider's cache (None: unknown)."""
 
     prompt_tokens: int

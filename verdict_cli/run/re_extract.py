@@ -6,9 +6,11 @@ How a score is extracted changes it; here the replies are the same, so every dif
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem, ReplyError
 from verdict_cli.language.extractors import resolve_extractor

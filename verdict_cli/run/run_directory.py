@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
 
 from verdict_cli.errors import JournalError, OutputError, UsageError
 from verdict_cli.plan.node import LLMNode, Plan
@@ -19,8 +20,7 @@ from verdict_cli.storage.paths import output_errors, replacing, was_url
 from verdict_cli.storage.stores import RunStore, StoreFolder, store_of
 
 
-@dataclass(frozen=True, slots=True)
-class RunDiff:
+class RunDiff(Struct, frozen=True):
     """``changes`` has (what, the earlier fingerprint, the new one) of the pipeline and the dataset where they differ.
 
     ``units`` are the units that call a model and whose calls change, of ``llm_units`` in all.
@@ -73,8 +73,7 @@ _OUTCOME = (
 """Files that a run writes when it ends. A new run in the directory removes them."""
 
 
-@dataclass(frozen=True)
-class RunDirectory:
+class RunDirectory(Struct, frozen=True):
     """The directory of one run. With ``remote`` it is in a store, and ``path`` is its copy on this machine."""
 
     path: Path

@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec import structs
+
 from verdict_cli import __version__
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.providers.recorded_calls import recorded_file
@@ -135,8 +137,8 @@ def with_ids_of(options: RunOptions, facts: RunFacts, earlier: RunFacts | None) 
     named = options.dataset.id
     if earlier is None or facts.id_column in (earlier.id_column, named):
         return options, facts
-    selection = replace(options.data.selection, id=earlier.id_column)
-    data = replace(options.data, selection=selection)
+    selection = structs.replace(options.data.selection, id=earlier.id_column)
+    data = structs.replace(options.data, selection=selection)
     return replace(options, data=data), replace(facts, id_column=earlier.id_column)
 
 

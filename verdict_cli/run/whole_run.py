@@ -7,10 +7,10 @@ import os
 import shutil
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import islice
 from typing import Self
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.messages import Row
@@ -159,8 +159,7 @@ def _made_of(facts: RunFacts) -> tuple[str, str]:
     return facts.spec_fingerprint, facts.data_fingerprint
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(Struct, frozen=True):
     number: int
     mark: PartMark | None
     same_rows: bool

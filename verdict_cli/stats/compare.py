@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, structs
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, disambiguate_labels
@@ -49,8 +50,7 @@ MOST_COMPARED_SLICES = 50
 MCNEMAR = "mcnemar"
 
 
-@dataclass(frozen=True, slots=True)
-class Significance:
+class Significance(Struct, frozen=True):
     """A test of `n` pairs. `better` and `worse` count the rows on which the second run gains and loses.
 
     The test is of row scores, which `of` names, not of the metrics beside it. `p` is two-sided, `p_holm` the same among the tests made together; `effect` is the second run's gain as
@@ -68,8 +68,7 @@ class Significance:
     of: str = "right and wrong rows"
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """The metrics of all pipelines over `n` shared rows; of two runs also the test of the rows' scores."""
 
     n: int
@@ -100,8 +99,7 @@ class ComparedEvaluation:
     outcomes: PairedOutcomes | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class RunComparison:
+class RunComparison(Struct, frozen=True):
     """Every evaluation that all runs share, with intervals at `level`; `paired` says how their rows are paired.
 
     `sizes` has the number of runs of each pipeline, the reference first.
@@ -163,14 +161,14 @@ def _adjusted(parts: Sequence[Slice]) -> list[Slice]:
         of_pipeline = zip(*(each.differences for each in part.metrics.values()), strict=True)
         families += sum(any(one.p_adjusted is not None for one in found) for found in of_pipeline)
     return [
-        replace(_changed(part, lambda _metric, _at, one: one.adjusted(families)), test=test)
+        structs.replace(_changed(part, lambda _metric, _at, one: one.adjusted(families)), test=test)
         for part, test in zip(parts, tests, strict=True)
     ]
 
 
 def _changed(part: Slice, change: Callable[[str, int, Difference], Difference]) -> Slice:
     """The slice with every difference changed, given its metric and the index of its pipeline."""
-    return replace(
+    return structs.replace(
         part,
         metrics={
             metric: replace(
@@ -181,8 +179,7 @@ def _changed(part: Slice, change: Callable[[str, int, Difference], Difference]) 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Comparer:
+class _Comparer(Struct, frozen=True):
     """How the runs of one evaluation are compared, over all shared rows and in slices."""
 
     name: str
@@ -292,7 +289,7 @@ def significance_of(
 def holm(tests: Sequence[Significance | None]) -> list[Significance | None]:
     """The tests with `p_holm` as of one family; None stays None."""
     found = holm_adjusted([None if test is None else test.p for test in tests])
-    return [test and replace(test, p_holm=p or 0.0) for test, p in zip(tests, found, strict=True)]
+    return [test and structs.replace(test, p_holm=p or 0.0) for test, p in zip(tests, found, strict=True)]
 
 
 def _mcnemar(better: int, worse: int) -> float:

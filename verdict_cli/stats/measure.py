@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import AVERAGED, GOLD_ESTIMATES, METRICS, MetricInput
@@ -112,7 +113,7 @@ def _values_of_input(
     if "confusion" in metrics and "confusion" not in found:
         found["confusion"] = MetricValue(confusion_counts(data, kept), None, None, sample.n)
     statistics = {metric: given[metric] for metric in metrics if metric in given and metric not in found}
-    found |= metrics_with_intervals(statistics, sample, replace(draw, width=used * used))
+    found |= metrics_with_intervals(statistics, sample, structs.replace(draw, width=used * used))
     for metric in metrics:
         if metric not in found:
             found[metric] = MetricValue(None, None, None, sample.n, no_meaning or f"it does not fit {data.kind} data")
@@ -225,7 +226,8 @@ def _measures(
     without = int(missing.sum()) + collected.unreached
     estimates, gold = gold_estimates(evaluation, data, _draw(seed, level, name, "gold"), everything)
     return Measures(
-        values=metric_values(metrics, data, everything, replace(_draw(seed, level, name), exact=exact)) | estimates,
+        values=metric_values(metrics, data, everything, structs.replace(_draw(seed, level, name), exact=exact))
+        | estimates,
         groups=groups,
         coverage=1 - without / counted if counted else None,
         rows=collected.rows + collected.unreached,

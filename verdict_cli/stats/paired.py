@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec import Struct, structs
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.collect import Collected, collect
@@ -46,8 +48,7 @@ from verdict_cli.stats.simultaneous import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PairedRows:
+class PairedRows(Struct, frozen=True):
     """One evaluation's rows of two runs or more: `rows` are the indices in each of the `data` of the rows that all have.
 
     `every_key` has the keys of all rows of each run (group keys under `group:`), `by` the slices of the last run, in whose
@@ -73,7 +74,7 @@ class PairedRows:
 
     def take(self, indices: Ints) -> PairedRows:
         """These shared rows only."""
-        return replace(self, rows=tuple(rows[indices] for rows in self.rows))
+        return structs.replace(self, rows=tuple(rows[indices] for rows in self.rows))
 
     def of(self, runs: Sequence[int]) -> PairedRows:
         """The same rows of these runs only."""
@@ -177,13 +178,12 @@ def kind_mismatch(old: EvaluationData, new: EvaluationData) -> str:
     return f"the runs' rows are of different kinds: {old.kind} and {new.kind}"
 
 
-@dataclass(frozen=True, slots=True)
-class Repeats:
+class Repeats(Struct, frozen=True):
     """How the runs of PairedRows are those of two pipelines: the `first` ones are of the first pipeline. `spreads` has the
     variance between repeated runs of each metric, which more than two runs need."""
 
     first: int = 1
-    spreads: Mapping[str, RunSpread | None] = field(default_factory=dict)
+    spreads: Mapping[str, RunSpread | None] = msgspec.field(default_factory=dict)
 
 
 SINGLE_RUNS = Repeats()
@@ -204,7 +204,7 @@ def paired_differences(
     """
     levels = levels or {}
     found = {
-        metric: _difference(metric, pairs, replace(draw, level=levels.get(metric, draw.level)), swaps, repeats)
+        metric: _difference(metric, pairs, structs.replace(draw, level=levels.get(metric, draw.level)), swaps, repeats)
         for metric in metrics
     }
     swapped = [metric for metric, each in found.items() if each.change.value is not None and each.p is None]
@@ -250,7 +250,7 @@ def _difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int, repeats:
         every.append(given[metric])
     old, new = mean_statistic(every[:first]), mean_statistic(every[first:])
     width = max(len(each.labels) + 1 for each in data) ** 2 if of == "labels" else 1
-    change = paired_metric_value(old, new, sample, replace(draw, width=width))
+    change = paired_metric_value(old, new, sample, structs.replace(draw, width=width))
     p: float | None = None
     if spread is not None:
         times, reach = 1 / first + 1 / (len(data) - first), new.bounds[1] - old.bounds[0]
@@ -276,7 +276,7 @@ def _within_clusters(
     metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints], draw: Draw, swaps: int
 ) -> Difference:
     """The change of the mean of the clusters' values over the second run's clusters that have one in both runs."""
-    old = replace(data[0], cluster=_second_clusters(data, rows))
+    old = structs.replace(data[0], cluster=_second_clusters(data, rows))
     first, second = values_by_cluster(metric, old, rows[0]), values_by_cluster(metric, data[1], rows[1])
     size = min(len(first), len(second))
     first, second = first[:size], second[:size]

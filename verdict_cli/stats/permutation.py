@@ -11,10 +11,11 @@ linear one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.language.metric_registry import MetricInput, find_metric
 from verdict_cli.stats.columns.column import MISSING, Column, Floats, Ints
@@ -96,8 +97,7 @@ def _shares(every: Floats, seen: Floats, *, all_swapped: bool) -> list[tuple[flo
     return [*zip(single.tolist(), adjusted.tolist(), strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Swappable:
+class _Swappable(Struct, frozen=True):
     """A metric of two runs: its statistic, the atom of each pair in either run (-1 where it is not scored in both), and the
     weights of the atoms in each."""
 

@@ -32,6 +32,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import structs
 
 from verdict_cli.language.evaluations import GoldScope
 from verdict_cli.stats.columns.column import Floats, Ints, RowMask
@@ -356,7 +357,7 @@ def shared_pairs(golds: Sequence[GoldOrReason], rows: Sequence[Ints]) -> list[Go
     known = [(found, at) for found, at in zip(golds, rows, strict=True) if isinstance(found, GoldPairs)]
     kept = np.logical_and.reduce([found.answered[at] for found, at in known])
     shared = [found.take(at[kept]) for found, at in known]
-    return [replace(found, cluster=shared[-1].cluster) for found in shared]
+    return [structs.replace(found, cluster=shared[-1].cluster) for found in shared]
 
 
 def corrected_influence(found: GoldPairs, of: GoldScope) -> tuple[float, Floats]:

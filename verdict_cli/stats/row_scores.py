@@ -4,11 +4,11 @@ predict in each row that both have: the rows that flipped, and those that one, b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.collect import collect
@@ -68,8 +68,7 @@ MOST_SCORED = 3
 """The evaluations whose rows are kept: more would hold a large run's columns several times in memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowScores:
+class RowScores(Struct, frozen=True):
     """The rows of one evaluation: `at` are their indices in the file, in order.
 
     `scores` are 1 for right and 0 for wrong where `labels`, else minus the distance from the target, else the value;
@@ -128,8 +127,7 @@ Cell = Literal["a", "b", "both", "neither"]
 """The run that is right, or better, in a row; of equal scores, `both` are right or `neither` is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Flip:
+class Flip(Struct, frozen=True):
     """A row that the two runs score differently: both predictions, the target, and the second run's gain."""
 
     id: Any
@@ -139,8 +137,7 @@ class Flip:
     gain: float
 
 
-@dataclass(frozen=True, slots=True)
-class PairedOutcomes:
+class PairedOutcomes(Struct, frozen=True):
     """The pairs of one evaluation, and each run's scores of them (more is better, NaN where there is none).
 
     `shown` gives the id or number of a key; `labelled` says whether there are targets.

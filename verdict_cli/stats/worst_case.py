@@ -8,10 +8,10 @@ error alike (Imbens and Manski, 2004). Gates, gates against a baseline and compa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints, RowMask

@@ -7,13 +7,13 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class FileRead:
+
+class FileRead(Struct, frozen=True):
     """What is read of a file: so many bytes on disk, or rows of a table, of all."""
 
     path: Path

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 
 class OutsideError(ValueError):
     """A path that leaves the folder (by `..`, a link or as an absolute path), or is a pipe or a device."""
 
 
-@dataclass(frozen=True, slots=True)
-class PathPolicy:
+class PathPolicy(Struct, frozen=True):
     """Files must be in ``root`` or below it, after following links; None: no restriction.
 
     ``given`` are values that the user wrote on the command line, which may name any file. Without ``hidden``, names that

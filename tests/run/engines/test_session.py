@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
+from msgspec import structs
 
 from verdict_cli.errors import BudgetError, JournalError, Refused, UsageError
 from verdict_cli.messages import Reply, Request
@@ -78,7 +79,7 @@ def test_the_first_facts_have_all_that_is_known_of_the_inputs(bench: Any, tmp_pa
     job = bench.job(2)
     recording = tmp_path / "replies.jsonl"
     recording.write_text("")
-    job = replace(job, data=replace(job.data, skipped=7))
+    job = replace(job, data=structs.replace(job.data, skipped=7))
     facts = open_run(options(job, replay=recording)).start
     stated = {name: value for name, value in asdict(facts).items() if name in {"config", "dataset", "rows", "replay"}}
     assert stated == {"config": "p.yaml", "dataset": "d.jsonl", "rows": 2, "replay": "replies.jsonl"}

@@ -7,7 +7,6 @@ import os
 import tracemalloc
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, OutputError, Problem, RowError
 from verdict_cli.storage.datasets import files

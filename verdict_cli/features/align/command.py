@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
+from msgspec import Struct
 
 from verdict_cli.cli.console import print_error
 from verdict_cli.cli.model_options import RowOptions
@@ -209,8 +210,7 @@ class PromptCandidate:
     settings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedRow:
+class JudgedRow(Struct, frozen=True):
     """A row of `fit`: what the judge read and said, its reasons, the right answer, and people's note."""
 
     source: Mapping[str, Any]
@@ -227,8 +227,7 @@ def _estimated(plan: Plan, sources: Sequence[Mapping[str, Any]], count: int) -> 
     return DryRun(plan, real=False).add(rows).lines(count)
 
 
-@dataclass(frozen=True, slots=True)
-class Alignment:
+class Alignment(Struct, frozen=True):
     """A finished search: the candidates, the first of them the pipeline as it was; what each round found; the winner against the first
     on the sealed rows. `parts` counts the rows of each part, `dropped` says why proposals could not be used."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import Struct, structs
 
 from verdict_cli.cli.console import print_error, print_json, print_message
 from verdict_cli.cli.model_options import RowOptions
@@ -348,8 +349,7 @@ def _charts(effects: Sequence[Effect]) -> list[Part]:
     return charts
 
 
-@dataclass(frozen=True, slots=True)
-class Planting:
+class Planting(Struct, frozen=True):
     """The calls and the cost of the model that planted the errors."""
 
     calls: int
@@ -571,7 +571,7 @@ def _plant_errors(
     planted = [
         (probe, probe_plan)
         if probe not in changes
-        else (replace(probe, change=changes[probe][0], digest=changes[probe][1]), probe_plan)
+        else (structs.replace(probe, change=changes[probe][0], digest=changes[probe][1]), probe_plan)
         for probe, probe_plan in plans
     ]
     return Planting(run.facts.calls, run.facts.cost_usd, not session.is_finished), planted

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.cli.variant_runs import VariantRun, main_metric
 from verdict_cli.errors import ReplyError
@@ -203,8 +204,7 @@ def conclusion(effects: Sequence[Effect]) -> str:
 TIE_VERDICT = "tie"
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """The effect of one change, over the rows that have a verdict with and without it.
 
     - `changed`: the share of rows whose verdict differs.
@@ -236,8 +236,7 @@ class Effect:
         return self.success_beyond_noise is not None and (self.success_beyond_noise.value or 0.0) > 0
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
+class Noise(Struct, frozen=True):
     """How much the verdicts of a row differ between repeats.
 
     `rows` is each row's share of pairs of repeats that differ (NaN with fewer than two verdicts). For numeric verdicts,
@@ -355,8 +354,7 @@ def metric_change(
     return None if change.value is None else change
 
 
-@dataclass(frozen=True, slots=True)
-class PositionEffect:
+class PositionEffect(Struct, frozen=True):
     """`flips` is the share of pairs whose verdict changes with the order; `first` is how far the share of choices of
     the option in the first position exceeds one half (ties excluded)."""
 
@@ -444,8 +442,7 @@ def _number(verdict: Any, goal: Any) -> float | None:
     return None if goal is None or verdict is None else float(verdict == goal)
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeResult:
+class ProbeResult(Struct, frozen=True):
     """The finished run of a probe: its plan, its directory and the number of its failed rows."""
 
     probe: Probe

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field, structs
 
 from verdict_cli.errors import UsageError
 from verdict_cli.language.fields.types import ScaleType
@@ -363,8 +364,7 @@ def _last_word(column: str) -> str:
     return column.lower().replace("-", "_").rpartition("_")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class AuditOptions:
+class AuditOptions(Struct, frozen=True):
     """The options of an audit. `repeats` counts the runs after the baseline; `goal` is the attacker's verdict (None: the best);
     `seed` decides where errors are planted."""
 
@@ -381,8 +381,7 @@ class AuditOptions:
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """One run with one change: settings of the pipeline, the text of a column, or only another sample of the replies.
 
     `repeat` is the number of the repeat, 0 if the probe is none. `goal` is the verdict that the author of `column` would
@@ -422,8 +421,7 @@ class Probe:
         return lambda node: names.get(node, node)
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeVerdict:
+class ProbeVerdict(Struct, frozen=True):
     """The verdict of each row: its expression, the field that it reads, and its best value (None: no value is better)."""
 
     text: str
@@ -431,8 +429,7 @@ class ProbeVerdict:
     best: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class AuditPlan:
+class AuditPlan(Struct, frozen=True):
     """The probes of an audit, the reason for each that is left out, and the columns whose text is judged."""
 
     verdict: ProbeVerdict
@@ -602,7 +599,7 @@ def probe_options(options: RunOptions, probe: Probe | None, plan: Plan, folder: 
         options,
         plan=plan,
         # The rows are read from the same files and changed then: the change belongs to what identifies the data.
-        data=replace(
+        data=structs.replace(
             data, fingerprint=blake2b(content.encode(), digest_size=16).hexdigest(), files_fingerprint=data.of_files
         ),
         out=folder / "probes" / re.sub(r"[^A-Za-z0-9._-]+", "-", probe.name).strip("-."),
@@ -611,8 +608,7 @@ def probe_options(options: RunOptions, probe: Probe | None, plan: Plan, folder: 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEstimate:
+class AuditEstimate(Struct, frozen=True):
     """The calls and cost of the runs, at most."""
 
     runs: int

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from verdict_cli.plural import plural
 from verdict_cli.run_facts import RunFacts
 
@@ -51,8 +53,7 @@ def batches_of(facts: RunFacts) -> tuple[BatchFacts, ...]:
         raise ValueError(str(error)) from None
 
 
-@dataclass(frozen=True, slots=True)
-class PendingBatches:
+class PendingBatches(Struct, frozen=True):
     """Calls that batches are to answer: the last wave, the batches in flight, their requests, and how many are answered."""
 
     wave: int

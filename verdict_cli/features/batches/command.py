@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, TypeVar
 
 import typer
+from msgspec import Struct
 
 from verdict_cli.cli.console import print_error, print_json, print_report
 from verdict_cli.cli.help_format import HelpCommand
@@ -34,8 +35,7 @@ T = TypeVar("T")
 CANCELLED = "cancelled"
 
 
-@dataclass(frozen=True)
-class LiveBatch:
+class LiveBatch(Struct, frozen=True):
     """A batch of the ledger, and what its provider says of it now: None where it was not asked, ``error`` where it failed."""
 
     batch: SentBatch

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from msgspec import Struct
 from pydantic import Field, ValidationError
 
 from verdict_cli.cli.console import print_message
@@ -41,8 +41,7 @@ def fetched_file(card: Card) -> Path | None:
     return next((path for path in paths if path.exists()), None)
 
 
-@dataclass(frozen=True, slots=True)
-class BenchmarkData:
+class BenchmarkData(Struct, frozen=True):
     """The data of a benchmark in the form that its pipeline reads; `sample`: they are the small sample of this project."""
 
     path: Path

@@ -14,12 +14,14 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pyreqwest.exceptions import PyreqwestError
 from pyreqwest.http import Url
 
@@ -49,8 +51,7 @@ _RETRYABLE = frozenset({408, 425, 429, 500, 502, 503, 504})
 _STATUS_TEXTS = {401: "requires a login", 403: "denies access", 404: "does not have it", 410: "no longer has it"}
 
 
-@dataclass(frozen=True, slots=True)
-class DownloadTarget:
+class DownloadTarget(Struct, frozen=True):
     """A file to download and what is known of it: None, or an empty ``sha256``, where unknown.
 
     ``limit`` is the maximum size in bytes. ``headers`` may hold a token: they are sent to the URL's own origin only.
@@ -419,8 +420,7 @@ REVISION = "refs/convert/parquet"
 _NAME = re.compile(r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)(?::(?P<split>[\w./-]+))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
+class Shard(Struct, frozen=True):
     """One Parquet file of a split: its address, and the SHA-256 that the hub states, empty if it states none."""
 
     name: str
@@ -429,8 +429,7 @@ class Shard:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class HubSplit:
+class HubSplit(Struct, frozen=True):
     """A split of a dataset: `folder` is a name for its files on disk; `headers` carry the token, if there is one."""
 
     folder: str
@@ -623,8 +622,7 @@ DOWNLOAD_LIMIT = 1 << 30
 """Bytes of a split that a command fetches without being asked for more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(Struct, frozen=True):
     """The fetched file, or folder of Parquet files, with notes for the user."""
 
     path: Path

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+
+from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.features.benchmarks.recorded import selected_sets
@@ -24,8 +25,7 @@ ImportedRecord = Mapping[str, Any]
 ImportedRows = Iterator[ImportedRecord]
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedBenchmark:
+class ImportedBenchmark(Struct, frozen=True):
     """The rows of a benchmark; `replies` are recorded replies for `--replay`, None if there are none."""
 
     rows: Callable[[], ImportedRows]

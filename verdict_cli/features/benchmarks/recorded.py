@@ -9,10 +9,11 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
+
+from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
@@ -20,8 +21,7 @@ from verdict_cli.language.document.error_messages import nearest_spelling
 CaseRows = Iterable[dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedValue:
+class PublishedValue(Struct, frozen=True):
     """A published value: its name, the run's metric (``evaluation.metric``), the value and its decimals.
 
     ``note`` says why ours may differ; ``convert`` turns the run's metric into the published unit.
@@ -35,8 +35,7 @@ class PublishedValue:
     convert: Callable[[float], float] = float
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """A pipeline of `configs/reproductions`, a dataset, a recording, and the values that the run must reproduce.
 
     ``origin``: the values are ``published``, or were ``recomputed`` by the people who collected the recordings.

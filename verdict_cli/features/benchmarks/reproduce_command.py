@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import RowOptions
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 LARGEST_FILE = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class PaperTable:
+class PaperTable(Struct, frozen=True):
     """A table: its benchmark's card, the pipeline as printed and as the authors' library runs it, and its rows.
 
     ``subset`` is (column, value) of the rows in a benchmark of several sets; None: all rows.
@@ -70,8 +69,7 @@ TABLES = (
 """Tables 1 to 3 of the paper's first version."""
 
 
-@dataclass(frozen=True, slots=True)
-class PaperRows:
+class PaperRows(Struct, frozen=True):
     """The rows of a table as its pipeline reads them; ``notes`` say where they differ from the paper's."""
 
     path: Path
@@ -137,8 +135,7 @@ def _fetched(benchmark: Card, subset: tuple[str, str] | None) -> Path:
     return target
 
 
-@dataclass(frozen=True, slots=True)
-class TableResult:
+class TableResult(Struct, frozen=True):
     """A table and the run that reproduces it; ``model`` is the one that replaced the pipeline's, if any."""
 
     table: PaperTable

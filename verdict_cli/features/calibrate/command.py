@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from msgspec import Struct
 
 from verdict_cli.cli.console import aligned, print_json, print_message, print_report, printable
 from verdict_cli.cli.options import AsJson
@@ -255,8 +256,7 @@ def _mean_pool(
     return least_squares(values, target), metrics
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """One of the values of `--fit`: what a unit that it fits does, and what a pipeline without such a unit lacks."""
 
     function: Callable[[FitJob], Calibrated]

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct, field
 
 from verdict_cli.errors import ReplyError, RowError, UsageError
 from verdict_cli.language.calibrations import MIN_PROBABILITY, Fitted, ProbabilityMap, Threshold, apply_map
@@ -161,8 +162,7 @@ def _value_index(scale: Scale, values: list[Any], target: Any) -> int:
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
-class ThresholdBound:
+class ThresholdBound(Struct, frozen=True):
     """Answers at or above ``threshold`` are kept: how many of the rows, how many of these agree, and the lower end of
     the one-sided Clopper–Pearson interval of their agreement. None as threshold: no bound keeps the promise."""
 
@@ -273,8 +273,7 @@ GIVEN = ("source", "human")
 """The roots of expressions that need no judge: a row's columns and its human labels."""
 
 
-@dataclass(frozen=True, slots=True)
-class Labelled:
+class Labelled(Struct, frozen=True):
     """One row: its number, `source` and `human` as far as expressions name them, the outputs of the units (None: there
     is none), its target (None: unknown), and the number that rows of its cluster share (by default its own)."""
 
@@ -410,8 +409,7 @@ FEWEST = 20
 """Fewer labelled rows leave four in each of five folds: nothing can be said of the fit."""
 
 
-@dataclass(frozen=True, slots=True)
-class FitOptions:
+class FitOptions(Struct, frozen=True):
     """What to fit, to which unit (its name, for all its copies), with which expressions."""
 
     unit: str | None
@@ -428,8 +426,7 @@ class FitOptions:
     cluster: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Calibrated:
+class Calibrated(Struct, frozen=True):
     """What was fitted, its metrics on held-out rows by method and name, and notes for the reader."""
 
     content: Fitted
@@ -437,8 +434,7 @@ class Calibrated:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class FitJob:
+class FitJob(Struct, frozen=True):
     """The input of a fit: the copies of the unit, the run's tables, and the head of the calibration file."""
 
     plan: Plan

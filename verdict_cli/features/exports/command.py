@@ -17,6 +17,7 @@ from typing import Annotated, Any
 from urllib.parse import unquote
 
 import typer
+from msgspec import Struct
 
 from verdict_cli import __version__
 from verdict_cli.cli.console import print_message
@@ -36,8 +37,7 @@ ANSWER_WITHIN_S = 30.0
 """How long a collector may take to answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredRow:
+class ScoredRow(Struct, frozen=True):
     """A row of a run: what was judged, the span it comes from, and its scores. ``failure`` is "" unless it failed."""
 
     index: int

@@ -9,7 +9,6 @@ import secrets
 import socket
 from asyncio import Protocol, TimerHandle, Transport
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from time import perf_counter
@@ -18,6 +17,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 import uvicorn
+from msgspec import Struct
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from verdict_cli.errors import UsageError
@@ -167,8 +167,7 @@ SECURITY_HEADERS = {
 """Added to every response that does not set them itself."""
 
 
-@dataclass(frozen=True)
-class AccessPolicy:
+class AccessPolicy(Struct, frozen=True):
     """Who may send requests. Without a ``token``, anybody who can reach the address, which must then be this machine's own."""
 
     token: str | None = None

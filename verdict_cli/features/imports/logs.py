@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import wraps
 from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
 
 import orjson
+from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.language.conversation import (
@@ -56,8 +56,7 @@ def read_logs(log_format: str, paths: Sequence[Path]) -> Iterator[LogRow]:
         yield from LOG_FORMATS[log_format](path)
 
 
-@dataclass(frozen=True, slots=True)
-class LogPlace:
+class LogPlace(Struct, frozen=True):
     """A place in a log, as errors name it: a sample, a trace, a value within one."""
 
     path: Path

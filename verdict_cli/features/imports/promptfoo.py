@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from verdict_cli.errors import DataError, SpecError
 from verdict_cli.features.imports.logs import read_logs
 from verdict_cli.features.imports.translate import (
@@ -45,8 +47,7 @@ _FACTS = {"A": "subset", "B": "superset", "C": "same", "D": "contradiction", "E"
 """The categories of `factuality`: promptfoo's letter -> ours. All but a contradiction pass."""
 
 
-@dataclass(frozen=True, slots=True)
-class AssertionUnit:
+class AssertionUnit(Struct, frozen=True):
     """A model-graded assertion. ``prompt`` is the user's own, ``scores`` those of the categories of `factuality`."""
 
     type: str

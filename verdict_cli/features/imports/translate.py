@@ -14,6 +14,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.errors import UsageError
 from verdict_cli.features.wizard.scaffold import flow, yaml_scalar
@@ -24,8 +26,7 @@ ForeignRow = dict[str, Any]
 _BRACE = re.compile(r"\{(?=\s*[\w.\[\]'\"]+\s*\})")
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignJudge:
+class ForeignJudge(Struct, frozen=True):
     """A judge of another tool as a unit. ``lines`` are its YAML as an item of a layer, ``score`` (from 0 to 1) and ``passed``
     expressions over `previous`. ``optional``: some rows do not have it."""
 
@@ -174,8 +175,7 @@ _RESULTS = {
 }
 
 
-@dataclass(frozen=True)
-class ForeignFiles:
+class ForeignFiles(Struct, frozen=True):
     """The files of a translation. ``paths`` are the pipelines, ``runnable`` those with the dataset that they can judge."""
 
     tool: str

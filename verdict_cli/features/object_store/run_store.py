@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -20,6 +20,8 @@ from time import monotonic, sleep
 from typing import IO, Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import JournalError, OutputError, UsageError
 from verdict_cli.llm.middleware.cache_store import cache_directory
@@ -31,8 +33,7 @@ _FLAT = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss"
 """Stores without folders. Creating one there creates the bucket, which a mistyped name must not."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteFolder:
+class RemoteFolder(Struct, frozen=True):
     """The folder at ``url``, through fsspec's filesystem for it. Names are relative, with slashes.
 
     Every method raises OutputError if the store refuses or cannot be reached.

@@ -15,10 +15,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import find_metric
@@ -124,8 +124,7 @@ def rows_for_change(spread: float, effect: float, level: float, power: float) ->
     return max(2, math.ceil(((normal(level) + float(ndtri(power))) * spread / effect) ** 2 - 1e-9))
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """The variance of a row's score: among rows, and among askings of one row."""
 
     between: float
@@ -170,8 +169,7 @@ def is_share(metric: str) -> bool:
     return known is not None and known.interval == "proportion"
 
 
-@dataclass(frozen=True, slots=True)
-class Pilot:
+class Pilot(Struct, frozen=True):
     """A metric of a run: `share` says whether it is a share of independent rows, whose interval is Wilson's."""
 
     metric: MetricValue

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem, RowError, UsageError
 from verdict_cli.language.units.choice import LETTERS, ChoiceUnit, PairwiseJudgeUnit, label_letters
@@ -27,8 +27,7 @@ Order = tuple[int, ...]
 """Positions in a row, best first, as far as the outcome gives them; empty for a tie."""
 
 
-@dataclass(frozen=True)
-class CandidateColumns:
+class CandidateColumns(Struct, frozen=True):
     """The columns of a row that take the candidates: one of a scoring judge, several of a comparing one.
 
     ``listed``: one column takes them all, as a list. ``count`` is the number of candidates in a row.
@@ -163,8 +162,7 @@ def _position(name: Any, texts: Sequence[str], count: int) -> int:
 _NAMES = ("id", "name", "label")
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """One candidate: its label, and its text or its columns."""
 
     label: str

@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import orjson
 import typer
+from msgspec import Struct
 from scipy.special import expit
 
 from verdict_cli.cli.console import print_json, print_message
@@ -112,8 +113,7 @@ def write_battles(
 _COLUMN = re.compile(r"source\.([A-Za-z_]\w*)")
 
 
-@dataclass(frozen=True)
-class BattleColumns:
+class BattleColumns(Struct, frozen=True):
     """The columns of battles that a pipeline reads. `system` is the name before `_a` and `_b`."""
 
     evaluation: str
@@ -142,8 +142,7 @@ def battle_columns(plan: Plan) -> BattleColumns:
     )
 
 
-@dataclass(frozen=True)
-class SystemOutputs:
+class SystemOutputs(Struct, frozen=True):
     """The output of each system at each item: `rows` by item and system. `shared` are the columns that are equal for all
     systems of every item, such as the question."""
 
@@ -189,8 +188,7 @@ def _shared(rows: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> set[str]:
     return columns - {"id"}
 
 
-@dataclass(frozen=True)
-class EarlierBattles:
+class EarlierBattles(Struct, frozen=True):
     """Earlier battles: the pairs of each item, and the strengths and information that they give."""
 
     met: frozenset[tuple[str, str, str]]
@@ -455,8 +453,7 @@ def rank(
     raise typer.Exit(3 if standings.failed else 0)
 
 
-@dataclass(frozen=True)
-class _Workload:
+class _Workload(Struct, frozen=True):
     """What is judged, the most rows that it takes, and a few of them."""
 
     text: str
@@ -467,8 +464,7 @@ class _Workload:
 Work = Callable[[CountingJudge], Coroutine[Any, Any, Ranking]]
 
 
-@dataclass(frozen=True)
-class _RankingTask:
+class _RankingTask(Struct, frozen=True):
     """The arguments of `verdict rank`."""
 
     plan: Plan

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
@@ -44,8 +44,7 @@ _ZERO = 1e-12
 _METRICS = {"mean_score": mean_scores, "win_rate": win_rates, "bradley_terry": bradley_terry}
 
 
-@dataclass(frozen=True, slots=True)
-class SystemValue:
+class SystemValue(Struct, frozen=True):
     """A system's value with the ends of its interval, at 95% for all systems together; `uncontrolled` is it without
     `control`."""
 
@@ -62,8 +61,7 @@ class SystemValue:
         return content | ({} if self.uncontrolled is None else {"uncontrolled": self.uncontrolled})
 
 
-@dataclass(frozen=True, slots=True)
-class SystemStanding:
+class SystemStanding(Struct, frozen=True):
     """A system: its rows or battles, its values by metric, and the best and worst rank that the data allow."""
 
     system: str
@@ -72,8 +70,7 @@ class SystemStanding:
     rank: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Leaderboard:
+class Leaderboard(Struct, frozen=True):
     """The systems of one evaluation, best first by the metric `ranked_by`.
 
     `wins` and `battles` are how often a system won against each other one (ties as one half) and met it, in the order of
@@ -223,7 +220,7 @@ def _system_values(metric: str, strengths: Strengths, contests: Contests, group:
 
 
 def _uncontrolled(contests: Contests) -> Contests:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     return replace(contests, controls=())
 

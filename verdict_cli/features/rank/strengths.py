@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
@@ -47,8 +48,7 @@ from verdict_cli.storage.tables.reader import declared_types
 _WINNERS = {"a": 1.0, "model_a": 1.0, "b": 0.0, "model_b": 0.0, "tie": 0.5, "tie (bothbad)": 0.5}
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredAnswers:
+class ScoredAnswers(Struct, frozen=True):
     """One row for each scored answer; `control` are the values to hold equal, (rows, controls)."""
 
     system: Ints
@@ -57,8 +57,7 @@ class ScoredAnswers:
     control: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Battles:
+class Battles(Struct, frozen=True):
     """One row for each battle: `share` is the first system's part of the win, `control` the difference of first and
     second, and `weight` how many equal battles the row stands for."""
 
@@ -70,8 +69,7 @@ class Battles:
     weight: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Contests:
+class Contests(Struct, frozen=True):
     """What a leaderboard is made from. `rows` counts those that `where` selects; of them `missing` have no score or winner.
 
     `unreadable` has an example of a row that did not fail and yet has none. `bounds` are the ends of the score's scale.
@@ -277,8 +275,7 @@ _MOST_STEPS = 100
 _CLOSE = 1e-12
 
 
-@dataclass(frozen=True, slots=True)
-class Strengths:
+class Strengths(Struct, frozen=True):
     """The value of each system, and of each control's slope. `replicates` are those without each group, (groups, values).
 
     `counts` are the rows or battles of each system, `seen` whether a system is in a group, (groups, systems). `reason` says
@@ -419,8 +416,7 @@ def bradley_terry(contests: Contests, group: Ints) -> Strengths:
     return Strengths(values, replicates, counts, seen)
 
 
-@dataclass(frozen=True)
-class _Logistic:
+class _Logistic(Struct, frozen=True):
     """The logistic regression of battles on the two systems and on controls. `data.item` is each battle's group."""
 
     data: Battles

@@ -11,13 +11,14 @@ import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from math import isclose
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, structs
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
@@ -64,8 +65,7 @@ _TOLERANCE = 1e-6
 """Values closer than this share a rank: a fit ends a little before its optimum."""
 
 
-@dataclass(frozen=True)
-class RankedCandidate:
+class RankedCandidate(Struct, frozen=True):
     """One candidate. ``rank`` starts at 1 and is equal for equal values; None with ``value`` None, if nothing is known.
 
     ``value`` is the mean score, or the strength in log-odds against the average candidate, with its 95% interval.
@@ -83,8 +83,7 @@ class RankedCandidate:
     failed: int = 0
 
 
-@dataclass(frozen=True)
-class Ranking:
+class Ranking(Struct, frozen=True):
     """All candidates, best first. ``consistency`` is empty for a judge that scores."""
 
     kind: str
@@ -99,15 +98,14 @@ class Ranking:
         return {
             "kind": self.kind,
             "best": None if first.rank is None else {"candidate": first.candidate, "label": first.label},
-            "ranking": [asdict(candidate) for candidate in self.standings],
+            "ranking": [structs.asdict(candidate) for candidate in self.standings],
             "judgements": self.judgements,
             "failed": self.failed,
             "consistency": self.consistency,
         }
 
 
-@dataclass(frozen=True)
-class CandidateResult:
+class CandidateResult(Struct, frozen=True):
     """One candidate's value before candidates are ranked."""
 
     value: float | None
@@ -248,8 +246,7 @@ async def rank_by_score(
     return Ranking("scores", standings, len(rows), sum(result.failed for result in results), {})
 
 
-@dataclass(frozen=True, slots=True)
-class Pooled:
+class Pooled(Struct, frozen=True):
     """The variance of a score within candidates, its degrees of freedom, and how many candidates have scores."""
 
     variance: float
@@ -314,8 +311,7 @@ SPREAD = 2.0
 _LEVEL = 0.95
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """``chosen`` was preferred to the others ``among``, which holds it too."""
 
     chosen: int

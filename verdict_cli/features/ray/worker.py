@@ -9,14 +9,16 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
-from msgspec import structs
+import msgspec
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, ReplyError, Retryable, VerdictError
 from verdict_cli.llm.middleware.budget import Spending
@@ -48,8 +50,7 @@ LOST_S = 3.0
 its calls count late."""
 
 
-@dataclass(frozen=True, slots=True)
-class PermitRequest:
+class PermitRequest(Struct, frozen=True):
     """A call that waits for its permit; ``ticket`` is its number in the worker's partition.
 
     ``worst_usd`` is the most that it is expected to cost, None if its price is unknown. ``again``: the provider has
@@ -64,8 +65,7 @@ class PermitRequest:
     again: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CallOutcome:
+class CallOutcome(Struct, frozen=True):
     """What limits and budget need of a call. ``reply`` has no text, and is None where nothing was paid for."""
 
     reply: Reply | None
@@ -94,12 +94,11 @@ class CallOutcome:
         raise failed
 
 
-@dataclass(frozen=True, slots=True)
-class PermitGrant:
+class PermitGrant(Struct, frozen=True):
     """The tickets of calls that may be sent, and of those that are refused, each with the error."""
 
     tickets: Sequence[int] = ()
-    refused: Mapping[int, VerdictError] = field(default_factory=dict)
+    refused: Mapping[int, VerdictError] = msgspec.field(default_factory=dict)
     stop: bool = False
 
 
@@ -209,12 +208,12 @@ class Coordinator:
     async def progress(self, counted: Progress) -> Progress:
         """``counted``, the progress of partitions that have ended, plus what the running ones report."""
         self._release_lost()
-        whole = replace(counted, waiting=self._gates.waiting, running=self._gates.running)
+        whole = structs.replace(counted, waiting=self._gates.waiting, running=self._gates.running)
         units: dict[str, Flow] = {}
         _add(units, self._gates.flows)
         _add(units, self._units)
         for part in self._running.values():
-            whole = replace(
+            whole = structs.replace(
                 whole,
                 done=whole.done + part.done,
                 failed=whole.failed + part.failed,
@@ -227,8 +226,8 @@ class Coordinator:
             )
             _add(units, part.units)
             if part.pending is not None:
-                whole = replace(whole, pending=part.pending.plus(whole.pending))
-        return replace(whole, units=units)
+                whole = structs.replace(whole, pending=part.pending.plus(whole.pending))
+        return structs.replace(whole, units=units)
 
     def _admit(self, worker: _Worker, requests: Sequence[PermitRequest]) -> None:
         if worker.asleep:
@@ -437,8 +436,7 @@ Files = tuple[tuple[str, bytes], ...]
 """Names and contents of a pipeline's files; a plan cannot be pickled."""
 
 
-@dataclass(frozen=True)
-class WorkerOptions:
+class WorkerOptions(Struct, frozen=True):
     """What is the same for every partition of a run."""
 
     files: Files
@@ -449,13 +447,12 @@ class WorkerOptions:
     cached: bool
     retry_failed: bool
     budget_usd: float | None = None
-    chosen_hooks: Mapping[str, RunHooks] = field(default_factory=dict)
+    chosen_hooks: Mapping[str, RunHooks] = msgspec.field(default_factory=dict)
     is_deferred: bool = False
     """Whether calls are answered later than they are made."""
 
 
-@dataclass(frozen=True)
-class WorkerResult:
+class WorkerResult(Struct, frozen=True):
     """A partition's result, None where the run was to stop before it began, and the error that stopped it.
 
     ``name`` is that of its folder, ``worker`` the worker's, under which its tables are in a store: another worker that was
@@ -468,8 +465,7 @@ class WorkerResult:
     worker: str = ""
 
 
-@dataclass(frozen=True)
-class _RayCoordinator:
+class _RayCoordinator(Struct, frozen=True):
     """The coordinator, which is an actor."""
 
     actor: Any

@@ -11,9 +11,10 @@ import random
 import zlib
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
+
+from msgspec import Struct
 
 from verdict_cli.errors import RowError, UsageError
 from verdict_cli.features.rank.candidates import (
@@ -30,8 +31,7 @@ from verdict_cli.plan.node import Plan
 JudgeRows = Callable[[Sequence[Mapping[str, Any]]], Awaitable[list[Result]]]
 
 
-@dataclass(frozen=True)
-class GroupJudge:
+class GroupJudge(Struct, frozen=True):
     """How a pipeline compares rollouts."""
 
     columns: CandidateColumns

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 from verdict_cli.errors import RowError, UsageError
 from verdict_cli.features.rank.candidates import choosing_unit
@@ -99,8 +100,7 @@ _OF_ROLLOUT = ("response", "completion", "messages", "query", "id")
 """Columns that differ between the rollouts of a prompt."""
 
 
-@dataclass(frozen=True)
-class TrainerRewards:
+class TrainerRewards(Struct, frozen=True):
     """How a pipeline rewards: ``numbers`` by name (`reward` and each criterion), or ``group`` if its judge compares."""
 
     numbers: Mapping[str, Reward]

@@ -13,14 +13,14 @@ import secrets
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
@@ -221,8 +221,7 @@ PlanLoader = Callable[[], Plan]
 """Reads and checks the pipeline file. Raises VerdictError."""
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """How much work is accepted. A request counts as its rows. More than ``in_flight`` + ``queue`` rows are rejected.
 
     ``deadline_s`` limits every request, also if it sets a longer deadline; ``drain_s`` limits the wait of a shutdown.
@@ -236,8 +235,7 @@ class Limits:
     drain_s: float = 30.0
 
 
-@dataclass(frozen=True)
-class ServeSettings:
+class ServeSettings(Struct, frozen=True):
     """The options of `verdict serve`.
 
     ``policy`` sets the response to a failed judgement: an error (``closed``), or status 200 with the failure (``open``).
@@ -257,8 +255,7 @@ class ServeSettings:
     criteria: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ActivePipeline:
+class ActivePipeline(Struct, frozen=True):
     """The pipeline that judges rows. ``reward`` is a UsageError if the pipeline gives no number."""
 
     plan: Plan
@@ -294,8 +291,7 @@ class ActivePipeline:
         return value
 
 
-@dataclass(frozen=True)
-class ServiceAnswer:
+class ServiceAnswer(Struct, frozen=True):
     """The outcome of a row as a document, and the HTTP status if it is the only row of a request."""
 
     status: int

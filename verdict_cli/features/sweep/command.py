@@ -11,7 +11,7 @@ import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from itertools import product
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
+from msgspec import Struct, structs
 
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import RowOptions
@@ -75,8 +76,7 @@ SWITCH = ("on", "off")
 MOST_VALUE_LENGTH = 60
 
 
-@dataclass(frozen=True, slots=True)
-class SweepVariant:
+class SweepVariant(Struct, frozen=True):
     """One pipeline of a sweep: `settings` are as `--set` takes them, `off` the paths that are left out."""
 
     name: str
@@ -84,8 +84,7 @@ class SweepVariant:
     off: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(Struct, frozen=True):
     """One value of one path."""
 
     name: str
@@ -198,8 +197,7 @@ def _dominates(other: tuple[float, float] | None, point: tuple[float, float]) ->
     return other is not None and other[0] <= point[0] and other[1] >= point[1] and other != point
 
 
-@dataclass(frozen=True, slots=True)
-class SweepPoint:
+class SweepPoint(Struct, frozen=True):
     """A variant's metric, its standalone cost, and its difference from the first variant.
 
     `difference` is None for the first variant, and where nothing can be compared, for the `reason`. `p_best` is the
@@ -217,8 +215,7 @@ class SweepPoint:
     like_frontier: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SweepResult:
+class SweepResult(Struct, frozen=True):
     """The points of a sweep: `metric` is `evaluation.metric`, `axis` what the frontier is drawn against.
 
     `best` is the variant with the best metric, with an interval that allows for its having been chosen.
@@ -261,7 +258,7 @@ def compare_variants(
     pairs = pair(*(_rows(run, evaluation, metric) for run in runs))
     joint = None
     if isinstance(pairs, str):
-        points = [points[0], *(replace(point, reason=pairs) for point in points[1:])]
+        points = [points[0], *(structs.replace(point, reason=pairs) for point in points[1:])]
     else:
         against = compare_with_reference((metric,), pairs, [1] * len(runs), level, [abs(seed)], SWAPS)[metric]
         joint = against.joint
@@ -269,7 +266,7 @@ def compare_variants(
     axis = axis or _default_axis(points)
     gains = [None if point.metric.value is None else point.metric.value * (-1 if lower else 1) for point in points]
     on_frontier = frontier([price(point, axis) for point in points], gains)
-    points = [replace(point, on_frontier=is_best) for point, is_best in zip(points, on_frontier, strict=True)]
+    points = [structs.replace(point, on_frontier=is_best) for point, is_best in zip(points, on_frontier, strict=True)]
     return SweepResult(
         f"{evaluation}.{metric}",
         lower,
@@ -298,7 +295,7 @@ def _with_chances(
     same = indistinct(joint, level, rng)
     names = [point.run.name for point in points]
     return [
-        replace(
+        structs.replace(
             point,
             p_best=float(chances[index]),
             like_frontier=()
@@ -354,7 +351,7 @@ def _with_differences(points: list[SweepPoint], differences: Sequence[Difference
     return [
         points[0],
         *(
-            replace(point, difference=replace(difference, p_adjusted=p), reason=difference.change.reason)
+            structs.replace(point, difference=replace(difference, p_adjusted=p), reason=difference.change.reason)
             for point, difference, p in zip(points[1:], differences, adjusted, strict=True)
         ),
     ]
@@ -719,7 +716,8 @@ def _planned(config: Path, how: RowOptions, chosen: tuple[SweepVariant, ...]) ->
             built = replace(how, settings=[*(how.settings or ()), *variant.settings]).built(config, off=variant.off)
         except SpecError as error:
             problems += [
-                replace(problem, message=f"variant {variant.name}: {problem.message}") for problem in error.problems
+                structs.replace(problem, message=f"variant {variant.name}: {problem.message}")
+                for problem in error.problems
             ]
             continue
         except UsageError as error:

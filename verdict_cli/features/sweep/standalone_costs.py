@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.price_book import cost_usd
@@ -22,8 +23,7 @@ _CALL_COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class StandaloneCost:
+class StandaloneCost(Struct, frozen=True):
     """A run without a cache: its calls, their cost (None: unknown), and the median seconds of a row (None: unknown).
 
     A reply from the cache counts with the price of its tokens, and the latency that it had when the model was called. A

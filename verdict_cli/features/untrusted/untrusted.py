@@ -16,13 +16,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import msgspec
 import typer
+from msgspec import Struct
 
 from verdict_cli.cli.console import print_error
 from verdict_cli.errors import UsageError
@@ -40,8 +40,7 @@ _SOCKETS = frozenset(("socket.bind", "socket.connect", "socket.getaddrinfo", "so
 """Events of Python's sockets. The client of the models has its own, whose hosts `may_call` checks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Confinement:
+class Confinement(Struct, frozen=True):
     """The files and folders that may be read, those that may also be written, and the TCP ports that may be called."""
 
     read: tuple[str, ...]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from verdict_cli.errors import UsageError
 from verdict_cli.report.chat import chat_preview
@@ -35,8 +35,7 @@ OUTCOMES = ("failed", "wrong", "none", "right")
 """In the order in which rows are listed."""
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationColumns:
+class EvaluationColumns(Struct, frozen=True):
     """The columns that the first evaluation adds to the table, with one value per row.
 
     `answers` are the distinct predictions and targets in the order of their scale, empty if there are many. `order` ranks the rows of
@@ -173,8 +172,7 @@ class QueryTimeout(Exception):
     """The query took longer than `LONGEST_QUERY_S`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """A comparison of `column` with `value`; `operation` is one of `OPERATIONS`."""
 
     column: str
@@ -182,8 +180,7 @@ class Filter:
     value: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """Rows that pass every filter and contain every word, in the order of a column or of the file."""
 
     filters: tuple[Filter, ...] = ()

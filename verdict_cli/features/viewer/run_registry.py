@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from time import time
 from typing import TYPE_CHECKING, Any, get_args
 
 import orjson
+from msgspec import Struct
 from starlette.exceptions import HTTPException
 
 from verdict_cli.features.viewer.run_view import PER_PAGE, RunEntry, Runs, RunView, label_metrics
@@ -56,8 +56,7 @@ def check_shown(view: RunView) -> None:
         raise HTTPException(403, HIDDEN)
 
 
-@dataclass(frozen=True, slots=True)
-class RunsCompared:
+class RunsCompared(Struct, frozen=True):
     """The document of a comparison; of two runs also the outcomes of each row, and its position in each run by key."""
 
     document: Mapping[str, Any]

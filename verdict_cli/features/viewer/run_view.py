@@ -7,7 +7,6 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -16,6 +15,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import JournalError, VerdictError
 from verdict_cli.features.viewer.query import (
@@ -65,8 +66,7 @@ _HEAD_CHARACTERS = 100_000
 """The style sheet and the first lines of a page."""
 
 
-@dataclass(frozen=True, slots=True)
-class StudyEntry:
+class StudyEntry(Struct, frozen=True):
     """A study: its kind, the relative name of its folder, and its page."""
 
     kind: str
@@ -169,8 +169,7 @@ MOST_RUNS = 2_000
 DEEPEST = 4
 
 
-@dataclass(frozen=True, slots=True)
-class RunEntry:
+class RunEntry(Struct, frozen=True):
     """A run: its name, its directory and its facts."""
 
     name: str

@@ -6,13 +6,14 @@ import math
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import orjson
 import typer
+from msgspec import Struct
 
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import RowOptions
@@ -44,8 +45,7 @@ from verdict_cli.storage.paths import replacing
 _FIELDS = ("score", "mean")
 
 
-@dataclass(frozen=True)
-class AnchorScore:
+class AnchorScore(Struct, frozen=True):
     """The expression whose value is watched, the function to its number, and the ends of its range."""
 
     text: str
@@ -112,8 +112,7 @@ def _number(value: Any) -> float | None:
 HISTORY_FILE = "history.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """One run over the anchors. `served` counts the replies by the model that the provider says has answered."""
 
     started: str
@@ -141,8 +140,7 @@ class Look:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class WatchHistory:
+class WatchHistory(Struct, frozen=True):
     """What is watched, and the looks so far. `head` is the first line of the file."""
 
     folder: Path
@@ -252,8 +250,7 @@ MOST_LOOKS_PRINTED = 20
 CHANGE_TITLE = "Change since the reference"
 
 
-@dataclass(frozen=True)
-class WatchResult:
+class WatchResult(Struct, frozen=True):
     """A history with the interval of each look after the reference. ``level`` is that of all intervals together."""
 
     history: WatchHistory

@@ -9,10 +9,10 @@ most alpha, for any number of looks.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
+from msgspec import Struct
 
 from verdict_cli.stats.columns.column import Floats
 
@@ -21,8 +21,7 @@ _RARE = 6.0
 benchmarks/drift.py: no false alarm in a year, also where one answer in a thousand turns)."""
 
 
-@dataclass(frozen=True, slots=True)
-class DriftInterval:
+class DriftInterval(Struct, frozen=True):
     """The change since the reference, of the window of looks that says most: from `since` to the last look.
 
     `low` and `high` hold for all looks and windows together. `smallest` is half the width: no smaller drift could be seen.

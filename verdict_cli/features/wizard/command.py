@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from verdict_cli.cli import console
 from verdict_cli.cli.console import print_error, print_message
@@ -140,8 +140,7 @@ def init(
     _check(config, dataset, try_rows=not no_try, quiet=quiet)
 
 
-@dataclass(frozen=True)
-class GivenOptions:
+class GivenOptions(Struct, frozen=True):
     """The options of a first pipeline; None for those that were not given."""
 
     question: str | None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+
+from msgspec import Struct
 
 from verdict_cli.cli.open_dataset import dataset_files
 from verdict_cli.errors import DataError, Problem, UsageError
@@ -57,8 +58,7 @@ _NOT_READ = ("metadata", "meta", "scores", "explanations", "extra")
 _MOST_FIELDS = 6
 
 
-@dataclass(frozen=True)
-class SampledColumns:
+class SampledColumns(Struct, frozen=True):
     """The first rows of a dataset by column. ``own`` has the columns of the file, ``all`` also those within them, whose
     ``paths`` are known."""
 

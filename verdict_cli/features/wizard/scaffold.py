@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from string import ascii_uppercase
 from typing import Any
+
+from msgspec import Struct, field
 
 from verdict_cli.features.wizard.scaffold_columns import column_slot, option_labels
 from verdict_cli.features.wizard.scaffold_labels import LabelScale, given_labels, label_words, numeric, partner, truth
 from verdict_cli.features.wizard.scaffold_pairs import Pair, has_ties, pair_labels
 
 
-@dataclass(frozen=True, slots=True)
-class Rubric:
+class Rubric(Struct, frozen=True):
     """A column with a list of criteria for each row. ``text`` is the key of a criterion's text (None: it is a text itself),
     ``points`` and ``met`` those of its points and of the human label, if it has them."""
 
@@ -25,8 +25,7 @@ class Rubric:
     met: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Scaffold:
+class Scaffold(Struct, frozen=True):
     """The parts of a first pipeline. ``labels`` are values of the target, ``paths`` has the paths of columns within columns,
     ``types`` those to declare, ``compared`` evaluations with the scores of another tool. ``pair`` are two columns that are
     compared with each other, ``rubric`` is one that each row is judged by."""

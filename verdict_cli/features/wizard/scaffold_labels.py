@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from verdict_cli.language.scales.written_number import are_labels, folded
 
@@ -94,8 +95,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)")
 
 
-@dataclass(frozen=True, slots=True)
-class LabelScale:
+class LabelScale(Struct, frozen=True):
     """A scale for labels. ``values``: of `boolean` none, of a `range` (whole numbers) or `continuous` the two ends as text, of
     `ordered` words the worst first, of `nominal` ones in no order."""
 

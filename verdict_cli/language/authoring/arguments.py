@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
+from msgspec import Struct
 from pydantic import ValidationError
 
 from verdict_cli.config_model import check_keywords, first_error, known_keys
@@ -74,8 +74,7 @@ class PoolKeys(UnitKeys, total=False):
     empty: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Struct, frozen=True):
     """A prompt: what `.prompt("…")` takes, or a text in a file, or a Jinja2 template."""
 
     key: Any

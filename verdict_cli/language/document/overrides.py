@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
 
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import parse_document
@@ -75,8 +77,7 @@ def remove_value(document: Document, paths: Sequence[str]) -> Document:
     return replace(document, data=data, root=root)
 
 
-@dataclass(frozen=True, slots=True)
-class OverrideTarget:
+class OverrideTarget(Struct, frozen=True):
     """The value at a path, and the path with its indices counted from the front."""
 
     path: DocumentPath

@@ -6,12 +6,13 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 DocumentPath = tuple[str | int | float, ...]
 """The keys and indices that lead to a value: ``("pipeline", 1, "layer", 0, "scale")``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """A position in a file, counted from 1."""
 
     line: int

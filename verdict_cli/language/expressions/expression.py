@@ -7,13 +7,13 @@ value is an error before there is a value, so that it is found before a call is 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from jinja2 import TemplateError, TemplateSyntaxError, Undefined, nodes
 from jinja2.environment import Template
 from jinja2.parser import Parser
+from msgspec import Struct
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.conversation import NumberedMessages
@@ -149,8 +149,7 @@ def type_error(node: nodes.Node, type_of: TypeOf) -> ExpressionError | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Checker:
+class _Checker(Struct, frozen=True):
     type_of: TypeOf
 
     def types(self, node: nodes.Node) -> tuple[FieldType, ...]:
@@ -401,8 +400,7 @@ FAULTS = (
 """The exceptions that an expression or a template can raise because of a row's values."""
 
 
-@dataclass(frozen=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """A compiled expression. `paths` are the literal paths in it, as written; `type` is the type of its value.
 
     `path` is set where the expression is a path and nothing more. It is then followed without the template, which takes

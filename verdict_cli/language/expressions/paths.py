@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.fields.types import FieldType, UnknownType
@@ -17,8 +18,7 @@ ExpressionPath = tuple[str | int, ...]
 _UNKNOWN = UnknownType()
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(Struct, frozen=True):
     """What a written path means: the paths to follow at run time, and the type of their values.
 
     One path gives its value; ``many`` gives the list of the values at all of ``paths``. ``trusted``: no row has written in

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.config_model import ConfigModel
@@ -27,8 +27,7 @@ DEFAULTED_FIELD = "defaulted"
 Thoughts = Literal["drop", "keep", "spare"]
 
 
-@dataclass(frozen=True)
-class BoundExtractor:
+class BoundExtractor(Struct, frozen=True):
     """An extractor bound to a unit's response schema.
 
     Attributes:
@@ -108,8 +107,7 @@ class BoundExtractor:
         return 2 if self.then is not None else 1 if self.more is None else 1 + self.more.count
 
 
-@dataclass(frozen=True)
-class FollowUp:
+class FollowUp(Struct, frozen=True):
     """The second call of an extractor. ``messages`` builds its prompt from the text of the first reply."""
 
     messages: Callable[[str], tuple[Message, ...]]
@@ -117,8 +115,7 @@ class FollowUp:
     model: ModelKey | None = None
 
 
-@dataclass(frozen=True)
-class MoreReplies:
+class MoreReplies(Struct, frozen=True):
     """``count`` further replies to a request, at temperature 1, where ``needed(response)`` says so of the first response,
     which is then not used.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
+from msgspec import Struct
 from pydantic import Field
 
 from verdict_cli.config_model import LATER, KeyRule, Whole, python_constructor
@@ -319,8 +320,7 @@ def _several_tokens(written: str) -> ReplyError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceDistribution:
+class SequenceDistribution(Struct, frozen=True):
     """The raw probability of each value whose tokens are all among the alternatives, and the values where they are not."""
 
     products: dict[Any, float]

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.conversation import ConversationError, numbered
 from verdict_cli.language.scales import Scale
@@ -46,8 +48,7 @@ class _NotNumeric:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class PlainType:
+class PlainType(Struct, frozen=True):
     """`str`, `int`, `float` or `bool`."""
 
     name: str
@@ -137,8 +138,7 @@ class ListType(_NotNumeric):
         return f"list[{self.item.type_name()}]"
 
 
-@dataclass(frozen=True, slots=True)
-class OptionalType:
+class OptionalType(Struct, frozen=True):
     """`T?`: a value of another type, or null."""
 
     item: FieldType
@@ -156,8 +156,7 @@ class OptionalType:
         return False if self.item.numeric() is False else None
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleType:
+class ScaleType(Struct, frozen=True):
     """A value of a scale; an `enum` is a discrete scale without directions."""
 
     scale: Scale
@@ -259,8 +258,7 @@ class TranscriptType(_NotNumeric):
         return "conversation"
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownType:
+class UnknownType(Struct, frozen=True):
     """A value whose type depends on the row, such as that of some expressions."""
 
     def read(self, value: Any) -> Any:
@@ -276,8 +274,7 @@ class UnknownType:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class ItemsType(UnknownType):
+class ItemsType(UnknownType, frozen=True):
     """A list that exists within expressions alone, such as `outputs`: each item is of one of these types."""
 
     items: tuple[FieldType, ...]
@@ -293,8 +290,7 @@ def without_null(kind: FieldType) -> FieldType:
     return kind.item if isinstance(kind, OptionalType) else kind
 
 
-@dataclass(frozen=True)
-class MassType(PlainType):
+class MassType(PlainType, frozen=True):
     """How well a value is known, such as how much probability the tokens of its scale had; it is not pooled with values."""
 
 

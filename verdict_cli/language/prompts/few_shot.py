@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.value_text import insert
@@ -24,8 +26,7 @@ _WORDS = re.compile(r"\w+")
 HEADING = "Examples, with the right answers:"
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledExample:
+class LabelledExample(Struct, frozen=True):
     """A labelled row: the values of its shown columns, the right answer as it is written, its cluster, and whether a judge got it
     wrong."""
 

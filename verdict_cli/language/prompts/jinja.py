@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from jinja2 import TemplateSyntaxError, Undefined, nodes
 from jinja2.environment import Template
+from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions.ast_check import assigned_names, check_ast, literal_path, rewrite, tested_paths
@@ -47,8 +48,7 @@ _NAMED = "named value"
 _ELSEWHERE = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
 
-@dataclass(frozen=True)
-class JinjaTemplate:
+class JinjaTemplate(Struct, frozen=True):
     """A compiled Jinja2 prompt. `sign` and the index of a role replace a section marker, so that a marker in the data has
     no effect; `sign` and _BEGINS or _ENDS are around a delimited text. `columns` are as in a prompt with placeholders."""
 

@@ -9,10 +9,10 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
 
 from verdict_cli.errors import OutputError
 from verdict_cli.messages import Reply
@@ -40,8 +40,7 @@ def cache_directory(environ: Mapping[str, str] = os.environ, platform: str = sys
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "verdict"
 
 
-@dataclass(frozen=True, slots=True)
-class CacheContents:
+class CacheContents(Struct, frozen=True):
     """The number of replies by model, and the size of the file in bytes."""
 
     models: Mapping[str, int]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from verdict_cli.errors import VerdictError
@@ -24,8 +24,7 @@ Forget = Callable[[Request], None]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class StopSignal:
+class StopSignal(Struct, frozen=True):
     """``is_set``: whether the run is stopping, so that no call may be made; ``stop`` receives an error that stops it.
 
     ``confirm`` is awaited before each call, and raises an error where another process has the run.
@@ -36,8 +35,7 @@ class StopSignal:
     confirm: Callable[[], Awaitable[None]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JournalOptions:
+class JournalOptions(Struct, frozen=True):
     """How a run uses its journal. ``resumed``: it has calls of an earlier run; the rest is passed on to the middleware."""
 
     journal: CallJournal
@@ -48,8 +46,7 @@ class JournalOptions:
     updated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RunCalls:
+class RunCalls(Struct, frozen=True):
     """What the calls of a run share: what its middleware is made from."""
 
     limit: Callable[[Ask], Ask]
@@ -70,8 +67,7 @@ class RunCalls:
     """What removes a reply that cannot be read: the cache adds it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(Struct, frozen=True):
     """``ask`` makes a call; ``ask_models`` makes it without the journal. ``forget`` removes an unreadable reply from the
     cache."""
 

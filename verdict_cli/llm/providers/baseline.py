@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import blake2b
 from random import Random
+
+from msgspec import Struct
 
 from verdict_cli.errors import Refused
 from verdict_cli.llm.model_families import BASELINE_PREFIX
@@ -26,8 +27,7 @@ _STOP_WORDS = (
 _STOP = frozenset(_STOP_WORDS.split())
 
 
-@dataclass(frozen=True, slots=True)
-class Overlap:
+class Overlap(Struct, frozen=True):
     """``shared`` are the content words of a text, in its order, that also occur around it; ``total`` counts all of them."""
 
     shared: tuple[str, ...]
@@ -80,8 +80,7 @@ def _start_of_last(prompt: str, inserted: tuple[str, ...]) -> int:
 _SHOWN_WORDS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class LexicalAnswer:
+class LexicalAnswer(Struct, frozen=True):
     """The share of a text's content words that occur around it."""
 
     found: Overlap
@@ -105,8 +104,7 @@ class LexicalAnswer:
         return f"Words shared with the rest of the prompt: {among or 'none'}."
 
 
-@dataclass(frozen=True, slots=True)
-class RandomAnswer:
+class RandomAnswer(Struct, frozen=True):
     """A level sampled for every field, with equal probability for each value of a scale."""
 
     random: Random

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable
@@ -90,8 +90,7 @@ class RequestBodies:
         return b'%b,"messages":%b}' % (shared.body[:-1], messages), shared.parameters
 
 
-@dataclass(frozen=True, slots=True)
-class _SharedBody:
+class _SharedBody(Struct, frozen=True):
     """A body without its messages (``has_messages``: `extra_body` sets them), and its parameters as JSON."""
 
     body: bytes

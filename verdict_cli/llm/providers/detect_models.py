@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
+
+from msgspec import Struct
 
 KEYS = {
     "OPENAI_API_KEY": "gpt-4o-mini",
@@ -22,8 +23,7 @@ _TIMEOUT_S = 0.3
 _MOST_BYTES = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class AtHand:
+class AtHand(Struct, frozen=True):
     """A model, why it can be called, and the environment variables that its command needs besides those that are set."""
 
     model: str

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from urllib.parse import quote
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import Refused
 from verdict_cli.language.model_address import (
@@ -41,8 +43,7 @@ from verdict_cli.llm.proxies import proxy_for
 from verdict_cli.model import Model
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """The URL of a model's server, the model's name there, and the key (None: no key) with the variable it came from."""
 
     url: str

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from html import unescape
 from typing import Any
+
+from msgspec import Struct, field
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
 from verdict_cli.llm.providers.retry_hints import HeaderLookup, duration, retry_hint, seconds_until
@@ -112,8 +113,7 @@ _RETRYABLE = {
 """529 is Anthropic's "overloaded"."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """Where a body came from, for its errors: the address without its secrets, the headers, and texts to hide."""
 
     address: str = "the server"

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from verdict_cli.llm.model_families import is_free
 from verdict_cli.messages import Request, Usage
@@ -38,8 +39,7 @@ BATCH_SHARE = 0.5
 """What batches cost where the file has no price for them: providers that sell them charge half."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(Struct, frozen=True):
     """Dollars a token: read, written, read from the provider's cache, and written to it."""
 
     read: float

@@ -7,11 +7,11 @@ import mmap
 import re
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import orjson
+from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.providers.usage import MOST_TOKENS
@@ -165,8 +165,7 @@ def _parse(text: bytes, path: Path, line: int) -> Any:
         raise DataError(Problem("not-json", f"not JSON: {error}", hint, file=str(path), line=line)) from None
 
 
-@dataclass(frozen=True, slots=True)
-class RecordKey:
+class RecordKey(Struct, frozen=True):
     """The key of a recorded call. At least one of ``row`` (0-based) and ``id`` is set."""
 
     row: int | None
@@ -177,8 +176,7 @@ class RecordKey:
     item: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedCall:
+class RecordedCall(Struct, frozen=True):
     """A recorded outcome. ``text`` is None for a call that failed; ``failure`` and ``error`` say how."""
 
     text: str | None

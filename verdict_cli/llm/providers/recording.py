@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from sys import intern
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem, Rejected, recorded_error
 from verdict_cli.llm.model_families import REPLAY_PREFIX

@@ -7,10 +7,10 @@ Every protocol is pure functions. The client, the retries and what makes a reply
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.providers.json_mode import JsonMode
@@ -22,8 +22,7 @@ Envelope = Mapping[str, Any]
 """A decoded reply body."""
 
 
-@dataclass(frozen=True, slots=True)
-class WireProtocol:
+class WireProtocol(Struct, frozen=True):
     """One provider's API.
 
     ``path`` gives what follows the base URL, from the model's name and whether the reply is streamed. ``body`` writes

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+from msgspec.structs import replace
 
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import Chart
@@ -31,7 +33,7 @@ def render_html(document: ReportDocument) -> str:
         return _assemble(document)
     except Exception:
         sections = [_checked(section) for section in document.sections_for("html")]
-        return _assemble(replace(document, sections=sections))
+        return _assemble(structs.replace(document, sections=sections))
 
 
 def _checked(section: Section) -> Section:
@@ -43,7 +45,7 @@ def _checked(section: Section) -> Section:
 
 
 def _assemble(document: ReportDocument) -> str:
-    sections = [replace(section, parts=_page_parts(section.parts)) for section in document.sections_for("html")]
+    sections = [structs.replace(section, parts=_page_parts(section.parts)) for section in document.sections_for("html")]
     charts = [part for section in sections for part in _flat(section.parts) if isinstance(part, Chart)]
     own = page_script()
     library, licences = chart_library() if charts else ("", "")

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem, RowError
 from verdict_cli.language.evaluations import Evaluation
@@ -60,8 +62,7 @@ def plain_column(expression: Expression) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class PlainTable:
+class PlainTable(Struct, frozen=True):
     """The columns of a run's results that plain evaluations name, whether each row failed, and its number."""
 
     columns: Mapping[str, pa.Array]
@@ -158,8 +159,7 @@ LONGER = "longer"
 """The column computed from `options`: by how much option A is longer than B."""
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
+class Collected(Struct, frozen=True):
     """The selected rows of one evaluation. `by` has a key column for each expression.
 
     `unreadable` is expression key -> (rows whose expression failed, the first message); `undecided` counts failed

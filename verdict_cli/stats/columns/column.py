@@ -6,17 +6,16 @@ import json
 import math
 from array import array
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from verdict_cli.storage.tables.column_types import DeclaredType
 
 
-@dataclass(frozen=True, slots=True)
-class Factorized:
+class Factorized(Struct, frozen=True):
     """A key for each row (a group, a cluster, an id): indices into `labels`, MISSING where a row has none."""
 
     codes: npt.NDArray[np.int32]
@@ -84,8 +83,7 @@ EXACT = 2**53
 """Floats cannot distinguish integers beyond this: they are labels, not numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """One value for each row. `codes` is MISSING, NUMERIC (the value is in `numbers`) or an index into `words`.
 
     `types` holds which of bool, int, float, str and list occur; `declared` what the pipeline says of the values, None
@@ -122,8 +120,7 @@ class Column:
         return Column(self.numbers[rows], self.codes[rows], self.words, self.types, self.declared)
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSet:
+class LabelSet(Struct, frozen=True):
     """The labels that columns share: numbers in order, then words as their scale lists them, else by the alphabet."""
 
     values: tuple[Any, ...]

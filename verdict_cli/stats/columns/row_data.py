@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.language.evaluations import Evaluation, GoldScope
@@ -31,8 +32,7 @@ from verdict_cli.stats.columns.column import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class GoldPairs:
+class GoldPairs(Struct, frozen=True):
     """The judge's answer to each row, and the human label: NaN where there is none.
 
     `binary`: both are 0 or 1. `cluster` is each row's cluster, `bounds` the ends of the scale that both are on,
@@ -133,8 +133,7 @@ def check_inclusion(name: str, evaluation: Evaluation, collected: Collected, res
     raise DataError(Problem("gold-weight", message, hint, file=str(results), path=f"evaluate.{name}.{INCLUSION}"))
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationData:
+class EvaluationData(Struct, frozen=True):
     """The rows of an evaluation: codes of labels, numbers, and what they mean.
 
     `target`, `prediction` and each judge's `votes` are indices into `labels`, MISSING where there is none; `wrong` says

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.stats.columns.column import Ints, key_text
@@ -28,8 +29,7 @@ MOSTLY = 0.5
 """Ids that join rows whose other columns agree less often than this number the rows of each run by themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowIdentities:
+class RowIdentities(Struct, frozen=True):
     """A key for each row of the runs, in the order of their files; equal keys are one row of the dataset.
 
     `by` says what the keys are: the declared id, a column of the dataset, or the content of `columns`; `left_out` are the
@@ -89,8 +89,7 @@ def row_identities(results: Sequence[Path]) -> RowIdentities:
     return RowIdentities(keys, "content", found[-1].values, tuple(plain), tuple(left_out))
 
 
-@dataclass(frozen=True, slots=True)
-class _Ids:
+class _Ids(Struct, frozen=True):
     """The ids of a run's rows, and as text; the columns of the dataset that are equal to them."""
 
     values: list[Any]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from verdict_cli.stats.columns.column import Floats, Ints
 
@@ -16,8 +16,7 @@ MOST_DELETIONS = 400
 """The jackknife of more units than this leaves out so many random groups: its cost is deletions times atoms."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """`first` is a row that shows each atom, `counts` how often it occurs, `atom` the atom of each row.
 
     `cluster` is each row's cluster, 0 to one less than their number; None where rows are independent.

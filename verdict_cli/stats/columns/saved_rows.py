@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from verdict_cli.plan.levels import ITEM_COLUMN
 from verdict_cli.storage.tables.column_types import DeclaredType
@@ -104,8 +105,7 @@ def _homes(columns: Sequence[str], paths: Sequence[SavedRowPath]) -> dict[str, t
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """One observation of a row: the place of its entry (`3`, nested `3.1`), the values that expressions see, and whether
     there is no output."""
 

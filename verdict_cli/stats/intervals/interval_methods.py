@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, structs
 
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import Floats
@@ -306,8 +307,7 @@ def score(share: float, rows: float, quantile: float) -> IntervalEnds:
     return middle - half, middle + half
 
 
-@dataclass(frozen=True, slots=True)
-class StandardError:
+class StandardError(Struct, frozen=True):
     """A metric's standard error with its degrees of freedom.
 
     `skewness` is the metric's own, by the adjusted coefficient (Joanes and Gill, 1998); `design_effect` that of clusters.
@@ -339,7 +339,7 @@ def jackknife_errors(
     found = {name: _jackknife_error(np.concatenate(each), of_all) for name, each in values.items()}
     if sample.cluster is None:
         return found
-    alone = jackknife_errors(statistics, replace(sample, cluster=None), rng, width, most)
+    alone = jackknife_errors(statistics, structs.replace(sample, cluster=None), rng, width, most)
     return {name: _in_clusters(error, alone[name], statistics[name], sample) for name, error in found.items()}
 
 
@@ -356,7 +356,7 @@ def _in_clusters(
     seen = (error.error / alone.error) ** 2
     raised = raised_design_effect(seen, cluster_sizes(sample), max(share, 0.5))
     freedom = min(error.freedom, cluster_freedom(sample))
-    return replace(error, error=alone.error * math.sqrt(raised), freedom=freedom, design_effect=raised)
+    return structs.replace(error, error=alone.error * math.sqrt(raised), freedom=freedom, design_effect=raised)
 
 
 def _jackknife_error(values: Floats, counts: Floats) -> StandardError | None:
@@ -503,8 +503,7 @@ def median_metric(value: float, ordered: Floats, sample: Sample, level: float) -
     return MetricValue(value, *ends, sample.n, method="order statistics", df=finite_or_none(float(freedom)))
 
 
-@dataclass(frozen=True, slots=True)
-class ClusteredShare:
+class ClusteredShare(Struct, frozen=True):
     """A share in clusters: how many clusters count, how many equal ones they are worth, and how many independent rows."""
 
     value: float

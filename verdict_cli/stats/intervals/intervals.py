@@ -25,9 +25,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
+from msgspec import Struct, structs
 
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import Sample
@@ -74,8 +75,7 @@ ONE_UNIT = "one {unit} has no interval"
 TOO_OFTEN_UNDEFINED = "the metric is undefined in most resamples, so there is no interval"
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
+class Draw(Struct, frozen=True):
     """How intervals are computed: the generator, the confidence level, the most numbers computed for one resample, and
     whether shares have exact intervals (Clopper-Pearson), as gates use."""
 
@@ -171,7 +171,7 @@ def _errors(
     for name, error in (
         jackknife_errors(grouped, sample, draw.rng, draw.width, FEW_DELETIONS).items() if grouped else ()
     ):
-        plain = error and replace(error, skewness=0.0, freedom=min(error.freedom, FEW_DELETIONS - 1))
+        plain = error and structs.replace(error, skewness=0.0, freedom=min(error.freedom, FEW_DELETIONS - 1))
         found[name] = values[name] or 0.0, plain
     if smooth:
         errors = jackknife_errors(smooth, sample, draw.rng, draw.width)
@@ -211,7 +211,7 @@ def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Dr
             found = replace(found, low=min(found.low - half, exact[0]), high=max(found.high + half, exact[1]))
     # The adjusted Wald interval allows for few differing rows, and needs no warning of them.
     adjusted = found.method == "adjusted Wald"
-    return _described(found, replace(both, varies=() if adjusted else both.varies), sample, draw.level)
+    return _described(found, structs.replace(both, varies=() if adjusted else both.varies), sample, draw.level)
 
 
 def _differences(old: Statistic, new: Statistic) -> tuple[Floats, ...]:
@@ -244,10 +244,10 @@ def _metric_value(
     if not np.isfinite(error.error):
         return MetricValue(value, None, None, sample.n, TOO_OFTEN_UNDEFINED)
     if statistic.rounding is not None:
-        error = replace(error, error=math.sqrt(error.error**2 + statistic.rounding(sample.counts)))
+        error = structs.replace(error, error=math.sqrt(error.error**2 + statistic.rounding(sample.counts)))
     if statistic.separates is not None:
         variance, freedom = raised_rank_variance(error.error**2, value, statistic.separates, sample)
-        error = replace(error, error=math.sqrt(variance), freedom=min(freedom, cluster_freedom(sample)))
+        error = structs.replace(error, error=math.sqrt(variance), freedom=min(freedom, cluster_freedom(sample)))
     method, freedom = "jackknife", error.freedom
     ends = agreement_interval(value, error, statistic, sample, level) if statistic.interval == "agreement" else None
     if ends is not None:

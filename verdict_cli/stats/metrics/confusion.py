@@ -4,12 +4,12 @@ averaged over the labels. Oracle: scikit-learn."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from verdict_cli.language.metric_registry import AVERAGED
 from verdict_cli.stats.columns.column import Floats, Ints
@@ -97,8 +97,7 @@ def _f_beta_of_label(share: HarmonicMean, rows: LabelRows, undefined: str, beta:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LabelRows:
+class LabelRows(Struct, frozen=True):
     """The target and prediction at each atom, the labels that are averaged over, and how."""
 
     targets: Ints

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from verdict_cli.language.metric_registry import POSITIVE
 from verdict_cli.stats.columns.column import Floats

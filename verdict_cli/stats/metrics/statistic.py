@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from verdict_cli.language.metric_registry import METRICS, REAL_LINE, IntervalMethod, IntervalScale
 from verdict_cli.stats.columns.column import Floats, Ints
@@ -20,8 +20,7 @@ MANY_KEYS = 1000
 TOO_LARGE = "the numbers are too large to compute it"
 
 
-@dataclass(frozen=True, slots=True)
-class NormalizingScale:
+class NormalizingScale(Struct, frozen=True):
     """A transformation `to` a scale, its inverse `back`, and its derivative at a value (`slope`)."""
 
     to: Callable[[float], float]
@@ -77,8 +76,7 @@ Transform = Callable[[Any], Any]
 """A monotone function of a number, or of each of an array."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proportion:
+class Proportion(Struct, frozen=True):
     """A share of rows: of the `trials` at each atom (1 where the row counts, else 0), the `hits`.
 
     `transform` makes the metric of the share, where it is not the share itself. In a mean of shares, `weight` is 1 at the
@@ -104,8 +102,7 @@ class Proportion:
         return (float(counts @ self.hits) / trials if trials else 0.0), trials
 
 
-@dataclass(frozen=True, slots=True)
-class HarmonicMean:
+class HarmonicMean(Struct, frozen=True):
     """F-beta of a label: one over it is `first_weight` over precision plus the rest over recall. `weight` as of a share."""
 
     precision: Proportion
@@ -125,8 +122,7 @@ class HarmonicMean:
         return 1 / (self.first_weight / precision + (1 - self.first_weight) / recall)
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationBins:
+class CalibrationBins(Struct, frozen=True):
     """Rows in bins: at each atom its bin, 0 to one less than `bins`, and its deviation."""
 
     bin: Ints
@@ -134,8 +130,7 @@ class CalibrationBins:
     bins: int
 
 
-@dataclass(frozen=True, slots=True)
-class TransformedStatistic:
+class TransformedStatistic(Struct, frozen=True):
     """Another statistic, whose value and interval ends `transform` maps to the metric's; it is monotone, or monotone on
     either side of its largest value, which is at `peak`. `note` is what a reader must know of a value and its upper end."""
 
@@ -145,8 +140,7 @@ class TransformedStatistic:
     note: Callable[[float, float], str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Statistic:
+class Statistic(Struct, frozen=True):
     """A metric of observations that are known: its value under any weights, and what its interval needs.
 
     Attributes:

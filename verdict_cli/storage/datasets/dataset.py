@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from msgspec import Struct, field
 
 from verdict_cli.errors import Problem
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from verdict_cli.messages import Row
 
 
-@dataclass(frozen=True, slots=True)
-class Dataset:
+class Dataset(Struct, frozen=True):
     """The files of a dataset, and how a record of a file becomes a row of the pipeline.
 
     ``files`` are read in order and their rows numbered through. ``columns`` maps a name in the pipeline to
@@ -54,8 +53,7 @@ USUAL_IDS = ("id", "_id", "uid", "uuid", "question_id", "prompt_id", "example_id
 UNDECIDED = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """Which of the rows that pass ``where`` are taken: ``sample`` of the first ``limit``; None: all of them.
 
     ``kept`` is the number of rows that are sampled from, ``id`` the column that identifies rows (None: their numbers do);
@@ -69,8 +67,7 @@ class Selection:
     id: str | None = UNDECIDED
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetFacts:
+class DatasetFacts(Struct, frozen=True):
     """The result of a `scan`.
 
     ``rows``: number of selected rows. ``total``: rows read, which ends where ``limit`` is reached.

@@ -9,11 +9,12 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.storage.datasets.files import Reading, unreadable

@@ -6,12 +6,12 @@ import math
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from verdict_cli.config_model import displayed
 from verdict_cli.errors import DataError, Problem, VerdictError

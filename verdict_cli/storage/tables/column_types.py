@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
 import orjson
+from msgspec import Struct
 
 from verdict_cli.errors import OutputError
 
@@ -29,8 +29,7 @@ ORDERED_KEY = "x-ordered"
 """The key of a declared schema that says that its values go from the worst to the best."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredType:
+class DeclaredType(Struct, frozen=True):
     """What a pipeline declares of a column's values: the JSON Schema of its field type, a scale's values worst first."""
 
     schema: Mapping[str, Any]
@@ -66,15 +65,13 @@ class DeclaredType:
         return float(min(self.values)), float(max(self.values))
 
 
-@dataclass(frozen=True, slots=True)
-class ListShape:
+class ListShape(Struct, frozen=True):
     """Lists whose items have one form."""
 
     item: Shape
 
 
-@dataclass(frozen=True, slots=True)
-class StructShape:
+class StructShape(Struct, frozen=True):
     """Mappings with these keys."""
 
     fields: Mapping[str, Shape]

@@ -6,12 +6,12 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from verdict_cli.errors import DataError, OutputError, Problem
 
@@ -21,8 +21,7 @@ NOTHING: Mapping[str, Any] = {"label": None, "note": None}
 """The label of a row that nobody labelled."""
 
 
-@dataclass(frozen=True, slots=True)
-class HumanLabel:
+class HumanLabel(Struct, frozen=True):
     """What one annotator said of a row: a label, a note, or that they skip it. ``at`` is the time, in ISO 8601."""
 
     label: Any = None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
+from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.storage.tables.human_labels import (
@@ -38,8 +38,7 @@ NOBODY: Mapping[str, Any] = {**NOTHING, "labels": ByAnnotator(), "inclusion": No
 """What expressions see as `human` at a row that is neither labelled nor in the queue."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedRow:
+class QueuedRow(Struct, frozen=True):
     """A row to label: its id, its position in the table, and the probability with which it was drawn."""
 
     id: Any
@@ -47,8 +46,7 @@ class QueuedRow:
     inclusion: float
 
 
-@dataclass(frozen=True, slots=True)
-class LabelQueue:
+class LabelQueue(Struct, frozen=True):
     """The rows to label and how: `choose` names the draw, `annotators` how many people label each row, `blind` whether the
     judge's verdict is hidden from a person until their part is done."""
 
