@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shell import needs
 
 from verdict_cli.storage.tables.reader import read_table, table_columns
 
@@ -198,6 +199,7 @@ def test_the_sample_runs_on_the_embedded_model(shell: Any, root: Path) -> None:
     assert document["evaluations"]["safety"]["accuracy"]["n"] == 96
 
 
+@needs("benchmarks")
 def test_the_real_prompts_are_imported_and_judged(shell: Any, root: Path, shared: Path) -> None:
     source = shared / "data" / "xstest" / "xstest_prompts.csv"
     assert shell("datasets", "import", "xstest", source, "--out", "xstest.jsonl").code == 0
@@ -206,6 +208,7 @@ def test_the_real_prompts_are_imported_and_judged(shell: Any, root: Path, shared
     assert (done.code, document["rows"], document["failed"]) == (0, 450, 0)
 
 
+@needs("benchmarks")
 def test_recorded_labels_give_the_published_accuracy_and_kappa(shell: Any, root: Path, shared: Path) -> None:
     source = shared / "data" / "xstest" / "completions_llama2orig.csv"
     shell("datasets", "import", "xstest", source, "--out", "refusal.jsonl")
