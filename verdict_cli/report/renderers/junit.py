@@ -10,7 +10,7 @@ from verdict_cli.report import formatting
 from verdict_cli.report.document import Failures, Gates, ReportDocument, parts_for
 from verdict_cli.stats.gates import GateOutcome
 
-_INVALID = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_INVALID = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def render_junit(document: ReportDocument) -> str:
