@@ -76,9 +76,8 @@ class Bucket:
 LEAST_MEASURED_S = 0.5
 MEASURED_S = 3.0
 """A rate is measured over at least so many seconds: half a second at first, later three to six."""
-EXACT_S = 1.0
-EXACT_CALLS = 10
-"""Over so many seconds and accepted calls a measurement is exact to a tenth."""
+MEASURED_CALLS = 10
+"""A measurement starts at a later refusal once so many calls were accepted since that."""
 
 
 class Meter:
@@ -90,17 +89,16 @@ class Meter:
     def __init__(self) -> None:
         self._refusals: deque[tuple[float, int]] = deque()
 
-    def measure(self, now: float, passed: int) -> tuple[float, bool]:
-        """The rate since an earlier refusal, 0 if there was none, and whether it is exact; ``passed``: the calls that were
-        sent and not refused so far."""
+    def measure(self, now: float, passed: int) -> float:
+        """The rate since an earlier refusal, 0 if there was none; ``passed``: the calls that were sent and not refused so
+        far."""
         then, before = self._refusals[0] if self._refusals else (now, passed)
         took_s, accepted = now - then, passed - before
         if not self._refusals or now - self._refusals[-1][0] >= MEASURED_S:
-            if len(self._refusals) >= 2 and passed - self._refusals[1][1] >= EXACT_CALLS:
+            if len(self._refusals) >= 2 and passed - self._refusals[1][1] >= MEASURED_CALLS:
                 self._refusals.popleft()
             self._refusals.append((now, passed))
-        rate = accepted / took_s if took_s >= LEAST_MEASURED_S else 0.0
-        return rate, took_s >= EXACT_S and accepted >= EXACT_CALLS
+        return accepted / took_s if took_s >= LEAST_MEASURED_S else 0.0
 
     def forget(self, sent_at: float) -> None:
         """Count a call as refused that was in flight at the last refusal."""
@@ -133,9 +131,9 @@ HALF_LIFE_S = 60.0
 class LearnedRate:
     """The rate at which calls are sent. ``accepted`` is what the provider accepts: first guessed, then measured."""
 
-    def __init__(self, guess: float, measured: float, is_exact: bool, now: float) -> None:
+    def __init__(self, guess: float, measured: float, now: float) -> None:
         self.accepted = max(LEAST_RATE, measured or guess)
-        self._highest = measured if is_exact else 0.0
+        self._highest = measured
         self._is_guess = not measured
         self._cut_at = self._refused_at = now  # the former is put back where no call could be sent
         self._bucket = Bucket(LEAST_RATE, 1.0)
@@ -162,18 +160,15 @@ class LearnedRate:
         """Count a call that is sent now."""
         self._bucket.take(1, now)
 
-    def cut(self, now: float, measured: float, is_exact: bool) -> None:
+    def cut(self, now: float, measured: float) -> None:
         """Send more slowly after a refusal; ``measured`` (0: unknown) is what was accepted before it."""
         if measured or (self._is_guess and self.rate(now) < 1.1 * self.accepted):
             self.accepted = max(measured, self.accepted / 2, LEAST_RATE)
             self._is_guess = not measured
-        self._highest = max(
-            measured if is_exact else 0.0, self._highest * exp2(-(now - self._refused_at) / HALF_LIFE_S)
-        )
+        self._highest = max(measured, self._highest * exp2(-(now - self._refused_at) / HALF_LIFE_S))
         self._cut_at = self._refused_at = now
-        self._bucket.set_rate(
-            self.rate(now), 1.0, now
-        )  # what was saved up while the rate was too high is not sent at once
+        # What was saved up while the rate was too high is not sent at once.
+        self._bucket.set_rate(self.rate(now), 1.0, now)
 
     def resume(self, now: float) -> None:
         """Continue at what was accepted, after a time in which nothing was sent: that says nothing about the rate."""
@@ -202,7 +197,6 @@ class LearnedConcurrency:
         self.limit = inf
         self._refused_beside: deque[int] = deque(maxlen=SAME_REFUSALS)
         self._refused_at = self._strikes = self._answers = 0
-        self._step = 1
 
     @property
     def is_known(self) -> bool:
@@ -212,12 +206,12 @@ class LearnedConcurrency:
         """Count an answer, once a limit is known."""
         self._answers += 1
         if self._answers >= RAISED_AFTER * self.limit:
-            self.limit += self._step
-            self._answers, self._strikes, self._step = 0, 0, 2 * self._step
+            self.limit += 1
+            self._answers = self._strikes = 0
 
     def refuse(self, others: int) -> bool:
         """Whether a refusal, with so many other calls in flight, is one for too many calls at once."""
-        self._answers, self._step = 0, 1
+        self._answers = 0
         if self.is_known:
             self._strikes += others < self._refused_at
             if self._strikes >= STRIKES or others < LEAST_CONCURRENCY:
@@ -433,11 +427,8 @@ class RandomRefusals:
         return True
 
 
-GUESSED_S = 5.0
-"""The first rate is guessed from the calls of at least the last second, at most about these."""
 MOST_OVERRUNS = 3
-"""Refusals in spite of a quota that refills continuously, after which its headers are read more cautiously, and after
-twice as many not as a rate."""
+"""Refusals in spite of a quota that refills continuously, after which its headers are read more cautiously and not as a rate."""
 
 
 class SentCall(Struct, frozen=True):
@@ -471,7 +462,7 @@ class Pacer:
         self._first = FirstCalls() if self._requests is None else None
         self._learned: LearnedRate | None = None
         self._meter = Meter()
-        self._measured = 0.0, False
+        self._measured = 0.0
         self._concurrency = LearnedConcurrency()
         self._outage = Outage()
         self._noise = RandomRefusals()
@@ -527,7 +518,7 @@ class Pacer:
         if self._is_refused and self._learned is None and self._passed > before and self._refused_at > since:
             # Not before all calls that were in flight at the first refusal have come back as refused.
             guess = (self._passed - before) / max(1.0, self._refused_at - since)
-            self._learned, self._first = LearnedRate(guess, *self._measured, self._refused_at), None
+            self._learned, self._first = LearnedRate(guess, self._measured, self._refused_at), None
         return 0.0 if self._first is None else self._first.wait_s(self._passed - before)
 
     def send(self, tokens: int, now: float, others: int = 0) -> SentCall:
@@ -547,8 +538,8 @@ class Pacer:
                 self._tokens.take(tokens, now)
             self._stated_requests.send(1)
             self._stated_tokens.send(tokens)
-        if self._calls == 1 or (self.is_open and now - self._guessed_from[0] > GUESSED_S):
-            self._guessed_from = now, self._passed - (self._calls == 1)
+        if self._calls == 1:
+            self._guessed_from = now, 0
         self._noise.send(is_low)
         return SentCall(self._calls, self._tokens_sent, now, others, is_low)
 
@@ -599,7 +590,7 @@ class Pacer:
         self._measured = self._meter.measure(now, self._passed)
         pause_s = self._outage.refuse(call.number, self._calls)
         self._noise.refuse(pause_s is None and call.is_low and call.others < self._most_beside)
-        is_stated = self._stated_rate_at is not None and self._overruns < 2 * MOST_OVERRUNS
+        is_stated = self._stated_rate_at is not None and self._overruns < MOST_OVERRUNS
         if is_stated:
             self._learned = None
         elif delay_s is None and not pause_s and self._learns_concurrency(call.others, now):
@@ -615,7 +606,7 @@ class Pacer:
             assert self._stated_rate_at is not None
             self._overruns += call.at >= self._stated_rate_at
         elif self._is_refused and self._learned is not None:
-            self._learned.cut(now, *self._measured)
+            self._learned.cut(now, self._measured)
 
     @property
     def _is_refused(self) -> bool:
