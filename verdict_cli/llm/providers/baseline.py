@@ -111,8 +111,8 @@ def lexical_reply(request: Request) -> Reply:
     text, rest = _text_and_rest(request)
     words = content_words(text)
     around = set(content_words(rest))
-    found = LexicalAnswer(tuple(word for word in words if word in around), len(words))
-    return _answer(request, lambda: found)
+    lexical = LexicalAnswer(tuple(word for word in words if word in around), len(words))
+    return _answer(request, lambda: lexical)
 
 
 def random_reply(request: Request) -> Reply:

@@ -81,11 +81,11 @@ def _fill_array(schema: Mapping[str, Any], answer: BaselineAnswer) -> list[Any]:
     if schema.get("uniqueItems") and items.get("type") == "integer":
         low, high = (round(bound) for bound in _bounds(items))
         return sorted(range(low, high + 1), key=lambda _: answer.level())[: max(1, least)]
-    found = [fill(items, answer) for _ in range(max(1, least))]
+    values = [fill(items, answer) for _ in range(max(1, least))]
     first = items.get("properties", {}).get("index", {}).get("minimum")
     if least and first is not None:  # answers to several entries, which are numbered
-        found = [{**answer, "index": first + index} for index, answer in enumerate(found)]
-    return found
+        values = [{**answer, "index": first + index} for index, answer in enumerate(values)]
+    return values
 
 
 def token_values(schema: Mapping[str, Any] | None) -> tuple[str, ...]:

@@ -249,14 +249,14 @@ def _message_and_code(value: Any) -> tuple[str, str]:
     error: Any = value.get("error", value) if isinstance(value, Mapping) else value
     if isinstance(error, Mapping):
         keys = (*_MESSAGE_KEYS, "type")
-        message = next((said for key in keys if (said := error.get(key))), None) or str(dict(error))
+        message = next((stated for key in keys if (stated := error.get(key))), None) or str(dict(error))
         if isinstance(message, list) and len(message) == 1 and isinstance(message[0], Mapping):
             message = message[0].get("message") or message[0].get("msg") or message
         # OpenRouter's own message is "Provider returned error"; the provider's words stand beside it.
         metadata = error.get("metadata")
         raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
         message = f"{message}: {raw}" if raw else str(message)
-        code = " ".join(str(said) for key in ("code", "type", "status") if (said := error.get(key)))
+        code = " ".join(str(stated) for key in ("code", "type", "status") if (stated := error.get(key)))
         return message[: 4 * _MAX_LENGTH], code[:_MAX_LENGTH]
     return str(error)[: 4 * _MAX_LENGTH], ""
 

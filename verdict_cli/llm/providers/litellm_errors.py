@@ -132,8 +132,8 @@ def translate(name: str, exception: BaseException, hidden: tuple[str, ...] = ())
 def _without_package(name: str, exception: BaseException) -> Refused | None:
     """The error for a package that is not installed, which litellm reports as a lost connection."""
     words = str(exception)
-    found = _NO_MODULE.search(words)
-    missing = found[1] if found else "google.auth" if "Google Cloud SDK not found" in words else ""
+    module = _NO_MODULE.search(words)
+    missing = module[1] if module else "google.auth" if "Google Cloud SDK not found" in words else ""
     if not missing:
         return None
     package, extra = PACKAGES.get(missing.partition(".")[0], (missing.partition(".")[0], ""))

@@ -156,15 +156,15 @@ class ReplayProvider:
     async def ask(self, request: Request) -> Reply:
         recording = self._recording or self._load(request.model.name)
         try:
-            found = recording.find(request)
+            recorded = recording.find(request)
         except DataError as error:
             raise Rejected(error.message) from None
-        if found is None:
+        if recorded is None:
             raise _not_recorded(request, recording)
-        reply = found.reply
-        if reply is None or found.failure in _NO_REPLY or (found.failure and not reply.text.strip()):
-            message = found.error or f"the recorded call failed: {found.failure}"
-            raise recorded_error(found.failure, message, reply)
+        reply = recorded.reply
+        if reply is None or recorded.failure in _NO_REPLY or (recorded.failure and not reply.text.strip()):
+            message = recorded.error or f"the recorded call failed: {recorded.failure}"
+            raise recorded_error(recorded.failure, message, reply)
         return reply
 
     async def close(self) -> None:
