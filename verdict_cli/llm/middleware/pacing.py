@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from math import ceil, exp2, inf, log
+from math import exp2, inf
 
 from msgspec import Struct
 
@@ -76,8 +76,6 @@ class Bucket:
 LEAST_MEASURED_S = 0.5
 MEASURED_S = 3.0
 """A rate is measured over at least so many seconds: half a second at first, later three to six."""
-MEASURED_CALLS = 10
-"""A measurement starts at a later refusal once so many calls were accepted since that."""
 
 
 class Meter:
@@ -87,7 +85,7 @@ class Meter:
     """
 
     def __init__(self) -> None:
-        self._refusals: deque[tuple[float, int]] = deque()
+        self._refusals: deque[tuple[float, int]] = deque(maxlen=2)
 
     def measure(self, now: float, passed: int) -> float:
         """The rate since an earlier refusal, 0 if there was none; ``passed``: the calls that were sent and not refused so
@@ -95,8 +93,6 @@ class Meter:
         then, before = self._refusals[0] if self._refusals else (now, passed)
         took_s, accepted = now - then, passed - before
         if not self._refusals or now - self._refusals[-1][0] >= MEASURED_S:
-            if len(self._refusals) >= 2 and passed - self._refusals[1][1] >= MEASURED_CALLS:
-                self._refusals.popleft()
             self._refusals.append((now, passed))
         return accepted / took_s if took_s >= LEAST_MEASURED_S else 0.0
 
@@ -219,15 +215,14 @@ class LearnedConcurrency:
                 self._refused_beside = deque(maxlen=2 * (self._refused_beside.maxlen or SAME_REFUSALS))
                 self.limit = inf
                 return False
-            self._refused_at = min(others, self._refused_at) if self._strikes else others
-            self.limit = self._refused_at
+            self.limit = self._refused_at = others
             return True
         self._refused_beside.append(others)
         least, most = min(self._refused_beside), max(self._refused_beside)
         is_full = len(self._refused_beside) == self._refused_beside.maxlen
-        if not is_full or least < LEAST_CONCURRENCY or least < 0.9 * most - 1:
+        if not is_full or least < max(LEAST_CONCURRENCY, 0.9 * most - 1):
             return False
-        self._refused_at, self._strikes, self.limit = most, 0, most
+        self._strikes, self.limit, self._refused_at = 0, most, most
         return True
 
 
@@ -326,8 +321,8 @@ class FirstCalls:
 
 REFUSED_IN_A_ROW = 2
 """Everything is taken to be refused after so many refusals, each of the first call that was sent after the one before."""
-CHANCE = 0.002
-"""Where calls are refused at random, after so many that this would be their chance."""
+REFUSED_IN_NOISE = 8
+"""The same where calls are refused at random: half of them are at most, so that chance refuses so many once in 256."""
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 2.0
 """The pauses before single calls."""
@@ -366,10 +361,6 @@ class Outage:
         if call == self._next_call:
             self._sent_at = now
 
-    def accept(self) -> None:
-        """Count the answer to a call that was sent after the last refusal."""
-        self._sent_at = -inf
-
     def refuse(self, call: int, calls: int) -> float | None:
         """The pause after the refusal of a call, of so many that were sent; None where it does not follow another one."""
         is_next, self._next_call = call == self._next_call, calls + 1
@@ -387,14 +378,15 @@ RECENT_CALLS = 100
 TOLERATED_SHARE = 0.05
 """Refusals up to this share change nothing: providers refuse some calls when they are busy."""
 LOW_REFUSALS = 3
+"""So many refusals that no limit explains are noise…"""
 MOST_NOISE = 0.5
-"""So many refusals that no limit explains are noise, of at most this share of the calls."""
+"""…of at most this share of the calls."""
 
 
 class RandomRefusals:
     """The share of the calls that are refused, and how much of it is tolerated.
 
-    A limit refuses nothing while calls are sent more slowly than it allowed before, and with fewer at once. A provider that
+    A limit refuses nothing while calls are sent more slowly than it allowed before. A provider that
     refuses calls then too, and half as often or more, refuses them whatever is sent.
     """
 
@@ -420,7 +412,7 @@ class RandomRefusals:
 
     def is_found(self) -> bool:
         """Whether the refusals are noise; their share is tolerated from then on, twice over."""
-        if self.share > MOST_NOISE or self._low_refused < max(LOW_REFUSALS, self.share / 2 * self._low_sent):
+        if self._low_refused < max(LOW_REFUSALS, self.share / 2 * self._low_sent):
             return False
         self.tolerated = min(MOST_NOISE, 2 * self._low_refused / self._low_sent + TOLERATED_SHARE)
         self._low_sent = self._low_refused = 0
@@ -468,7 +460,6 @@ class Pacer:
         self._noise = RandomRefusals()
         self._calls = self._tokens_sent = self._passed = 0  # passed: sent and not refused
         self._guessed_from = (0.0, 0)  # a time, and the calls passed until then
-        self._most_beside = 0  # the most calls in flight beside one that was answered
         self._refused_at = -inf  # when a refusal came back of a call that was sent after the one before
         self._held_until = -inf
 
@@ -551,9 +542,6 @@ class Pacer:
     def accept(self, call: SentCall) -> None:
         """Count a call that was answered."""
         self._first = None
-        self._most_beside = max(self._most_beside, call.others)
-        if call.at > self._refused_at:
-            self._outage.accept()
         if self._concurrency.is_known:
             self._concurrency.accept()
 
@@ -589,7 +577,7 @@ class Pacer:
         self._refused_at = now
         self._measured = self._meter.measure(now, self._passed)
         pause_s = self._outage.refuse(call.number, self._calls)
-        self._noise.refuse(pause_s is None and call.is_low and call.others < self._most_beside)
+        self._noise.refuse(pause_s is None and call.is_low)
         is_stated = self._stated_rate_at is not None and self._overruns < MOST_OVERRUNS
         if is_stated:
             self._learned = None
@@ -598,7 +586,7 @@ class Pacer:
         if self._is_refused and self._noise.is_found():
             self._learned = None
             self._outage.end()
-            self._outage.needed = max(REFUSED_IN_A_ROW, ceil(log(CHANCE) / log(self._noise.tolerated)))
+            self._outage.needed = REFUSED_IN_NOISE
         elif pause_s is not None:
             if delay_s is None and pause_s:
                 self._held_until = max(self._held_until, now + pause_s)
