@@ -130,11 +130,6 @@ def price_source() -> str:
     )
 
 
-def model_names() -> list[str]:
-    """The names of all models in the file."""
-    return list(_names())
-
-
 @lru_cache(maxsize=1024)
 def entry_of(name: str) -> Mapping[str, Any] | None:
     """The file's entry for a model as it is spelled, or as it is nearly spelled; None where there is none."""
@@ -178,13 +173,13 @@ def _is_of(entry: Mapping[str, Any], owner: str) -> bool:
 
 def _latest_dated(name: str) -> str | None:
     """The newest dated name of a model that the file has only with a date."""
-    dated = [known for known in _names() if known.startswith(name) and re.fullmatch(_DATE, known[len(name) :])]
+    dated = [known for known in model_names() if known.startswith(name) and re.fullmatch(_DATE, known[len(name) :])]
     return max(dated, default=None)
 
 
 @cache
-def _names() -> tuple[str, ...]:
-    """The names of all entries of the file's text."""
+def model_names() -> tuple[str, ...]:
+    """The names of all models in the file."""
     return tuple(name for name in _ENTRY.findall(_text()) if name != _SAMPLE)
 
 
