@@ -131,7 +131,7 @@ class LearnedRate:
         self.accepted = max(LEAST_RATE, measured or guess)
         self._highest = measured
         self._is_guess = not measured
-        self._cut_at = self._refused_at = now  # the former is put back where no call could be sent
+        self._cut_at = now  # put back where no call could be sent
         self._bucket = Bucket(LEAST_RATE, 1.0)
 
     def rate(self, now: float) -> float:
@@ -144,7 +144,7 @@ class LearnedRate:
 
     def is_low(self, now: float) -> bool:
         """Whether no call can be refused because of the rate now."""
-        return self.accepted <= LEAST_RATE or self.rate(now) <= LOW * self._highest
+        return self.rate(now) <= LOW * self._highest
 
     def wait_s(self, now: float) -> float:
         """Seconds until a call may be sent."""
@@ -161,8 +161,8 @@ class LearnedRate:
         if measured or (self._is_guess and self.rate(now) < 1.1 * self.accepted):
             self.accepted = max(measured, self.accepted / 2, LEAST_RATE)
             self._is_guess = not measured
-        self._highest = max(measured, self._highest * exp2(-(now - self._refused_at) / HALF_LIFE_S))
-        self._cut_at = self._refused_at = now
+        self._highest = max(measured, self._highest * exp2(-(now - self._cut_at) / HALF_LIFE_S))
+        self._cut_at = now
         # What was saved up while the rate was too high is not sent at once.
         self._bucket.set_rate(self.rate(now), 1.0, now)
 
@@ -328,7 +328,6 @@ LONGEST_PAUSE_S = 2.0
 """The pauses before single calls."""
 QUICK_S = 0.5
 """A refusal comes back within this time; a call that has been away for longer was accepted."""
-CHECK_S = 0.1
 CLOCK_S = 0.001
 """A shorter wait might not move the clock."""
 
@@ -352,7 +351,7 @@ class Outage:
             return 0.0
         left_s = QUICK_S - (now - self._sent_at)
         if left_s > CLOCK_S:
-            return min(CHECK_S, left_s)
+            return left_s
         self.end()
         return None
 
@@ -579,9 +578,7 @@ class Pacer:
         pause_s = self._outage.refuse(call.number, self._calls)
         self._noise.refuse(pause_s is None and call.is_low)
         is_stated = self._stated_rate_at is not None and self._overruns < MOST_OVERRUNS
-        if is_stated:
-            self._learned = None
-        elif delay_s is None and not pause_s and self._learns_concurrency(call.others, now):
+        if not is_stated and delay_s is None and not pause_s and self._learns_concurrency(call.others, now):
             return
         if self._is_refused and self._noise.is_found():
             self._learned = None
