@@ -155,5 +155,5 @@ def provider_of(name: str) -> str:
 
 def litellm_address(model: Model) -> str | None:
     """The address that a pipeline file gives to litellm: `api_base`, or part of the name, as some providers have it."""
-    found = re.search(r"https?:.*", model.name, re.IGNORECASE | re.DOTALL)
-    return model.api_base or (found and found[0])
+    address = re.search(r"https?:.*", model.name, re.IGNORECASE | re.DOTALL)
+    return model.api_base or (address and address[0])

@@ -76,13 +76,13 @@ class PromptPrefixes:
         if len(text) < kind.least:
             return []
         digest = sha256(kind.seed)
-        found = []
+        prefixes = []
         start, end = 0, kind.least
         while end <= len(text):
             digest.update(text[start:end])
-            found.append((end, digest.digest()))
+            prefixes.append((end, digest.digest()))
             start, end = end, end + max(_BLOCK, end // 16)
-        return found
+        return prefixes
 
 
 def written(messages: Sequence[Message]) -> bytes:

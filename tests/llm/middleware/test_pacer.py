@@ -155,8 +155,8 @@ def test_what_is_accepted_between_two_refusals_is_the_rate_whatever_was_in_fligh
     meter.measure(0.0, 100)
     for _ in range(40):
         meter.forget(-0.1)  # in flight at the first refusal, refused later
-    assert meter.measure(5.0, 160) == (20.0, True)
-    assert meter.measure(5.5, 170)[0] == pytest.approx(20.0)
+    assert meter.measure(5.0, 160) == 20.0
+    assert meter.measure(5.5, 170) == pytest.approx(20.0)
 
 
 def test_a_limit_of_calls_at_once_shows_in_refusals_beside_as_many_and_is_given_up_for_those_beside_fewer() -> None:

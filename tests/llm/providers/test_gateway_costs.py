@@ -48,7 +48,9 @@ def reply_with(
     [
         ({}, LISTED),
         ({"cost": 0.0123}, 0.0123),
-        ({"cost": 0}, 0.0),
+        ({"cost": 0}, LISTED),
+        ({"estimated_cost": 0.0}, LISTED),
+        ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": 0}}, LISTED),
         ({"cost": {"input_tokens_cost": 0.001, "total_cost": 0.006}}, 0.006),
         ({"estimated_cost": 4.2e-05}, 4.2e-05),
         ({"cost_in_usd_ticks": 37_756_000}, 0.0037756),
@@ -64,6 +66,13 @@ def test_the_cost_in_a_replys_usage_counts_before_the_price_data(
     request_for: Make, usage: dict[str, Any], cost: float
 ) -> None:
     assert reply_with(request_for, usage).cost_usd == pytest.approx(cost)
+
+
+@pytest.mark.parametrize("name", ["openai/openai/gpt-4o-mini:free", "openai/own-name"])
+def test_a_stated_cost_of_0_is_the_cost_of_a_free_variant_and_of_a_model_without_a_known_price(
+    request_for: Make, name: str
+) -> None:
+    assert reply_with(request_for, {"cost": 0}, name=name).cost_usd == 0.0
 
 
 @pytest.mark.parametrize(

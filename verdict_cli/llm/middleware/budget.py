@@ -33,7 +33,7 @@ class Spending:
     unknown: str = ""
     reserved_usd: float = 0.0
     in_flight: int = 0
-    _waiting: list[asyncio.Future[None]] = field(default_factory=list)
+    _settled: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, reply: Reply | None, model: Model | None = None) -> None:
         """Count a reply of ``model`` that was paid for, readable or not; None: there was none."""
@@ -74,9 +74,8 @@ class Spending:
             room = self.budget_usd * (1 + 1e-9) - self.spent_usd - self.reserved_usd
             if not self.in_flight or worst <= room:
                 break
-            waiting = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiting)
-            await waiting
+            self._settled.clear()
+            await self._settled.wait()
         self.in_flight += 1
         self.reserved_usd += worst
         return worst
@@ -87,10 +86,7 @@ class Spending:
             return
         self.in_flight -= 1
         self.reserved_usd = self.reserved_usd - reserved_usd if self.in_flight else 0.0
-        waiting, self._waiting = self._waiting, []
-        for waiter in waiting:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._settled.set()
 
     def check(self) -> None:
         """Raises BudgetError if no further call may be made."""

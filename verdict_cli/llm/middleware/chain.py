@@ -80,10 +80,6 @@ Middleware = Callable[[Ask, RunCalls], Ask]
 """``ask`` with one concern around it; ``ask`` itself in a run that it does not concern."""
 
 
-def _recalled_cost(ask: Ask, calls: RunCalls) -> Ask:
-    return count_recalled_cost(ask, calls.spending) if calls.journal is not None and calls.journal.resumed else ask
-
-
 def _journal(ask: Ask, calls: RunCalls) -> Ask:
     options = calls.journal
     if options is None:
@@ -98,10 +94,6 @@ def _journal(ask: Ask, calls: RunCalls) -> Ask:
     )
 
 
-def _circuit_breaker(ask: Ask, calls: RunCalls) -> Ask:
-    return ask if calls.journal is None else circuit_breaker(ask, calls.journal.is_spared)
-
-
 def _unit_names(ask: Ask, calls: RunCalls) -> Ask:
     return ask if calls.renamed is None else _with_renamed_units(ask, calls.renamed)
 
@@ -112,10 +104,6 @@ def _cache(ask: Ask, calls: RunCalls) -> Ask:
     ask, forget = cached(ask, calls.store)
     calls.forgetting.append(forget if calls.renamed is None else _with_renamed_units(forget, calls.renamed))
     return ask
-
-
-def _budget(ask: Ask, calls: RunCalls) -> Ask:
-    return check_budget(ask, calls.spending, calls.stop.is_set, calls.stop.stop)
 
 
 def _confirm(ask: Ask, calls: RunCalls) -> Ask:
@@ -142,10 +130,14 @@ def _with_renamed_units(take: Callable[[Request], T], renamed: Callable[[str], s
 
 _CORE: dict[str, Middleware] = {
     # The journal's part: a recalled call reaches nothing below it, so it is neither limited nor paid.
-    "recalled_cost": _recalled_cost,
+    "recalled_cost": lambda ask, calls: (
+        count_recalled_cost(ask, calls.spending) if calls.journal is not None and calls.journal.resumed else ask
+    ),
     "journal": _journal,
     # Inside the journal, which records no refusal: the resumed run makes these calls again.
-    "circuit_breaker": _circuit_breaker,
+    "circuit_breaker": lambda ask, calls: (
+        ask if calls.journal is None else circuit_breaker(ask, calls.journal.is_spared)
+    ),
     # Between the journal, which has the names of the run, and the cache, which all runs share.
     "unit_names": _unit_names,
     # Outside of all that a call waits for: a reply from the cache must not queue behind the rate limit.
@@ -155,7 +147,7 @@ _CORE: dict[str, Middleware] = {
     "logprobs": lambda ask, _: require_logprobs(ask),
     "rate_limit": lambda ask, calls: calls.limit(ask),
     # Inside of the rate limit, so that a call that waited for it is checked when its turn comes.
-    "budget": _budget,
+    "budget": lambda ask, calls: check_budget(ask, calls.spending, calls.stop.is_set, calls.stop.stop),
     # The last thing before a call is made: another process may have taken the run over meanwhile.
     "confirm": _confirm,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import monotonic
@@ -46,30 +47,21 @@ def circuit_breaker(ask: Ask, is_spared: Callable[[Request], bool], clock: Calla
     Rejections because of a row's content (a filter, a prompt that is too long) do not count, nor do cached replies, built-in
     models, recordings, and requests that ``is_spared`` selects, whose failure costs no row.
     """
-    known: dict[EndpointKey, _Health] = {}
+    known: defaultdict[EndpointKey, _Health] = defaultdict(_Health)
 
     def ask_either(request: Request) -> Awaitable[Reply]:
-        if is_local(request.model.name):
-            return ask(request)
-        health = known.get(key := request.model.endpoint_key)
-        if health is None:
-            health = known[key] = _Health()
-        return ask_counted(request, health)
+        return ask(request) if is_local(request.model.name) else ask_counted(request, known[request.model.endpoint_key])
 
     async def ask_counted(request: Request, health: _Health) -> Reply:
         try:
             reply = await ask(request)
-        except Retryable as error:
-            if error.unreachable:
-                if not is_spared(request):
-                    _count_failure(health, request, error, clock())
-                raise
-            health.failures, health.has_answered = 0, health.has_answered or error.status > 0
-            _count_rejection(health, request, error, counts=not is_spared(request))
-            raise
-        except (Rejected, ReplyError) as error:
-            health.failures, health.has_answered = 0, True
-            _count_rejection(health, request, error, counts=not is_spared(request))
+        except (Retryable, Rejected, ReplyError) as error:
+            if not isinstance(error, Retryable) or not error.unreachable:
+                health.failures = 0
+                health.has_answered |= not isinstance(error, Retryable) or error.status > 0
+                _count_rejection(health, request, error, counts=not is_spared(request))
+            elif not is_spared(request):
+                _count_failure(health, request, error, clock())
             raise
         health.has_replied = True
         if not reply.cached:

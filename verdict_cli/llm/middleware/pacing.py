@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from math import ceil, exp2, inf, log
+from math import exp2, inf
 
 from msgspec import Struct
 
@@ -76,9 +76,6 @@ class Bucket:
 LEAST_MEASURED_S = 0.5
 MEASURED_S = 3.0
 """A rate is measured over at least so many seconds: half a second at first, later three to six."""
-EXACT_S = 1.0
-EXACT_CALLS = 10
-"""Over so many seconds and accepted calls a measurement is exact to a tenth."""
 
 
 class Meter:
@@ -88,19 +85,16 @@ class Meter:
     """
 
     def __init__(self) -> None:
-        self._refusals: deque[tuple[float, int]] = deque()
+        self._refusals: deque[tuple[float, int]] = deque(maxlen=2)
 
-    def measure(self, now: float, passed: int) -> tuple[float, bool]:
-        """The rate since an earlier refusal, 0 if there was none, and whether it is exact; ``passed``: the calls that were
-        sent and not refused so far."""
+    def measure(self, now: float, passed: int) -> float:
+        """The rate since an earlier refusal, 0 if there was none; ``passed``: the calls that were sent and not refused so
+        far."""
         then, before = self._refusals[0] if self._refusals else (now, passed)
         took_s, accepted = now - then, passed - before
         if not self._refusals or now - self._refusals[-1][0] >= MEASURED_S:
-            if len(self._refusals) >= 2 and passed - self._refusals[1][1] >= EXACT_CALLS:
-                self._refusals.popleft()
             self._refusals.append((now, passed))
-        rate = accepted / took_s if took_s >= LEAST_MEASURED_S else 0.0
-        return rate, took_s >= EXACT_S and accepted >= EXACT_CALLS
+        return accepted / took_s if took_s >= LEAST_MEASURED_S else 0.0
 
     def forget(self, sent_at: float) -> None:
         """Count a call as refused that was in flight at the last refusal."""
@@ -133,11 +127,11 @@ HALF_LIFE_S = 60.0
 class LearnedRate:
     """The rate at which calls are sent. ``accepted`` is what the provider accepts: first guessed, then measured."""
 
-    def __init__(self, guess: float, measured: float, is_exact: bool, now: float) -> None:
+    def __init__(self, guess: float, measured: float, now: float) -> None:
         self.accepted = max(LEAST_RATE, measured or guess)
-        self._highest = measured if is_exact else 0.0
+        self._highest = measured
         self._is_guess = not measured
-        self._cut_at = self._refused_at = now  # the former is put back where no call could be sent
+        self._cut_at = now  # put back where no call could be sent
         self._bucket = Bucket(LEAST_RATE, 1.0)
 
     def rate(self, now: float) -> float:
@@ -150,7 +144,7 @@ class LearnedRate:
 
     def is_low(self, now: float) -> bool:
         """Whether no call can be refused because of the rate now."""
-        return self.accepted <= LEAST_RATE or self.rate(now) <= LOW * self._highest
+        return self.rate(now) <= LOW * self._highest
 
     def wait_s(self, now: float) -> float:
         """Seconds until a call may be sent."""
@@ -162,18 +156,15 @@ class LearnedRate:
         """Count a call that is sent now."""
         self._bucket.take(1, now)
 
-    def cut(self, now: float, measured: float, is_exact: bool) -> None:
+    def cut(self, now: float, measured: float) -> None:
         """Send more slowly after a refusal; ``measured`` (0: unknown) is what was accepted before it."""
         if measured or (self._is_guess and self.rate(now) < 1.1 * self.accepted):
             self.accepted = max(measured, self.accepted / 2, LEAST_RATE)
             self._is_guess = not measured
-        self._highest = max(
-            measured if is_exact else 0.0, self._highest * exp2(-(now - self._refused_at) / HALF_LIFE_S)
-        )
-        self._cut_at = self._refused_at = now
-        self._bucket.set_rate(
-            self.rate(now), 1.0, now
-        )  # what was saved up while the rate was too high is not sent at once
+        self._highest = max(measured, self._highest * exp2(-(now - self._cut_at) / HALF_LIFE_S))
+        self._cut_at = now
+        # What was saved up while the rate was too high is not sent at once.
+        self._bucket.set_rate(self.rate(now), 1.0, now)
 
     def resume(self, now: float) -> None:
         """Continue at what was accepted, after a time in which nothing was sent: that says nothing about the rate."""
@@ -202,7 +193,6 @@ class LearnedConcurrency:
         self.limit = inf
         self._refused_beside: deque[int] = deque(maxlen=SAME_REFUSALS)
         self._refused_at = self._strikes = self._answers = 0
-        self._step = 1
 
     @property
     def is_known(self) -> bool:
@@ -212,12 +202,12 @@ class LearnedConcurrency:
         """Count an answer, once a limit is known."""
         self._answers += 1
         if self._answers >= RAISED_AFTER * self.limit:
-            self.limit += self._step
-            self._answers, self._strikes, self._step = 0, 0, 2 * self._step
+            self.limit += 1
+            self._answers = self._strikes = 0
 
     def refuse(self, others: int) -> bool:
         """Whether a refusal, with so many other calls in flight, is one for too many calls at once."""
-        self._answers, self._step = 0, 1
+        self._answers = 0
         if self.is_known:
             self._strikes += others < self._refused_at
             if self._strikes >= STRIKES or others < LEAST_CONCURRENCY:
@@ -225,15 +215,14 @@ class LearnedConcurrency:
                 self._refused_beside = deque(maxlen=2 * (self._refused_beside.maxlen or SAME_REFUSALS))
                 self.limit = inf
                 return False
-            self._refused_at = min(others, self._refused_at) if self._strikes else others
-            self.limit = self._refused_at
+            self.limit = self._refused_at = others
             return True
         self._refused_beside.append(others)
         least, most = min(self._refused_beside), max(self._refused_beside)
         is_full = len(self._refused_beside) == self._refused_beside.maxlen
-        if not is_full or least < LEAST_CONCURRENCY or least < 0.9 * most - 1:
+        if not is_full or least < max(LEAST_CONCURRENCY, 0.9 * most - 1):
             return False
-        self._refused_at, self._strikes, self.limit = most, 0, most
+        self._strikes, self.limit, self._refused_at = 0, most, most
         return True
 
 
@@ -332,14 +321,13 @@ class FirstCalls:
 
 REFUSED_IN_A_ROW = 2
 """Everything is taken to be refused after so many refusals, each of the first call that was sent after the one before."""
-CHANCE = 0.002
-"""Where calls are refused at random, after so many that this would be their chance."""
+REFUSED_IN_NOISE = 8
+"""The same where calls are refused at random: half of them are at most, so that chance refuses so many once in 256."""
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 2.0
 """The pauses before single calls."""
 QUICK_S = 0.5
 """A refusal comes back within this time; a call that has been away for longer was accepted."""
-CHECK_S = 0.1
 CLOCK_S = 0.001
 """A shorter wait might not move the clock."""
 
@@ -363,7 +351,7 @@ class Outage:
             return 0.0
         left_s = QUICK_S - (now - self._sent_at)
         if left_s > CLOCK_S:
-            return min(CHECK_S, left_s)
+            return left_s
         self.end()
         return None
 
@@ -371,10 +359,6 @@ class Outage:
         """Count a call that is sent now."""
         if call == self._next_call:
             self._sent_at = now
-
-    def accept(self) -> None:
-        """Count the answer to a call that was sent after the last refusal."""
-        self._sent_at = -inf
 
     def refuse(self, call: int, calls: int) -> float | None:
         """The pause after the refusal of a call, of so many that were sent; None where it does not follow another one."""
@@ -393,14 +377,15 @@ RECENT_CALLS = 100
 TOLERATED_SHARE = 0.05
 """Refusals up to this share change nothing: providers refuse some calls when they are busy."""
 LOW_REFUSALS = 3
+"""So many refusals that no limit explains are noise…"""
 MOST_NOISE = 0.5
-"""So many refusals that no limit explains are noise, of at most this share of the calls."""
+"""…of at most this share of the calls."""
 
 
 class RandomRefusals:
     """The share of the calls that are refused, and how much of it is tolerated.
 
-    A limit refuses nothing while calls are sent more slowly than it allowed before, and with fewer at once. A provider that
+    A limit refuses nothing while calls are sent more slowly than it allowed before. A provider that
     refuses calls then too, and half as often or more, refuses them whatever is sent.
     """
 
@@ -426,18 +411,15 @@ class RandomRefusals:
 
     def is_found(self) -> bool:
         """Whether the refusals are noise; their share is tolerated from then on, twice over."""
-        if self.share > MOST_NOISE or self._low_refused < max(LOW_REFUSALS, self.share / 2 * self._low_sent):
+        if self._low_refused < max(LOW_REFUSALS, self.share / 2 * self._low_sent):
             return False
         self.tolerated = min(MOST_NOISE, 2 * self._low_refused / self._low_sent + TOLERATED_SHARE)
         self._low_sent = self._low_refused = 0
         return True
 
 
-GUESSED_S = 5.0
-"""The first rate is guessed from the calls of at least the last second, at most about these."""
 MOST_OVERRUNS = 3
-"""Refusals in spite of a quota that refills continuously, after which its headers are read more cautiously, and after
-twice as many not as a rate."""
+"""Refusals in spite of a quota that refills continuously, after which its headers are read more cautiously and not as a rate."""
 
 
 class SentCall(Struct, frozen=True):
@@ -471,13 +453,12 @@ class Pacer:
         self._first = FirstCalls() if self._requests is None else None
         self._learned: LearnedRate | None = None
         self._meter = Meter()
-        self._measured = 0.0, False
+        self._measured = 0.0
         self._concurrency = LearnedConcurrency()
         self._outage = Outage()
         self._noise = RandomRefusals()
         self._calls = self._tokens_sent = self._passed = 0  # passed: sent and not refused
         self._guessed_from = (0.0, 0)  # a time, and the calls passed until then
-        self._most_beside = 0  # the most calls in flight beside one that was answered
         self._refused_at = -inf  # when a refusal came back of a call that was sent after the one before
         self._held_until = -inf
 
@@ -527,7 +508,7 @@ class Pacer:
         if self._is_refused and self._learned is None and self._passed > before and self._refused_at > since:
             # Not before all calls that were in flight at the first refusal have come back as refused.
             guess = (self._passed - before) / max(1.0, self._refused_at - since)
-            self._learned, self._first = LearnedRate(guess, *self._measured, self._refused_at), None
+            self._learned, self._first = LearnedRate(guess, self._measured, self._refused_at), None
         return 0.0 if self._first is None else self._first.wait_s(self._passed - before)
 
     def send(self, tokens: int, now: float, others: int = 0) -> SentCall:
@@ -547,8 +528,8 @@ class Pacer:
                 self._tokens.take(tokens, now)
             self._stated_requests.send(1)
             self._stated_tokens.send(tokens)
-        if self._calls == 1 or (self.is_open and now - self._guessed_from[0] > GUESSED_S):
-            self._guessed_from = now, self._passed - (self._calls == 1)
+        if self._calls == 1:
+            self._guessed_from = now, 0
         self._noise.send(is_low)
         return SentCall(self._calls, self._tokens_sent, now, others, is_low)
 
@@ -560,9 +541,6 @@ class Pacer:
     def accept(self, call: SentCall) -> None:
         """Count a call that was answered."""
         self._first = None
-        self._most_beside = max(self._most_beside, call.others)
-        if call.at > self._refused_at:
-            self._outage.accept()
         if self._concurrency.is_known:
             self._concurrency.accept()
 
@@ -598,16 +576,14 @@ class Pacer:
         self._refused_at = now
         self._measured = self._meter.measure(now, self._passed)
         pause_s = self._outage.refuse(call.number, self._calls)
-        self._noise.refuse(pause_s is None and call.is_low and call.others < self._most_beside)
-        is_stated = self._stated_rate_at is not None and self._overruns < 2 * MOST_OVERRUNS
-        if is_stated:
-            self._learned = None
-        elif delay_s is None and not pause_s and self._learns_concurrency(call.others, now):
+        self._noise.refuse(pause_s is None and call.is_low)
+        is_stated = self._stated_rate_at is not None and self._overruns < MOST_OVERRUNS
+        if not is_stated and delay_s is None and not pause_s and self._learns_concurrency(call.others, now):
             return
         if self._is_refused and self._noise.is_found():
             self._learned = None
             self._outage.end()
-            self._outage.needed = max(REFUSED_IN_A_ROW, ceil(log(CHANCE) / log(self._noise.tolerated)))
+            self._outage.needed = REFUSED_IN_NOISE
         elif pause_s is not None:
             if delay_s is None and pause_s:
                 self._held_until = max(self._held_until, now + pause_s)
@@ -615,7 +591,7 @@ class Pacer:
             assert self._stated_rate_at is not None
             self._overruns += call.at >= self._stated_rate_at
         elif self._is_refused and self._learned is not None:
-            self._learned.cut(now, *self._measured)
+            self._learned.cut(now, self._measured)
 
     @property
     def _is_refused(self) -> bool:

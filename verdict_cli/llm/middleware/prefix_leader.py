@@ -33,8 +33,8 @@ class PrefixLeaders:
         """``ask`` with this order."""
 
         def ask_in_order(request: Request) -> Awaitable[Reply]:
-            found = self._prefixes.of(request)
-            return self._ask(ask, request, [digest for _, digest in found]) if found else ask(request)
+            prefixes = self._prefixes.of(request)
+            return self._ask(ask, request, [digest for _, digest in prefixes]) if prefixes else ask(request)
 
         return ask_in_order
 

@@ -244,14 +244,11 @@ def limited(ask: Ask, limiters: RateLimiters, estimate: Callable[[Request], int]
 
     def send(request: Request, again: bool) -> Awaitable[Reply]:
         limiter = limiters.get(request.model)
-        flow = limiters.flows[request.node]
-        if limiter is None:
-            return _send_unlimited(ask, request, limiters.semaphore, flow)
-        tokens = estimate(request)
-        most = limiter.pacer.tokens_per_minute
+        tokens = 0 if limiter is None else estimate(request)
+        most = None if limiter is None else limiter.pacer.tokens_per_minute
         if most is not None and tokens > most:
             return _reject_too_large(request.model.name, tokens, most)
-        return _send_limited(ask, request, limiters, limiter, flow, tokens, again)
+        return _send(ask, request, limiters, limiter, limiters.flows[request.node], tokens, again)
 
     return send
 
@@ -263,50 +260,42 @@ async def _reject_too_large(name: str, tokens: int, limit: int) -> Reply:
     )
 
 
-async def _send_unlimited(ask: Ask, request: Request, semaphore: FifoSemaphore | None, flow: Flow) -> Reply:
-    """Send a call of a built-in model or a recording."""
-    if semaphore is not None:
-        await _count_waiting(semaphore.acquire(), flow)
-    flow.running += 1
-    try:
-        reply = await ask(request)
-    except VerdictError:
-        flow.failed += 1
-        raise
-    finally:
-        flow.running -= 1
-        if semaphore is not None:
-            semaphore.release()
-    flow.answered += 1
-    return reply
-
-
-async def _send_limited(
-    ask: Ask, request: Request, limiters: RateLimiters, limiter: ModelLimiter, flow: Flow, tokens: int, again: bool
+async def _send(
+    ask: Ask,
+    request: Request,
+    limiters: RateLimiters,
+    limiter: ModelLimiter | None,
+    flow: Flow,
+    tokens: int,
+    again: bool,
 ) -> Reply:
-    """Send the call when the model's limits have room. A call that waits for them keeps its turn, but holds no slot of the
-    run."""
-    slots, run = limiter.slots, limiters.semaphore
-    if limiter.is_open() and (run is None or run.try_acquire()):
-        slots.acquired += 1
+    """Send the call when the limits of the run and of the model have room. Built-in models and recordings have no ``limiter``."""
+    run = limiters.semaphore
+    if limiter is None:
+        if run is not None:
+            await _count_waiting(run.acquire(), flow)
+    elif limiter.is_open() and (run is None or run.try_acquire()):
+        limiter.slots.acquired += 1
     else:
         await _count_waiting(_acquire(limiters, limiter, tokens, again), flow)
-    call = limiter.pacer.send(tokens, limiters.clock(), slots.acquired - 1)
+    call = None if limiter is None else limiter.pacer.send(tokens, limiters.clock(), limiter.slots.acquired - 1)
     flow.running += 1
     try:
         reply = await ask(request)
     except VerdictError as error:
-        limiter.fail(call, tokens, error, limiters.clock(), request.model.max_wait)
-        if not (isinstance(error, Retryable) and error.failure == "rate-limit"):
-            flow.failed += 1
+        if limiter is not None and call is not None:
+            limiter.fail(call, tokens, error, limiters.clock(), request.model.max_wait)
+        flow.failed += not (isinstance(error, Retryable) and error.failure == "rate-limit")
         raise
     finally:
         flow.running -= 1
-        slots.release()
+        if limiter is not None:
+            limiter.slots.release()
         if run is not None:
             run.release()
     flow.answered += 1
-    limiter.accept(call, tokens, reply, limiters.clock())
+    if limiter is not None and call is not None:
+        limiter.accept(call, tokens, reply, limiters.clock())
     return reply
 
 

@@ -25,18 +25,18 @@ def require_logprobs(ask: Ask) -> Ask:
         if not request.top_logprobs or is_local(request.model.name):
             return ask(request)
         proof = proofs.setdefault(request.model.endpoint_key, _Proof())
-        return ask(request) if proof.found else ask_in_turn(request, proof)
+        return ask(request) if proof.has_some else ask_in_turn(request, proof)
 
     async def ask_in_turn(request: Request, proof: _Proof) -> Reply:
         async with proof.turn:
             if proof.missing:
                 raise missing_logprobs(request, None)
-            if not proof.found:
+            if not proof.has_some:
                 reply = await ask(request)
                 if not reply.logprobs:
                     proof.missing = True
                     raise missing_logprobs(request, reply)
-                proof.found = True
+                proof.has_some = True
                 return reply
         return await ask(request)
 
@@ -45,9 +45,9 @@ def require_logprobs(ask: Ask) -> Ask:
 
 @dataclass(slots=True)
 class _Proof:
-    """Whether a model has returned log-probabilities (``found``) or a reply without (``missing``); one call has the turn."""
+    """Whether a model has returned log-probabilities (``has_some``) or none (``missing``); one call has the turn."""
 
-    found: bool = False
+    has_some: bool = False
     missing: bool = False
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 

@@ -45,7 +45,7 @@ def cache_marks(request: Request) -> Mapping[int, list[int]]:
     least = cacheable_minimum(request.model)
     if least is None:
         return {}
-    found: dict[int, list[int]] = {}
+    positions: dict[int, list[int]] = {}
     marks = [(len(request.messages) - 1, -1) if mark == (-1, -1) else mark for mark in request.marks]
     system = preceding = turn = 0
     for index, message in enumerate(request.messages):
@@ -55,13 +55,13 @@ def cache_marks(request: Request) -> Mapping[int, list[int]]:
             end = len(message.content) if at < 0 else min(at, len(message.content))
             size = preceding + len(message.content[:end].encode(errors="surrogatepass"))
             if size >= least * TOKEN_BYTES:
-                found.setdefault(SYSTEM if is_system else turn, []).append(start + end)
+                positions.setdefault(SYSTEM if is_system else turn, []).append(start + end)
         preceding += len(message.content.encode(errors="surrogatepass"))
         if is_system:
             system = start + len(message.content)
         else:
             turn += 1
-    return found
+    return positions
 
 
 def marked_parts(message: Message, positions: Sequence[int]) -> list[dict[str, Any]]:
@@ -267,8 +267,8 @@ def _block(block: dict[str, Any]) -> dict[str, Any]:
 
 def _text_of(event: Envelope) -> str:
     delta = object_at(event, "delta")
-    said = delta.get("text") or delta.get("partial_json")
-    return said if event.get("type") == "content_block_delta" and isinstance(said, str) else ""
+    text = delta.get("text") or delta.get("partial_json")
+    return text if event.get("type") == "content_block_delta" and isinstance(text, str) else ""
 
 
 ANTHROPIC_MESSAGES = WireProtocol(

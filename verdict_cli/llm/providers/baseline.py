@@ -27,30 +27,10 @@ _STOP_WORDS = (
 _STOP = frozenset(_STOP_WORDS.split())
 
 
-class Overlap(Struct, frozen=True):
-    """``shared`` are the content words of a text, in its order, that also occur around it; ``total`` counts all of them."""
-
-    shared: tuple[str, ...]
-    total: int
-
-    @property
-    def share(self) -> float:
-        """From 0 to 1; 0 for a text without words."""
-        return len(self.shared) / self.total if self.total else 0.0
-
-
 def content_words(text: str) -> tuple[str, ...]:
     """The distinct words of the text, case-folded, in order, without stop words unless it has only those."""
     words = tuple(dict.fromkeys(word.casefold() for word in _WORD.findall(text)))
     return tuple(word for word in words if word not in _STOP) or words
-
-
-def overlap(request: Request) -> Overlap:
-    """How much of the last inserted value (else of the last user message) occurs in the rest of the messages."""
-    text, rest = _text_and_rest(request)
-    words = content_words(text)
-    around = set(content_words(rest))
-    return Overlap(tuple(word for word in words if word in around), len(words))
 
 
 def _text_and_rest(request: Request) -> tuple[str, str]:
@@ -81,26 +61,28 @@ _SHOWN_WORDS = 5
 
 
 class LexicalAnswer(Struct, frozen=True):
-    """The share of a text's content words that occur around it."""
+    """``shared`` are the content words of a text, in its order, that also occur around it; ``total`` counts all of them."""
 
-    found: Overlap
+    shared: tuple[str, ...]
+    total: int
 
     def level(self) -> float:
-        return self.found.share
+        """The share of the words; 0 for a text without words."""
+        return len(self.shared) / self.total if self.total else 0.0
 
     def position_on(self, count: int) -> float:
-        return self.found.share * (count - 1)
+        return self.level() * (count - 1)
 
     def sentence(self) -> str:
-        among = ", ".join(self.found.shared[:_SHOWN_WORDS])
+        among = ", ".join(self.shared[:_SHOWN_WORDS])
         return (
-            f"The answer shares {len(self.found.shared)} of {self.found.total} content words with the rest of the "
-            f"prompt{f' ({among})' if among else ''}; overlap {self.found.share:.2f}."
+            f"The answer shares {len(self.shared)} of {self.total} content words with the rest of the "
+            f"prompt{f' ({among})' if among else ''}; overlap {self.level():.2f}."
         )
 
     def remark(self) -> str:
         """The level in words without a number, so that the first and the last number of a text are its score."""
-        among = ", ".join([word for word in self.found.shared if word.isalpha()][:_SHOWN_WORDS])
+        among = ", ".join([word for word in self.shared if word.isalpha()][:_SHOWN_WORDS])
         return f"Words shared with the rest of the prompt: {among or 'none'}."
 
 
@@ -123,9 +105,13 @@ class RandomAnswer(Struct, frozen=True):
 
 
 def lexical_reply(request: Request) -> Reply:
-    """The reply of the word-overlap judge."""
-    found = LexicalAnswer(overlap(request))
-    return _answer(request, lambda: found)
+    """The reply of the word-overlap judge: how much of the last inserted value (else of the last user message) occurs in the
+    rest of the messages."""
+    text, rest = _text_and_rest(request)
+    words = content_words(text)
+    around = set(content_words(rest))
+    lexical = LexicalAnswer(tuple(word for word in words if word in around), len(words))
+    return _answer(request, lambda: lexical)
 
 
 def random_reply(request: Request) -> Reply:

@@ -28,12 +28,8 @@ class BaselineAnswer(Protocol):
         ...
 
 
-def index(answer: BaselineAnswer, count: int) -> int:
-    """The index of the value nearest to the answer's position; halves are rounded to the better one."""
-    return nearest_value(answer.position_on(count))
-
-
 def nearest_value(position: float) -> int:
+    """The index of the value nearest to a position; halves are rounded to the better one."""
     return math.floor(position + 0.5)
 
 
@@ -49,17 +45,17 @@ def fill(schema: Mapping[str, Any], answer: BaselineAnswer) -> Any:
     if "anyOf" in schema:
         return fill(schema["anyOf"][0], answer)
     if "enum" in schema:
-        return schema["enum"][index(answer, len(schema["enum"]))]
+        return schema["enum"][nearest_value(answer.position_on(len(schema["enum"])))]
     match schema.get("type"):
         case "object":
             return {name: fill(part, answer) for name, part in schema.get("properties", {}).items()}
         case "array":
             return _fill_array(schema, answer)
         case "boolean":
-            return bool(index(answer, 2))
+            return bool(nearest_value(answer.position_on(2)))
         case "integer":
             low, high = (round(bound) for bound in _bounds(schema))
-            return low + index(answer, high - low + 1)
+            return low + nearest_value(answer.position_on(high - low + 1))
         case "number":
             start, end = _bounds(schema)
             return start + answer.level() * (end - start)
@@ -85,11 +81,11 @@ def _fill_array(schema: Mapping[str, Any], answer: BaselineAnswer) -> list[Any]:
     if schema.get("uniqueItems") and items.get("type") == "integer":
         low, high = (round(bound) for bound in _bounds(items))
         return sorted(range(low, high + 1), key=lambda _: answer.level())[: max(1, least)]
-    found = [fill(items, answer) for _ in range(max(1, least))]
+    values = [fill(items, answer) for _ in range(max(1, least))]
     first = items.get("properties", {}).get("index", {}).get("minimum")
     if least and first is not None:  # answers to several entries, which are numbered
-        found = [{**answer, "index": first + index} for index, answer in enumerate(found)]
-    return found
+        values = [{**answer, "index": first + index} for index, answer in enumerate(values)]
+    return values
 
 
 def token_values(schema: Mapping[str, Any] | None) -> tuple[str, ...]:

@@ -171,9 +171,9 @@ def _assemble(stream: Iterable[Envelope]) -> dict[str, Any]:
         if event.get("error"):
             return dict(event)
         whole |= {key: value for key, value in event.items() if key != "candidates"}
-        for found in objects(event.get("candidates"))[:1]:
-            parts += objects(object_at(found, "content").get("parts"))
-            candidate |= found
+        for first in objects(event.get("candidates"))[:1]:
+            parts += objects(object_at(first, "content").get("parts"))
+            candidate |= first
     if "finishReason" not in candidate and "promptFeedback" not in whole:
         raise ValueError("the stream ended before the reply did")
     if candidate:
@@ -182,8 +182,8 @@ def _assemble(stream: Iterable[Envelope]) -> dict[str, Any]:
 
 
 def _text_of(event: Envelope) -> str:
-    found = objects(event.get("candidates"))[:1]
-    parts = objects(object_at(found[0], "content").get("parts")) if found else []
+    first = objects(event.get("candidates"))[:1]
+    parts = objects(object_at(first[0], "content").get("parts")) if first else []
     return "".join(str(part.get("text") or "") for part in parts if not part.get("thought"))
 
 

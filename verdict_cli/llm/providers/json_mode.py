@@ -79,16 +79,18 @@ class JsonModeFallback:
             return reply
 
     def _is_about_the_mode(self, target: Hashable, error: Rejected) -> bool:
-        if error.failure != "rejected" or error.status not in _REJECTING_STATUSES:
-            return False
-        return target not in self._proven or _NAMES_THE_MODE.search(error.message) is not None
+        is_named = _NAMES_THE_MODE.search(error.message) is not None
+        return _is_rejection(error) and (target not in self._proven or is_named)
+
+
+def _is_rejection(error: Rejected) -> bool:
+    """Whether an argument may have been rejected, not the content."""
+    return error.failure == "rejected" and error.status in _REJECTING_STATUSES
 
 
 def lesser_mode(mode: JsonMode, error: Rejected) -> JsonMode | None:
     """The mode to use after a rejection; None where the rejection does not name the mode, or there is no lesser one."""
-    if error.failure != "rejected" or error.status not in _REJECTING_STATUSES:
-        return None
-    return _NEXT.get(mode) if _NAMES_THE_MODE.search(error.message) else None
+    return _NEXT.get(mode) if _is_rejection(error) and _NAMES_THE_MODE.search(error.message) else None
 
 
 class TopLogprobsLimit:
@@ -115,10 +117,8 @@ class TopLogprobsLimit:
 
 def _fewer(asked: int, error: Rejected) -> int | None:
     """How many alternatives to request after a rejection; None where it is about something else."""
-    if error.failure != "rejected" or error.status not in _REJECTING_STATUSES:
-        return None
     named = _TOP_LOGPROBS.search(error.message)
-    if named is None:
+    if named is None or not _is_rejection(error):
         return None
     numbers = [int(number) for number in _NUMBER.findall(error.message[named.start() :])]
     most = max((number for number in numbers if 0 < number < asked), default=0)

@@ -28,7 +28,8 @@ def _by_status(name: str, exception: Any) -> Ours:
     address = f"the provider of {name}"
     text = error_text(exception)
     content = getattr(response, "content", None)
-    body = error_body(content) if isinstance(content, bytes) and content else _provider_body(exception)
+    words = content if isinstance(content, bytes) and content else _provider_words(exception)
+    body = error_body(words)
     hint = retry_hint(headers, body)
     error = error_of(status, text, code, model=name, url=address, retry_after_s=hint, body=str(body)[:16_384])
     error.allowance = allowance_of(headers)
@@ -119,8 +120,7 @@ def translate(name: str, exception: BaseException, hidden: tuple[str, ...] = ())
     """Our error for what litellm raised when it called the model of this name, in words without what is ``hidden``."""
     if isinstance(words := getattr(exception, "message", None), str):
         exception.message = redact_text(words, hidden)  # type: ignore[attr-defined]  # before it is cut to a length
-    missing = (_without_package, _without_credentials, _without_settings)
-    error = next(filter(None, (find(name, exception) for find in missing)), None) or _translated(name, exception)
+    error = _without_package(name, exception) or _without_settings(name, exception) or _translated(name, exception)
     if isinstance(error, Retryable) and _failed_to_connect(exception):
         # litellm gives it status 500 although no server answered.
         error = Retryable(f"model {name}: no connection to its provider: {error_text(exception)}", kind="unavailable")
@@ -132,8 +132,8 @@ def translate(name: str, exception: BaseException, hidden: tuple[str, ...] = ())
 def _without_package(name: str, exception: BaseException) -> Refused | None:
     """The error for a package that is not installed, which litellm reports as a lost connection."""
     words = str(exception)
-    found = _NO_MODULE.search(words)
-    missing = found[1] if found else "google.auth" if "Google Cloud SDK not found" in words else ""
+    module = _NO_MODULE.search(words)
+    missing = module[1] if module else "google.auth" if "Google Cloud SDK not found" in words else ""
     if not missing:
         return None
     package, extra = PACKAGES.get(missing.partition(".")[0], (missing.partition(".")[0], ""))
@@ -146,21 +146,15 @@ PACKAGES = {"google": ("google-auth", "vertex"), "boto3": ("boto3", ""), "botoco
 _NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 
 
-def _without_credentials(name: str, exception: BaseException) -> Refused | None:
-    """The error for credentials of a cloud that are not set up, which litellm reports as a lost connection or a bad
-    request."""
-    if not _NO_CREDENTIALS.search(str(exception)):
-        return None
-    hint = "set them up: `gcloud auth application-default login` for Vertex AI, AWS's variables or profile for Bedrock"
-    return Refused(f"model {name}: no credentials of its cloud were found", hint=hint)
-
-
-_NO_CREDENTIALS = re.compile(r"default credentials were not found|Unable to locate credentials", re.IGNORECASE)
-
-
 def _without_settings(name: str, exception: BaseException) -> Refused | None:
-    """The error for a setting that litellm misses before it calls anyone, which it reports as an outage."""
+    """The error for credentials or a setting that litellm misses before it calls anyone, which it reports as an outage, a
+    lost connection or a bad request."""
     words = str(exception)
+    if _NO_CREDENTIALS.search(words):
+        hint = (
+            "set them up: `gcloud auth application-default login` for Vertex AI, AWS's variables or profile for Bedrock"
+        )
+        return Refused(f"model {name}: no credentials of its cloud were found", hint=hint)
     if _NO_SETTING.search(words):
         hint = "set it in the environment; `api_base` and `api_key_env` are keys of the model"
         return Refused(f"model {name} lacks a setting: {error_text(exception)}", hint=hint)
@@ -170,6 +164,7 @@ def _without_settings(name: str, exception: BaseException) -> Refused | None:
     return None
 
 
+_NO_CREDENTIALS = re.compile(r"default credentials were not found|Unable to locate credentials", re.IGNORECASE)
 _NO_SETTING = re.compile(
     r"missing [\w ]*(credentials|api[_ ]?key|api[_ ]?base)|\b(api_base|api_key|\w*project\w*|\w*region\w*) (is|are) (required|not set)|"
     r"(url|base|key|token|credentials?)\b[^.]{0,40} (is|are) not set|set (the |in )?[^.]{0,60}environment variable|"
@@ -188,16 +183,15 @@ def _translated(name: str, exception: BaseException) -> Ours:
         return _by_status(name, exception)
     if isinstance(exception, ImportError):
         return Refused(f"model {name}: {error_text(exception)}", hint="install the package that it names")
-    if isinstance(exception, TimeoutError):
-        return Retryable(f"model {name}: {error_text(exception)}", kind="timeout")
     if isinstance(exception, OSError):
-        return Retryable(f"model {name}: {error_text(exception)}", kind="unavailable")
+        kind = "timeout" if isinstance(exception, TimeoutError) else "unavailable"
+        return Retryable(f"model {name}: {error_text(exception)}", kind=kind)
     return Rejected(f"model {name}: {type(exception).__name__}: {error_text(exception)}")
 
 
 def error_text(exception: BaseException) -> str:
     """The provider's own message in an exception of litellm."""
-    detail, _ = error_detail(_provider_words(exception).encode("utf-8", "replace"))
+    detail, _ = error_detail(_provider_words(exception))
     detail = _INTERNALS.sub("", detail).partition("\nTraceback (most recent call last)")[0]
     if "litellm" in detail.lower():
         sentences = [part for part in _SENTENCE_END.split(detail) if "litellm" not in part.lower()]
@@ -205,15 +199,11 @@ def error_text(exception: BaseException) -> str:
     return clean(detail.strip())
 
 
-def _provider_body(exception: BaseException) -> Any:
-    return error_body(_provider_words(exception).encode("utf-8", "replace"))
-
-
-def _provider_words(exception: BaseException) -> str:
+def _provider_words(exception: BaseException) -> bytes:
     """What the provider sent, without the class names that litellm puts before it."""
     words = str(getattr(exception, "message", "") or exception)
     _, separator, provider_words = words.partition("Exception - ")
-    return provider_words if separator else _CLASS_NAMES.sub("", words)
+    return (provider_words if separator else _CLASS_NAMES.sub("", words)).encode("utf-8", "replace")
 
 
 _INTERNALS = re.compile(r" ssl:(?:<[^>]*>|\w+)|\.? Handle with `litellm\.\w+`\.?")

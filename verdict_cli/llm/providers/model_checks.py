@@ -199,7 +199,7 @@ def _environment_reference(value: Any) -> str | None:
     if isinstance(value, str):
         return value if value.lstrip().startswith(("os.environ/", "oidc/")) else None
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    return next((found for item in inner if (found := _environment_reference(item)) is not None), None)
+    return next((reference for item in inner if (reference := _environment_reference(item)) is not None), None)
 
 
 # litellm has some 350 arguments of its own, among them addresses (`sagemaker_base_url`), callbacks that are sent every prompt,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 from pyreqwest.client import Client
@@ -39,12 +39,12 @@ MAX_BODY = 64 * 2**20
 _HEADERS = {"Content-Type": "application/json"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Target:
-    """An endpoint with everything that its requests share; equal to itself alone, so that its hash is cheap.
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """How the requests of one model are sent: what they have in common.
 
     ``address`` is the one that messages show. ``secrets`` are removed from replies, ``error_secrets``, which add parts of the
-    address, from errors.
+    address, from errors. ``mode`` is that of JSON; None: the first that the server accepts.
     """
 
     endpoint: Endpoint
@@ -52,20 +52,12 @@ class _Target:
     protocol: WireProtocol | None
     url: Url
     stream_url: Url
-    headers: Mapping[str, str]
-    client: Client
-    secrets: tuple[str, ...]
-    error_secrets: tuple[str, ...]
-
-
-class _Route(NamedTuple):
-    """How the requests of one model are sent: to its target, with the model's own headers, timeout and JSON mode
-    (None: the first that the server accepts)."""
-
-    target: _Target
     headers: HeaderMap
     timeout: timedelta
     mode: JsonMode | None
+    client: Client
+    secrets: tuple[str, ...]
+    error_secrets: tuple[str, ...]
 
 
 class NativeProvider:
@@ -74,7 +66,6 @@ class NativeProvider:
     def __init__(self, on_token: TokenCallback | None = None) -> None:
         self._on_token = on_token
         self._clients = HttpClients()
-        self._targets: dict[tuple[Any, ...], _Target] = {}
         self._routes: IdentityCache[_Route] = IdentityCache()
         self._json_modes = JsonModeFallback()
         self._bodies = RequestBodies()
@@ -95,54 +86,53 @@ class NativeProvider:
             return self._send(request, route, "schema")
         if route.mode is not None:
             return self._send(request, route, route.mode)
-        return self._json_modes.ask(route.target, "schema", partial(self._send, request, route))
+        return self._json_modes.ask(request.model.endpoint_key, "schema", partial(self._send, request, route))
 
     def _send(self, request: Request, route: _Route, mode: JsonMode) -> Coroutine[Any, Any, Reply]:
-        target = route.target
         try:
-            if target.protocol is None:
-                body, parameters = self._bodies.get(request, target.endpoint.name, mode)
+            if route.protocol is None:
+                body, parameters = self._bodies.get(request, route.endpoint.name, mode)
             else:
-                body, parameters = self._protocol_bodies.get(request, target.protocol, target.endpoint.name, mode)
+                body, parameters = self._protocol_bodies.get(request, route.protocol, route.endpoint.name, mode)
         except TypeError as error:
             raise Rejected(f"model {request.model.name}: the request cannot be written as JSON: {error}") from None
-        post = target.client.post(target.stream_url if request.stream else target.url).headers(route.headers)
+        post = route.client.post(route.stream_url if request.stream else route.url).headers(route.headers)
         sending = post.body_bytes(body).timeout(route.timeout).build_streamed()
-        return self._receive(sending, request, target, parameters)
+        return self._receive(sending, request, route, parameters)
 
-    async def _receive(self, sending: StreamRequest, request: Request, target: _Target, parameters: str) -> Reply:
+    async def _receive(self, sending: StreamRequest, request: Request, route: _Route, parameters: str) -> Reply:
         model = request.model
         start = perf_counter()
         try:
             async with sending as response:
                 if request.stream or not _has_bounded_length(response):
-                    on_bytes = self._token_listener(request, response.status, target)
+                    on_bytes = self._token_listener(request, response.status, route)
                     content = await _read(response, model.name, on_bytes)
                 else:
                     content = bytes(await response.bytes())
                 latency_s = perf_counter() - start
         except TimeoutError:
-            message = f"model {model.name}: no reply from {target.endpoint.host} within {model.timeout:g} s"
+            message = f"model {model.name}: no reply from {route.endpoint.host} within {model.timeout:g} s"
             raise Retryable(message, kind="timeout") from None
         except (PyreqwestError, OSError) as error:
-            message = f"model {model.name}: no reply from {target.endpoint.host}: {root_cause(error)}"
+            message = f"model {model.name}: no reply from {route.endpoint.host}: {root_cause(error)}"
             lost = Retryable(message, kind="unavailable")
             lost.unreachable = isinstance(error, ConnectError | ConnectTimeoutError)
             raise lost from None
         headers = ResponseHeaders(response)
-        allowance = allowance_of(headers, is_chat=target.protocol is None)
-        source = Source(target.address, headers, target.error_secrets)
+        allowance = allowance_of(headers, is_chat=route.protocol is None)
+        source = Source(route.address, headers, route.error_secrets)
         if not 200 <= response.status < 300:
             refusal = response_error(response.status, content, model.name, source)
             refusal.allowance = allowance
             raise refusal
-        hidden = target.secrets
+        hidden = route.secrets
         if not request.stream and not may_contain(content, hidden):
             hidden = ()
         # A stream's header is sent before its cost is known.
         stated = None if request.stream or model.cost is not None else header_cost(headers)
         try:
-            reply = read_body(content, request, latency_s, parameters, hidden, target.protocol, source)
+            reply = read_body(content, request, latency_s, parameters, hidden, route.protocol, source)
         except (ProviderError, ReplyError) as error:
             if isinstance(error, ProviderError):
                 error.allowance = allowance
@@ -154,17 +144,16 @@ class NativeProvider:
         return reply if allowance is None else replace(reply, allowance=allowance)
 
     async def close(self) -> None:
-        self._targets.clear()
         self._routes = IdentityCache()
         await self._clients.close()
 
-    def _token_listener(self, request: Request, status: int, target: _Target) -> Callable[[bytes], None] | None:
+    def _token_listener(self, request: Request, status: int, route: _Route) -> Callable[[bytes], None] | None:
         """What passes the bytes of a streamed reply on as text; None if nobody listens."""
         on_token = self._on_token
         if on_token is None or not request.stream or status != 200:
             return None
-        stream = TextStream(None if target.protocol is None else target.protocol.text_of)
-        hidden = target.secrets
+        stream = TextStream(None if route.protocol is None else route.protocol.text_of)
+        hidden = route.secrets
 
         def listen(part: bytes) -> None:
             if text := redact_text(stream.feed(part), hidden):
@@ -173,19 +162,6 @@ class NativeProvider:
         return listen
 
     def _route(self, model: Model) -> _Route:
-        target = self._target(model)
-        extra = model.params.get("extra_headers")
-        headers = {**target.headers, **_headers(extra, "params.extra_headers")} if extra else target.headers
-        return _Route(target, HeaderMap(headers), timedelta(seconds=model.timeout), chosen_mode(model))
-
-    def _target(self, model: Model) -> _Target:
-        key = (model.name, model.api_base, model.api_key_env, model.params.get("api_version"))
-        target = self._targets.get(key)
-        if target is None:
-            target = self._targets[key] = self._create_target(model)
-        return target
-
-    def _create_target(self, model: Model) -> _Target:
         entry = family(model)
         if entry is None:
             raise Refused(f"model {model.name} is not one of this provider")
@@ -197,14 +173,22 @@ class NativeProvider:
             own = {"api-key": address.key} if address.key else {}
         else:
             own = {"Authorization": f"Bearer {address.key}"} if address.key else {}
-        headers = _HEADERS | _headers(own, address.key_variable)
-        url = Url(address.url)
-        stream_url = Url(address.stream_url or address.url)
+        extra = _headers(model.params.get("extra_headers") or {}, "params.extra_headers")
         secrets = model_secrets(model, os.environ)
         error_secrets = (*secrets, *address_secrets(address.url, os.environ))
-        shown = redact_text(address.display, error_secrets)
-        return _Target(
-            address, shown, protocol, url, stream_url, headers, self._clients.get(url), secrets, error_secrets
+        url = Url(address.url)
+        return _Route(
+            endpoint=address,
+            address=redact_text(address.display, error_secrets),
+            protocol=protocol,
+            url=url,
+            stream_url=Url(address.stream_url or address.url),
+            headers=HeaderMap(_HEADERS | _headers(own, address.key_variable) | extra),
+            timeout=timedelta(seconds=model.timeout),
+            mode=chosen_mode(model),
+            client=self._clients.get(url),
+            secrets=secrets,
+            error_secrets=error_secrets,
         )
 
 

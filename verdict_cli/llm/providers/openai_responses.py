@@ -139,9 +139,9 @@ def _assemble(stream: Iterable[Envelope]) -> dict[str, Any]:
 
 
 def _text_of(event: Envelope) -> str:
-    said = event.get("delta")
+    delta = event.get("delta")
     kinds = ("response.output_text.delta", "response.function_call_arguments.delta")
-    return said if event.get("type") in kinds and isinstance(said, str) else ""
+    return delta if event.get("type") in kinds and isinstance(delta, str) else ""
 
 
 OPENAI_RESPONSES = WireProtocol(

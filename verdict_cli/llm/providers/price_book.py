@@ -108,11 +108,11 @@ def rates_of(name: str, prompt_tokens: int = 0, tier: str = "") -> Rates | None:
 
     A tier without a price of its own is charged at the ordinary one, batches at half of it.
     """
-    found = None
+    longest = None
     for above, rates in _tariff(name, tier):
         if prompt_tokens > above or above == 0:
-            found = rates
-    return found
+            longest = rates
+    return longest
 
 
 def most_output_tokens(name: str) -> int | None:
@@ -128,11 +128,6 @@ def price_source() -> str:
     return (
         f"prices and capabilities are those of litellm {about['litellm']}, of {about['date']}, which ship with verdict"
     )
-
-
-def model_names() -> list[str]:
-    """The names of all models in the file."""
-    return list(_names())
 
 
 @lru_cache(maxsize=1024)
@@ -178,14 +173,14 @@ def _is_of(entry: Mapping[str, Any], owner: str) -> bool:
 
 def _latest_dated(name: str) -> str | None:
     """The newest dated name of a model that the file has only with a date."""
-    dated = [known for known in _names() if known.startswith(name) and re.fullmatch(_DATE, known[len(name) :])]
+    dated = [known for known in model_names() if known.startswith(name) and re.fullmatch(_DATE, known[len(name) :])]
     return max(dated, default=None)
 
 
 @cache
-def _names() -> tuple[str, ...]:
-    """The names of all entries of the file's text."""
-    return tuple(found[1] for found in _ENTRY.finditer(_text()) if found[1] != _SAMPLE)
+def model_names() -> tuple[str, ...]:
+    """The names of all models in the file."""
+    return tuple(name for name in _ENTRY.findall(_text()) if name != _SAMPLE)
 
 
 def _entry(name: str) -> Mapping[str, Any] | None:
@@ -245,7 +240,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 def _tariff(name: str, tier: str) -> tuple[tuple[int, Rates | None], ...]:
     """(tokens above which, rates), the shortest prompts first."""
     entry = entry_of(name) or {}
-    limits = sorted({int(found[1]) for key in entry if (found := _LONG.fullmatch(key))})
+    limits = sorted({int(match[1]) for key in entry if (match := _LONG.fullmatch(key))})
     return (
         (0, _rates(entry, "", tier)),
         *((1000 * limit, _rates(entry, f"_above_{limit}k_tokens", tier)) for limit in limits),
@@ -287,9 +282,9 @@ def _number(entry: Mapping[str, Any], key: str) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _whole(entry: Mapping[str, Any] | None, *keys: str) -> int | None:
-    found = (entry or {}).get
-    return next((int(value) for key in keys if isinstance(value := found(key), int | float)), None)
+def _whole(entry: Mapping[str, Any] | None, key: str) -> int | None:
+    value = (entry or {}).get(key)
+    return int(value) if isinstance(value, int | float) else None
 
 
 ASSUMED_REPLY_TOKENS = 4096

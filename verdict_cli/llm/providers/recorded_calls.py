@@ -16,7 +16,7 @@ from msgspec import Struct
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.providers.usage import MOST_TOKENS
 from verdict_cli.llm.providers.wire_values import loads, read_logprobs
-from verdict_cli.messages import Alternative, Usage
+from verdict_cli.messages import Reply, Usage
 from verdict_cli.storage.datasets.parquet import table_files
 
 CALLS = "calls.parquet"
@@ -177,13 +177,9 @@ class RecordKey(Struct, frozen=True):
 
 
 class RecordedCall(Struct, frozen=True):
-    """A recorded outcome. ``text`` is None for a call that failed; ``failure`` and ``error`` say how."""
+    """A recorded outcome. ``reply`` is None for a call without one; ``failure`` and ``error`` say how a call failed."""
 
-    text: str | None
-    finish_reason: str
-    logprobs: tuple[tuple[Alternative, ...], ...] | None
-    usage: Usage
-    model: str
+    reply: Reply | None
     failure: str
     error: str
 
@@ -238,20 +234,22 @@ def check_reply(record: Mapping[str, Any]) -> None:
         raise ValueError(f'"reply" must be a text, not {type(reply).__name__}: write JSON replies as text')
 
 
-def read_recorded(record: Mapping[str, Any]) -> RecordedCall:
-    """The record's outcome. Raises ValueError with what is wrong with it."""
+def read_recorded(record: Mapping[str, Any], model: str) -> RecordedCall:
+    """The record's outcome, of ``model`` where it names none. Raises ValueError with what is wrong with it."""
     usage = record.get("usage")
     tokens = usage if isinstance(usage, Mapping) else record
     prompt, completion = (_whole(tokens.get(key) or 0, "usage") for key in ("prompt_tokens", "completion_tokens"))
-    return RecordedCall(
-        text=record["reply"] if record.get("reply") is not None else None,
+    text = record.get("reply")
+    reply = Reply(
+        text or "",
         finish_reason=str(record.get("finish_reason") or "stop"),
         logprobs=read_logprobs(record.get("logprobs")),
         usage=Usage(prompt, completion),
-        model=str(record.get("model") or ""),
-        failure=str(record.get("failure") or ""),
-        error=str(record.get("error") or ""),
+        cost_usd=0.0,
+        model=str(record.get("model") or model),
     )
+    failure, error = (str(record.get(key) or "") for key in ("failure", "error"))
+    return RecordedCall(None if text is None else reply, failure, error)
 
 
 def _whole(value: Any, key: str) -> int:

@@ -72,7 +72,7 @@ class Recording:
         if position is None:
             return None
         try:
-            return read_recorded(self._source.read(position))
+            return read_recorded(self._source.read(position), request.model.name)
         except ValueError as error:
             raise DataError(replace(self._source.where(position), message=str(error))) from None
 
@@ -157,22 +157,15 @@ class ReplayProvider:
     async def ask(self, request: Request) -> Reply:
         recording = self._recording or self._load(request.model.name)
         try:
-            found = recording.find(request)
+            recorded = recording.find(request)
         except DataError as error:
             raise Rejected(error.message) from None
-        if found is None:
+        if recorded is None:
             raise _not_recorded(request, recording)
-        reply = Reply(
-            found.text or "",
-            finish_reason=found.finish_reason,
-            logprobs=found.logprobs,
-            usage=found.usage,
-            cost_usd=0.0,
-            model=found.model or request.model.name,
-        )
-        if found.text is None or found.failure in _NO_REPLY or (found.failure and not found.text.strip()):
-            message = found.error or f"the recorded call failed: {found.failure}"
-            raise recorded_error(found.failure, message, None if found.text is None else reply)
+        reply = recorded.reply
+        if reply is None or recorded.failure in _NO_REPLY or (recorded.failure and not reply.text.strip()):
+            message = recorded.error or f"the recorded call failed: {recorded.failure}"
+            raise recorded_error(recorded.failure, message, reply)
         return reply
 
     async def close(self) -> None:

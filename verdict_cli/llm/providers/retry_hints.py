@@ -35,14 +35,14 @@ def retry_hint(headers: HeaderLookup, body: Any, now: datetime | None = None) ->
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
-    for found in (
+    for delay_s in (
         _seconds_or_date(headers.get("retry-after"), now),
         _delay_of(body),
         _in_words(_text_of(body)),
         _next_reset(headers, now),
     ):
-        if found is not None:
-            return found
+        if delay_s is not None:
+            return delay_s
     return None
 
 
@@ -118,10 +118,10 @@ def _text_of(body: Any) -> str:
 
 
 def _in_words(text: str) -> float | None:
-    found = _WORDS.search(text[:4000])
-    if found is None:
+    match = _WORDS.search(text[:4000])
+    if match is None:
         return None
-    written = re.sub(r"\s+", "", found[1]).lower()
+    written = re.sub(r"\s+", "", match[1]).lower()
     for long, short in _LONG_UNITS.items():
         written = re.sub(rf"{long}s?", short, written)
     return duration(written)

@@ -33,9 +33,16 @@ def paid_reply(raw_usage: Any, request: Request, latency_s: float, sent: str) ->
 
 
 def charged_cost(model: Model, raw_usage: Any, usage: Usage | None, tier: str = "", served: str = "") -> float | None:
-    """Dollars for one call: by the pipeline's own prices, else as its usage states them, else by the price data."""
+    """Dollars for one call: by the pipeline's own prices, else as its usage states them, else by the price data.
+
+    A stated 0 for a model with a known price says that the price is charged elsewhere, as with a key of the user's own at
+    OpenRouter: then the price data count, except for OpenRouter's free variants.
+    """
     stated = None if model.cost is not None else _stated_cost(raw_usage)
-    return cost_usd(model, usage, tier, served) if stated is None else stated
+    if stated or (stated == 0 and (model.name.endswith(_FREE) or served.endswith(_FREE))):
+        return stated
+    listed = cost_usd(model, usage, tier, served)
+    return stated if listed is None else listed
 
 
 def header_cost(headers: HeaderLookup) -> float | None:
@@ -47,6 +54,7 @@ def header_cost(headers: HeaderLookup) -> float | None:
     return None
 
 
+_FREE = ":free"
 _COST_HEADERS = ("x-litellm-response-cost",)
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][-+]?\d+)?")
 _COST_KEYS = frozenset({"cost", "estimated_cost", "cost_in_usd_ticks"})

@@ -112,8 +112,8 @@ def objects(value: Any) -> list[Mapping[str, Any]]:
 
 def object_at(value: Any, key: str) -> Mapping[str, Any]:
     """The object under a key; empty where there is none."""
-    found = value.get(key) if isinstance(value, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    inner = value.get(key) if isinstance(value, Mapping) else None
+    return inner if isinstance(inner, Mapping) else {}
 
 
 def chat_completion(
