@@ -111,11 +111,6 @@ _RETRYABLE = {
     529: "rate-limit",
 }
 """529 is Anthropic's "overloaded"."""
-_WRONG_ADDRESS = {
-    300: ("responds with a redirect", "set api_base to the address that it leads to"),
-    404: ("knows no model {model}", "check the model's name and api_base"),
-    405: ("takes no calls of a model", "check api_base: the API may be at another path, such as /v1"),
-}
 
 
 class Source(Struct, frozen=True):
@@ -211,8 +206,15 @@ def error_of(
             hint="check the key in the environment (without quotes around it), and that it may use this model",
             status=status,
         )
-    if (wrong := _WRONG_ADDRESS.get(300 if 300 <= status < 400 else status)) is not None:
-        return Refused(f"{url} {wrong[0].format(model=model)}{reason}", hint=wrong[1], status=status)
+    if status == 404:
+        hint = "check the model's name and api_base"
+        return Refused(f"{url} knows no model {model}{reason}", hint=hint, status=status)
+    if status == 405:
+        hint = "check api_base: the API may be at another path, such as /v1"
+        return Refused(f"{url} takes no calls of a model{reason}", hint=hint, status=status)
+    if 300 <= status < 400:
+        hint = "set api_base to the address that it leads to"
+        return Refused(f"{url} responds with a redirect{reason}", hint=hint, status=status)
     if status in _RETRYABLE or (status >= 500 and not _INVALID.search(detail)):
         kind = _RETRYABLE.get(status, "unavailable")
         if status == 503 and retry_after_s is not None:
