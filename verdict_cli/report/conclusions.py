@@ -123,11 +123,16 @@ def change_text(difference: Difference) -> str:
 
 def _decided_text(difference: Difference, level: float) -> str:
     """What decides where the interval and the test disagree, as they may in small samples; "" where they agree."""
-    low, high = difference.change.low, difference.change.high
-    excluded = low is not None and high is not None and not low <= 0 <= high
-    if low is None or high is None or difference.p_adjusted is None or excluded == is_significant(difference, level):
+    excluded = _excludes_zero(difference)
+    if excluded is None or difference.p_adjusted is None or excluded == is_significant(difference, level):
         return ""
     return f"; the interval {'excludes' if excluded else 'includes'} 0, but the test decides"
+
+
+def _excludes_zero(difference: Difference) -> bool | None:
+    """Whether the interval leaves 0 out; None where there is no interval."""
+    low, high = difference.change.low, difference.change.high
+    return None if low is None or high is None else not low <= 0 <= high
 
 
 def p_text(p: float) -> str:
@@ -224,17 +229,15 @@ def contradictions(whole: Slice, letters: Sequence[str], level: float) -> list[s
     found = []
     for name, against in whole.metrics.items():
         for letter, each in zip(letters[1:], against.differences, strict=True):
-            low, high = each.change.low, each.change.high
             tests = [("p", each.p)]
             if whole.test is not None and whole.test.name == MCNEMAR and name == TESTED_METRICS.get(whole.test.of):
                 tests.append(("McNemar's p", whole.test.p))
-            if low is None or high is None:
+            if (excluded := _excludes_zero(each)) is None:
                 continue
-            excluded = not low <= 0 <= high
             other = [f"{test} is {p:.3g}" for test, p in tests if p is not None and (p < 1 - level) != excluded]
             if other:
-                does = "excludes" if excluded else "includes"
                 of = f"{name} of {letter}" if letters[2:] else name
+                does = "excludes" if excluded else "includes"
                 found.append(f"{of}: {CONTRADICTION.format(does=does, level=100 * level, p=' and '.join(other))}")
     return found
 

@@ -164,7 +164,7 @@ class RunSpread:
             high=min(change.value + high, bound),
             se=math.sqrt(variance),
             df=freedom,
-            method=change.method + BETWEEN * bool(self.between),
+            method=change.method + (BETWEEN if self.between else ""),
             reason="",
             warnings=(),
         )

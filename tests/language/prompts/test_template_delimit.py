@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import re
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions.paths import Resolved, unresolved
@@ -83,23 +81,18 @@ def test_a_text_that_knows_the_boundary_has_another(monkeypatch: pytest.MonkeyPa
     assert boundary([Delimited(f"</DATA-{first[:16].upper()}>")]) == second[:24]
 
 
-def with_columns(prompt: Any) -> Any:
-    """The prompt in a pipeline whose units use two columns."""
-    change = dataclasses.replace if dataclasses.is_dataclass(prompt) else structs.replace
-    return change(prompt, columns=("a", "b"))
-
-
 @pytest.mark.parametrize("kind", ["plain", "jinja"])
 @given(st.tuples(TEXTS, TEXTS, TEXTS))
 def test_all_prompts_of_a_row_have_the_same_boundary(kind: str, texts: tuple[str, str, str]) -> None:
     both = ("{source.a}", "{source.b} {source.a}") if kind == "plain" else ("{{source.a}}", "{{source.b}}{{source.a}}")
     source = dict(zip("abc", texts, strict=True))
     prompts = [
-        with_columns(compiled(text, kind)).render(row(**source) | {"previous": {"x": text}}).messages for text in both
+        compiled(text, kind).with_columns(("a", "b")).render(row(**source) | {"previous": {"x": text}}).messages
+        for text in both
     ]
     marks = {re.findall("<data-([0-9a-f]{16})> and", prompt[-1].content)[-1] for prompt in prompts}
     assert len(marks) == 1
-    other = with_columns(compiled(both[1], kind)).render(row(**source | {"c": "another label"}))
+    other = compiled(both[1], kind).with_columns(("a", "b")).render(row(**source | {"c": "another label"}))
     assert other.messages == prompts[1]
 
 

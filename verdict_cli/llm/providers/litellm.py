@@ -164,7 +164,7 @@ class LitellmProvider:
             return float(computed)
         try:
             return float(self._litellm.completion_cost(response))
-        except Exception:  # versions before 1.84 raise the bare class; a price that fails must not lose a paid reply
+        except Exception:  # some versions raise the bare class; a price that fails must not lose a paid reply
             return None
 
 
