@@ -25,6 +25,13 @@ DESIGNS = {
     "two ratings": {"family": "two ratings", "n": 60},
     "few values with heavy tails": {"family": "values", "n": 20, "shape": "lognormal"},
     "few predictions with heavy tails": {"family": "predictions", "n": 20, "shape": "lognormal"},
+    "skewed errors in clusters of Pareto sizes": {
+        "family": "predictions",
+        "n": 255,
+        "clusters": 61,
+        "clustering": "pareto",
+        "shape": "exponential",
+    },
     "only 0 and 1": {"family": "values", "n": 30, "shape": "binary", "rare": 0.03},
 }
 REST = {

@@ -45,6 +45,8 @@ ASSUMED_CORRELATION, ASSUMED_CLUSTERS = 0.4, 2.0
 """The intra-cluster correlation that is assumed before clusters show theirs, and how many clusters this is worth:
 measured by benchmarks/interval_coverage.py, correlations up to 0.6 are covered and the interval of many clusters stays
 as it is."""
+ASSUMED_CORRELATION_OF_SKEWED = 0.6
+"""The same for means of skewed values."""
 ASSUMED_RANKED = 2.0
 """How many rows of a class are assumed to vary as much as they can before the sample shows how its ranks vary (measured)."""
 LEAST_CLUSTER_FREEDOM = 1.0
@@ -53,6 +55,8 @@ FEWEST_CLUSTERS = 5
 """With fewer effective clusters the variance is known too badly for any method."""
 FEW_CLUSTERS_OF_METRIC = 10
 """The same for metrics that are not shares of rows."""
+FEW_TRIALS = 5
+"""Wilson's interval of fewer rows ends below the true share too often where nearly all rows are right (6.5% of three rows)."""
 FEW_ROWS = 10
 """Fewer rows of a label than this decide a metric of agreement by chance."""
 CONCENTRATED = 0.8
@@ -75,6 +79,7 @@ FEW_UNIFORM, UNIFORM = 150, 0.05
 variance that the scale allows are close together."""
 
 FEW_EFFECTIVE = "the clusters are worth {effective:.1f} of equal size: the interval is rough"
+FEW_COUNTED = "only {rows}: the interval is rough"
 FEW_OF_LABEL = "the rarest label has {rows}: the interval may be too narrow"
 FEW_OTHER_LABELS = "{rows} another label than the most frequent one: the interval may be too narrow"
 FEW_CLUSTERS_OF_LABEL = "the rarest label is in clusters worth {effective:.1f}: the interval may be too narrow"
@@ -113,10 +118,16 @@ def cluster_freedom(sample: Sample) -> float:
     return max(effective_clusters(sample) - 1, LEAST_CLUSTER_FREEDOM)
 
 
-def raised_design_effect(found: float, sizes: Floats, share: float) -> float:
-    """The design effect of a metric in clusters of these sizes, of which a share of rows (or all others) decides."""
-    information = 4 * share * (1 - share) * kish(sizes)
-    assumed = 1 + (float((sizes**2).sum()) / float(sizes.sum()) - 1) * ASSUMED_CORRELATION
+def raised_design_effect(found: float, sizes: Floats, share: float, *, skewed: bool = False) -> float:
+    """The design effect of a metric in clusters of these sizes, of which a share of rows (or all others) decides.
+
+    A sample that lacks the long tail of skewed values also lacks the correlation of its rows, the more so the fewer
+    clusters have most of the rows: unequal clusters then show less of it, and more is assumed.
+    """
+    clusters = kish(sizes)
+    information = 4 * share * (1 - share) * clusters * (clusters / len(sizes) if skewed else 1.0)
+    correlation = ASSUMED_CORRELATION_OF_SKEWED if skewed else ASSUMED_CORRELATION
+    assumed = 1 + (float((sizes**2).sum()) / float(sizes.sum()) - 1) * correlation
     mixed = (found * information + assumed * ASSUMED_CLUSTERS) / (information + ASSUMED_CLUSTERS)
     return max(found, mixed, 1.0)
 
@@ -354,7 +365,8 @@ def _in_clusters(
     else:
         share = max((most_frequent_share(each, sample) for each in statistic.varies or statistic.classes), default=0.5)
     seen = (error.error / alone.error) ** 2
-    raised = raised_design_effect(seen, cluster_sizes(sample), max(share, 0.5))
+    skewed = statistic.interval == "skewness" and not statistic.tails
+    raised = raised_design_effect(seen, cluster_sizes(sample), max(share, 0.5), skewed=skewed)
     freedom = min(error.freedom, cluster_freedom(sample))
     return structs.replace(error, error=alone.error * math.sqrt(raised), freedom=freedom, design_effect=raised)
 
@@ -533,8 +545,12 @@ def share_metric(value: float, share: Proportion, sample: Sample, level: float, 
     """The metric of a share with its interval; of clusters also how many there are, and what they are worth."""
     low, high = share_interval(share, sample, level, exact=exact)
     if sample.cluster is None:
-        error = _error(*share.share(sample.counts), share)
-        return MetricValue(value, low, high, sample.n, se=error, method="Clopper-Pearson" if exact else "Wilson")
+        of_all, trials = share.share(sample.counts)
+        method = "Clopper-Pearson" if exact else "Wilson"
+        metric = MetricValue(value, low, high, sample.n, se=_error(of_all, trials, share), method=method)
+        if exact or trials >= FEW_TRIALS:
+            return metric
+        return metric.warned(FEW_COUNTED.format(rows=plural(int(trials), "row counts|rows count")))
     found = clustered_share(share, sample)
     few = FEW_EFFECTIVE.format(effective=found.effective_clusters) if found.effective_clusters < FEWEST_CLUSTERS else ""
     return MetricValue(

@@ -249,7 +249,7 @@ def intraclass_correlations(values: Floats) -> dict[str, Statistic]:
         error = np.maximum(ratio(rest, (n - 1) * (judges - 1)), 0.0)
         return ratio(rows - error, rows + (judges - 1) * error + judges * ratio(between - error, n))
 
-    single = statistic_of("icc", icc, NO_SPREAD, varies=(np.where(whole, means, 0.0),))
+    single = statistic_of("icc", icc, NO_SPREAD, varies=tuple(centred.T))
 
     def of_mean(correlation: float) -> float:
         return float(judges * correlation / max(1 + (judges - 1) * correlation, MOST_NEGATIVE))
