@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def test_results_of_other_requests_are_an_error(bench: BatchBench) -> None:
     bench.run(4, batches=exported)
     (bench.folder / "other.jsonl").write_text('{"custom_id": "a", "response": {"status_code": 200}}\nnot JSON\n')
     with pytest.raises(UsageError, match="has no result of the requests"):
-        RunBatches(RunDirectory(bench.folder / "out")).import_results(bench.folder / "other.jsonl")
+        asyncio.run(RunBatches(RunDirectory(bench.folder / "out")).import_results(bench.folder / "other.jsonl"))
     with pytest.raises(UsageError, match="their results are missing"):
         bench.run(4)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from pyreqwest.multipart import FormBuilder, PartBuilder
 from pyreqwest.request import RequestBuilder
 from pyreqwest.response import Response
 
-from verdict_cli.errors import Refused, Retryable
+from verdict_cli.errors import Refused, Rejected, Retryable
 from verdict_cli.features.batches.ledger import disk_errors
 from verdict_cli.language.model_address import parse_address
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
@@ -70,59 +71,68 @@ class ResultLine(Struct, frozen=True):
     unpaid: str = ""
 
 
-class BatchApi(Protocol):
-    """A model's batch interface. Methods raise ProviderError."""
+class BatchApi:
+    """A model's batch interface: an adapter overrides what the provider has. Methods raise ProviderError."""
 
-    provider: str
-    max_requests: int
-    max_bytes: int
-    has_tags: bool
+    provider = ""
+    max_requests = 10**9
+    max_bytes = 10**12
+    has_tags = True
     """Whether the provider keeps the metadata of a batch, by which it is found again."""
-    protocol: WireProtocol | None
+    uploads = False
+    """Whether the request file is uploaded before the batch is created."""
+    protocol: WireProtocol | None = None
 
     def line(self, custom_id: str, request: Request, mode: JsonMode) -> tuple[bytes, str]:
         """The request's line in the request file, and its parameters as JSON."""
-        ...
+        raise NotImplementedError
+
+    async def upload(self, file: Path) -> str:
+        """The id of the uploaded request file."""
+        raise NotImplementedError
 
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
-        """The batch of a request file. ``file_id`` is "" for an interface that is no `UploadApi`."""
-        ...
+        """The batch of a request file. ``file_id`` is "" where nothing `uploads` it."""
+        raise NotImplementedError
 
-    async def get(self, batch_id: str) -> BatchState: ...
+    async def get(self, batch_id: str) -> BatchState:
+        raise NotImplementedError
 
-    def recent(self, since: float) -> AsyncIterator[BatchState]:
+    async def recent(self, since: float) -> AsyncIterator[BatchState]:
         """The batches that were created since a time, in seconds since the epoch, the latest first."""
-        ...
+        nothing: tuple[BatchState, ...] = ()
+        for state in nothing:
+            yield state
 
-    async def cancel(self, batch_id: str) -> None: ...
+    async def cancel(self, batch_id: str) -> None:
+        """Cancel the batch, where there is anything to cancel."""
 
     async def results(self, state: BatchState, to: Path) -> None:
         """Write the result lines of an ended batch to a file."""
-        ...
 
     def read(self, line: Any) -> ResultLine:
-        """The outcome in a decoded line. Raises ValueError for a line that is not one."""
-        ...
+        """The outcome in a decoded line, in the form of OpenAI's results. Raises ValueError for a line that is not one."""
+        custom_id = line["custom_id"]
+        error, response = line.get("error"), line.get("response")
+        if isinstance(response, dict) and response.get("status_code"):
+            return ResultLine(custom_id, int(response["status_code"]), response.get("body"))
+        if isinstance(error, dict) and error.get("code") in _UNPAID:
+            return ResultLine(custom_id, unpaid=str(error.get("message") or error["code"]))
+        return ResultLine(custom_id, 500, {"error": error})
 
-    async def close(self) -> None: ...
-
-
-@runtime_checkable
-class UploadApi(Protocol):
-    """A batch interface to which the request file is uploaded before the batch is created."""
-
-    async def upload(self, file: Path) -> str:
-        """The id of the uploaded request file. Raises ProviderError."""
-        ...
+    async def aclose(self) -> None:
+        """Close connections."""
 
 
-class HttpBatchApi(ABC):
-    """What the adapters share: the model's address, key and bodies."""
+_UNPAID = frozenset({"batch_expired", "batch_cancelled"})
 
-    provider = ""
+
+class HttpBatchApi(BatchApi, ABC):
+    """What the adapters of providers share: the model's address, key and bodies."""
+
     max_requests = 50_000
     max_bytes = 200_000_000
-    has_tags = True
+    uploads = True
     first_page: Mapping[str, Any] = {"limit": BATCHES_A_PAGE}
     """The query of the first page of the list of batches."""
     cursor = "after"
@@ -157,8 +167,10 @@ class HttpBatchApi(ABC):
             return self._bodies.get(request, self.endpoint.name, mode)
         return self._protocol_bodies.get(request, self.protocol, self.endpoint.name, mode)
 
+    async def upload(self, file: Path) -> str:
+        return created_id(await self.http.post_form(self._url("/files"), file, {"purpose": "batch"}))
+
     async def get(self, batch_id: str) -> BatchState:
-        """The batch of that id. Raises ProviderError."""
         return self._state(await self.http.get(self.batch_url(batch_id)))
 
     async def recent(self, since: float) -> AsyncIterator[BatchState]:
@@ -190,11 +202,9 @@ class HttpBatchApi(ABC):
         """A batch in the provider's words."""
 
     async def cancel(self, batch_id: str) -> None:
-        """Cancel the batch of that id. Raises ProviderError."""
         await self.http.post(self.batch_url(f"{batch_id}/cancel"), {})
 
     async def results(self, state: BatchState, to: Path) -> None:
-        """Write the files of results to one."""
         for file in state.files:
             await self.http.download(self.result_url(file), to)
 
@@ -206,8 +216,16 @@ class HttpBatchApi(ABC):
         """The URL of a path beside that of ordinary calls."""
         return sibling_url(self.endpoint.url, "/chat/completions", path)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         await self.http.close()
+
+
+def created_id(value: Any) -> str:
+    """The id of what was created. Raises Rejected for a reply without one."""
+    identity = value.get("id") if isinstance(value, dict) else None
+    if not isinstance(identity, str) or not identity:
+        raise Rejected(f"the batch interface replied without an id: {str(value)[:200]}")
+    return identity
 
 
 def with_query(url: str, query: str) -> str:
@@ -251,10 +269,9 @@ class BatchHttp:
         """The JSON at a URL. Raises ProviderError."""
         return await self._json(self._request("GET", url, CALL_S), url)
 
-    async def post(self, url: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
+    async def post(self, url: str, body: Any) -> Any:
         """The JSON that a POST gives. Raises ProviderError."""
-        request = self._request("POST", url, CALL_S, headers)
-        return await self._json(request if body is None else request.body_json(body), url)
+        return await self._json(self._request("POST", url, CALL_S).body_json(body), url)
 
     async def post_stream(self, url: str, parts: AsyncIterator[bytes], size: int) -> Any:
         """As `post`, with a JSON body of that size that is sent in parts."""
@@ -295,7 +312,7 @@ class BatchHttp:
             if not 200 <= response.status < 300:
                 await self._content(response, url)
             with to.open("ab") as file:
-                while (part := await self._chunk(response)) is not None:
+                while (part := await response.body_reader.read_chunk()) is not None:
                     with disk_errors(to):
                         file.write(part)
 
@@ -306,8 +323,16 @@ class BatchHttp:
         request = client.request(method, url).headers({**self._headers, **(headers or {})})
         return request.timeout(timedelta(seconds=timeout_s))
 
-    def _open(self, request: RequestBuilder, url: str) -> _Opened:
-        return _Opened(request, self._model, parse_address(url).netloc)
+    @asynccontextmanager
+    async def _open(self, request: RequestBuilder, url: str) -> AsyncIterator[Response]:
+        """The response, while its body is read. Transport errors are Retryable."""
+        try:
+            async with request.build_streamed() as response:
+                yield response
+        except (PyreqwestError, OSError) as error:
+            host = parse_address(url).netloc
+            message = f"model {self._model}: no reply from {host}: {root_cause(error)}"
+            raise Retryable(message, kind="unavailable") from None
 
     async def _json(self, request: RequestBuilder, url: str) -> Any:
         async with self._open(request, url) as response:
@@ -318,40 +343,11 @@ class BatchHttp:
             raise Retryable(f"model {self._model}: {url} replied with no JSON", kind="unavailable") from None
 
     async def _content(self, response: Response, url: str) -> bytes:
-        parts = []
-        while (part := await self._chunk(response)) is not None:
-            parts.append(part)
-        content = b"".join(parts)
+        content = bytes(await response.bytes())
         if 200 <= response.status < 300:
             return content
         source = Source(url.partition("?")[0], ResponseHeaders(response), self._secrets)
         raise response_error(response.status, content, self._model, source)
-
-    async def _chunk(self, response: Response) -> bytes | None:
-        part = await response.body_reader.read_chunk()
-        return None if part is None else bytes(part)
-
-
-class _Opened:
-    """A request in progress, whose transport errors are Retryable."""
-
-    def __init__(self, request: RequestBuilder, model: str, host: str) -> None:
-        self._sending = request.build_streamed()
-        self._model, self._host = model, host
-
-    async def __aenter__(self) -> Response:
-        try:
-            return await self._sending.__aenter__()
-        except (PyreqwestError, OSError) as error:
-            raise self._lost(error) from None
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        await self._sending.__aexit__(kind, error, trace)
-        if isinstance(error, PyreqwestError | OSError):
-            raise self._lost(error) from None
-
-    def _lost(self, error: Exception) -> Retryable:
-        return Retryable(f"model {self._model}: no reply from {self._host}: {root_cause(error)}", kind="unavailable")
 
 
 async def file_chunks(file: Path) -> AsyncIterator[bytes]:

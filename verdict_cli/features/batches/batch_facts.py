@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from verdict_cli.run.progress import PendingCalls
 
 _KEY = "batches"
+TO_FILE = "file"
+"""The name of the provider of files: requests that were exported."""
 
 
 @dataclass(frozen=True, slots=True)

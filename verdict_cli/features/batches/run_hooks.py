@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verdict_cli.errors import Problem, UsageError
-from verdict_cli.features.batches.batch_facts import batches_of, with_batches
+from verdict_cli.features.batches.batch_facts import TO_FILE, batches_of, with_batches
 from verdict_cli.features.batches.batch_keys import batch_key, batch_settings
 from verdict_cli.llm.model_families import (
     BASELINE_PREFIX,
@@ -32,7 +32,6 @@ from verdict_cli.run_facts import RunFacts
 
 if TYPE_CHECKING:
     from verdict_cli.features.batches.batch_api import BatchApi
-    from verdict_cli.features.batches.ledger import BatchLedger
     from verdict_cli.run.estimate import Line
     from verdict_cli.run.job import Halt, RunJob, RunOptions
     from verdict_cli.run.model_client import ModelClient
@@ -60,8 +59,6 @@ _BUILT_IN = {
 
 TIER = "batch"
 """The service tier by which replies of batches are priced."""
-TO_FILE = "file"
-"""The name of the provider of files in the ledger: requests that were exported."""
 
 
 def batch_problem(model: Model) -> str | None:
@@ -157,11 +154,9 @@ class BatchOptions(RunHooks):
         """UsageError where batches of the run are in flight: their requests would be sent a second time."""
         if (self.defers(job) and same) or (job.recording is not None and not job.start.part_rows):
             return
-        from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
+        from verdict_cli.features.batches.ledger import fetch_ledgers
 
-        job.directory.get(name for name in job.directory.stored(LEDGER) if name == LEDGER)
-        ledgers = [BatchLedger.read(job.directory.path), *part_ledgers(job.directory)]
-        flying = [batch for ledger in ledgers for batch in ledger.in_flight]
+        flying = [batch for ledger in fetch_ledgers(job.directory) for batch in ledger.in_flight]
         if flying:
             raise UsageError(
                 f"{job.directory.display_name} has {plural(len(flying), 'batch|batches')} in flight",
@@ -176,13 +171,14 @@ class BatchOptions(RunHooks):
         return waves
 
     def awaits(self, folder: RunDirectory) -> bool:
-        from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
+        from verdict_cli.features.batches.ledger import fetch_ledgers
 
-        folder.get(name for name in folder.stored(LEDGER) if name == LEDGER)
-        return bool(BatchLedger.read(folder.path).in_flight)
+        return any(ledger.in_flight for ledger in fetch_ledgers(folder))
 
     def add_facts(self, directory: RunDirectory, facts: RunFacts) -> RunFacts:
-        return with_batches(facts, [batch for ledger in part_ledgers(directory) for batch in ledger.facts])
+        from verdict_cli.features.batches.ledger import fetch_ledgers
+
+        return with_batches(facts, [batch for ledger in fetch_ledgers(directory) for batch in ledger.facts])
 
     def model_problems(self, plan: Plan) -> Iterable[Problem]:
         for _, model, _ in models_in_use(plan):
@@ -218,15 +214,6 @@ class BatchOptions(RunHooks):
             f"{estimate.worst_h:g} hours at worst",
             f"some {cost} as batches in {number} or more",
         )
-
-
-def part_ledgers(directory: RunDirectory) -> list[BatchLedger]:
-    """The batches of each part that has sent some."""
-    from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
-    from verdict_cli.run.part_files import PARTS
-
-    directory.get(name for name in directory.stored(PARTS) if name.endswith(f"/{LEDGER}"))
-    return [BatchLedger.read(path.parent) for path in sorted((directory.path / PARTS).glob(f"*/{LEDGER}"))]
 
 
 @dataclass(frozen=True, slots=True)

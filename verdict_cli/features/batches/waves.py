@@ -18,13 +18,12 @@ from time import monotonic, time
 from typing import TypeVar
 
 from verdict_cli.errors import BudgetError, ProviderError, Refused, Rejected, Retryable, UsageError
-from verdict_cli.features.batches.batch_api import BatchApi, BatchState, UploadApi
+from verdict_cli.features.batches.batch_api import BatchApi, BatchState
 from verdict_cli.features.batches.batch_calls import BatchCalls, CallParker, Collector, WaveJournal, short_id
-from verdict_cli.features.batches.batch_facts import PendingBatches, with_batches
+from verdict_cli.features.batches.batch_facts import TO_FILE, PendingBatches, with_batches
 from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.ledger import (
     LOST,
-    REQUESTS,
     SPLIT,
     BatchLedger,
     RequestFile,
@@ -34,7 +33,7 @@ from verdict_cli.features.batches.ledger import (
     reopened,
 )
 from verdict_cli.features.batches.providers import FileBatches
-from verdict_cli.features.batches.run_hooks import TIER, TO_FILE, BatchOptions, open_batch_api
+from verdict_cli.features.batches.run_hooks import TIER, BatchOptions, open_batch_api
 from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal
 from verdict_cli.llm.providers.price_book import cost_usd, list_price_usd
@@ -152,90 +151,83 @@ class QueueFullError(Exception):
     """The account's limit of queued tokens does not admit the batch now."""
 
 
-class Submitter:
-    """Sends batches. A batch is looked for before it is created a second time, so that none is paid for twice."""
-
-    def __init__(self, ledger: BatchLedger, api_of: Callable[[Model], BatchApi]) -> None:
-        self._ledger, self._api_of = ledger, api_of
-
-    async def send(self, batch: SentBatch) -> None:
-        """Send an intended batch. Raises QueueFullError, or ProviderError where it cannot be sent."""
-        api = self._api_of(batch.model)
-        file = self._ledger.request_file(batch.number)
-        if isinstance(api, UploadApi) and not batch.file_id:
-            self._ledger.uploaded(batch, await _patiently(lambda: api.upload(file)))
-        for attempt in range(_TRIES):
-            try:
-                state = await api.create(batch.file_id, file, batch.tag)
-            except ProviderError as error:
-                if QUEUE_LIMIT.search(error.message):
-                    raise QueueFullError(error.message) from None
-                if not isinstance(error, Retryable):
-                    raise _refusal(error, batch) from None
-                await asyncio.sleep(min(30.0, error.retry_after_s or _DELAY_S * 2**attempt))
-                state_of_intent = await _patiently(lambda: self.look_for(batch, api))
-                if state_of_intent is None and attempt == _TRIES - 1:
-                    raise _unreachable(error, batch) from None
-                if state_of_intent is None:
-                    continue
-                state = state_of_intent
-            self._ledger.sent(batch, state.id, state.status)
-            return
-
-    async def recover(self, batch: SentBatch) -> None:
-        """Find the batch of an intent without an id, else send it. Raises as `send`."""
-        path = self._ledger.request_file(batch.number)
-        if not path.exists():
-            self._ledger.end(batch, LOST)
-            return
-        api = self._api_of(batch.model)
-        wait_s = batch.intended + ARRIVAL_S - time()
-        if 0 < wait_s <= ARRIVAL_S:
-            await asyncio.sleep(wait_s)
-        known = (
-            await _patiently(lambda: self.look_for(batch, api))
-            if batch.file_id or not isinstance(api, UploadApi)
-            else None
-        )
-        if known is None:
-            await self.send(batch)
-        else:
-            self._ledger.sent(batch, known.id, known.status)
-
-    async def look_for(self, batch: SentBatch, api: BatchApi) -> BatchState | None:
-        """The intended batch at the provider: the one with its tag; without tags, the one whose results have its custom ids."""
-        taken = {sent.id for sent in self._ledger.batches.values()}
-        candidates = []
-        async for state in api.recent(batch.intended):
-            if api.has_tags and state.tag == batch.tag:
-                return state
-            if not api.has_tags and state.id not in taken and state.requests in (0, batch.requests):
-                candidates.append(state)
-        if not candidates:
-            return None
-        names = {key.custom_id for key in read_keys(self._ledger.request_file(batch.number))}
-        for candidate in candidates:
-            if await self._has_results_of(candidate, names, batch, api):
-                return candidate
-        return None
-
-    async def _has_results_of(self, state: BatchState, names: set[str], batch: SentBatch, api: BatchApi) -> bool:
-        """Whether a batch's results are those of the requests. It is waited for: before its end nothing of it can be seen."""
-        delay_s = 2 * _DELAY_S
-        while not state.ended:
-            await asyncio.sleep(delay_s)
-            delay_s = min(60.0, 2 * delay_s)
-            state = await _patiently(partial(api.get, state.id))
-        path = self._ledger.request_file(batch.number).with_suffix(".candidate")
-        path.unlink(missing_ok=True)
+async def send_batch(ledger: BatchLedger, batch: SentBatch, api: BatchApi) -> None:
+    """Send an intended batch. Raises QueueFullError, or ProviderError where it cannot be sent."""
+    file = ledger.request_file(batch.number)
+    if api.uploads and not batch.file_id:
+        ledger.uploaded(batch, await _patiently(lambda: api.upload(file)))
+    for attempt in range(_TRIES):
         try:
-            await api.results(state, path)
-            with path.open("rb") as file:
-                return any(api.read(loads(line)).custom_id in names for line in [file.readline()] if line)
-        except (ValueError, KeyError, TypeError, OSError):
-            return False
-        finally:
-            path.unlink(missing_ok=True)
+            state = await api.create(batch.file_id, file, batch.tag)
+        except ProviderError as error:
+            if QUEUE_LIMIT.search(error.message):
+                raise QueueFullError(error.message) from None
+            if not isinstance(error, Retryable):
+                raise _refusal(error, batch) from None
+            await asyncio.sleep(min(30.0, error.retry_after_s or _DELAY_S * 2**attempt))
+            # It is looked for before it is created a second time, so that none is paid for twice.
+            state_of_intent = await _patiently(lambda: look_for(ledger, batch, api))
+            if state_of_intent is None and attempt == _TRIES - 1:
+                raise _unreachable(error, batch) from None
+            if state_of_intent is None:
+                continue
+            state = state_of_intent
+        ledger.sent(batch, state.id, state.status)
+        return
+
+
+async def recover_batch(ledger: BatchLedger, batch: SentBatch, api: BatchApi) -> None:
+    """Find the batch of an intent without an id, else send it. Raises as `send_batch`."""
+    if not ledger.request_file(batch.number).exists():
+        ledger.end(batch, LOST)
+        return
+    wait_s = batch.intended + ARRIVAL_S - time()
+    if 0 < wait_s <= ARRIVAL_S:
+        await asyncio.sleep(wait_s)
+    known = None
+    if batch.file_id or not api.uploads:
+        known = await _patiently(lambda: look_for(ledger, batch, api))
+    if known is None:
+        await send_batch(ledger, batch, api)
+    else:
+        ledger.sent(batch, known.id, known.status)
+
+
+async def look_for(ledger: BatchLedger, batch: SentBatch, api: BatchApi) -> BatchState | None:
+    """The intended batch at the provider: the one with its tag; without tags, the one whose results have its custom ids."""
+    taken = {sent.id for sent in ledger.batches.values()}
+    candidates = []
+    async for state in api.recent(batch.intended):
+        if api.has_tags and state.tag == batch.tag:
+            return state
+        if not api.has_tags and state.id not in taken and state.requests in (0, batch.requests):
+            candidates.append(state)
+    if not candidates:
+        return None
+    for candidate in candidates:
+        if await _has_results_of(candidate, ledger.request_file(batch.number), api):
+            return candidate
+    return None
+
+
+async def _has_results_of(state: BatchState, requests: Path, api: BatchApi) -> bool:
+    """Whether a batch's results are those of the requests. It is waited for: before its end nothing of it can be seen."""
+    delay_s = 2 * _DELAY_S
+    while not state.ended:
+        await asyncio.sleep(delay_s)
+        delay_s = min(60.0, 2 * delay_s)
+        state = await _patiently(partial(api.get, state.id))
+    names = {key.custom_id for key in read_keys(requests)}
+    path = requests.with_suffix(".candidate")
+    path.unlink(missing_ok=True)
+    try:
+        await api.results(state, path)
+        with path.open("rb") as file:
+            return any(api.read(loads(line)).custom_id in names for line in [file.readline()] if line)
+    except (ValueError, KeyError, TypeError, OSError):
+        return False
+    finally:
+        path.unlink(missing_ok=True)
 
 
 async def _patiently(call: Callable[[], Awaitable[T]]) -> T:
@@ -290,7 +282,6 @@ class Flights:
         self.ledger = ledger
         self._collector, self._budget, self._on_change, self._warn = collector, budget, on_change, warn
         self._open_api, self._apis = open_api, dict[EndpointKey, BatchApi]()
-        self._submitter = Submitter(ledger, self.api)
         self._states: dict[int, BatchState] = {}
         self._queue: list[tuple[Model, RequestFile]] = []
         self.rest: list[tuple[Model, RequestFile]] = []
@@ -322,7 +313,7 @@ class Flights:
         for _, file in (*self._queue, *self.rest):
             file.discard()
         for api in self._apis.values():
-            await api.close()
+            await api.aclose()
 
     async def resume(self) -> None:
         """Take over what an earlier process left: send or find intended batches, collect those that have ended."""
@@ -337,7 +328,7 @@ class Flights:
                 self._budget.reserve(batch.expected_usd)
         for batch in self.ledger.in_flight:
             if not batch.id:
-                await self._queue_if_full(batch, self._submitter.recover(batch))
+                await self._queue_if_full(batch, recover_batch)
         if self.ledger.in_flight:
             await self.poll()
 
@@ -417,12 +408,14 @@ class Flights:
         expected = self._budget.expected_usd(model, file)
         batch = self.ledger.intend(file, self.api(model).provider, model, wave, expected)
         self._budget.reserve(expected)
-        await self._queue_if_full(batch, self._submitter.send(batch))
+        await self._queue_if_full(batch, send_batch)
 
-    async def _queue_if_full(self, batch: SentBatch, sending: Awaitable[None]) -> None:
+    async def _queue_if_full(
+        self, batch: SentBatch, send: Callable[[BatchLedger, SentBatch, BatchApi], Awaitable[None]]
+    ) -> None:
         """Send a batch. One that the account's queue does not admit is split, and waits."""
         try:
-            await sending
+            await send(self.ledger, batch, self.api(batch.model))
         except QueueFullError as full:
             self._requeue(batch, str(full))
 
@@ -493,12 +486,9 @@ class Waves:
     """The calls of a run that sends batches; see `DeferredCalls`. Batches stay in flight when the run is stopped."""
 
     def __init__(self, options: BatchOptions, job: RunJob, journal: Journal, client: ModelClient, halt: Halt) -> None:
-        folder = job.directory.path
+        ledger = BatchLedger(job.directory) if job.fresh else BatchLedger.read(job.directory)
         if job.fresh:
-            ledger = BatchLedger(folder, store=job.directory)
             ledger.clear()
-        else:
-            ledger = BatchLedger.read(folder, store=job.directory)
         self._nodes = dict(job.start.nodes)
         recorded = WaveJournal(journal, self._nodes)
         chain = client.chain(
@@ -555,7 +545,7 @@ class Waves:
 
     def begin_pass(self) -> None:
         flights = self._flights
-        folder = flights.ledger.folder / REQUESTS
+        folder = flights.ledger.requests
         self._calls.parker = CallParker(folder, self._nodes, flights.api, flights.ledger.modes, flights.custom_ids())
 
     async def answer(self) -> bool:
