@@ -20,7 +20,7 @@ from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import AsJson, Config, Data, Yes, flatten_options
 from verdict_cli.errors import ProviderError, UsageError
 from verdict_cli.features.batches.batch_api import BatchState
-from verdict_cli.features.batches.batch_calls import CollectedBatch, Collector, WaveJournal
+from verdict_cli.features.batches.batch_calls import CollectedBatch, Collector
 from verdict_cli.features.batches.batch_facts import TO_FILE, with_batches
 from verdict_cli.features.batches.ledger import LEDGER, LOST, REQUESTS, BatchLedger, SentBatch, read_ledgers
 from verdict_cli.features.batches.providers import FileBatches
@@ -115,7 +115,7 @@ class RunBatches:
         collected = []
         for ledger in self._ledgers:
             with ledger.directory.open_journal({}) as journal:
-                collector = Collector(ledger, WaveJournal(journal, {}), journal.flush)
+                collector = Collector(ledger, journal)
                 for batch in filter(attrgetter("is_at_provider"), ledger.in_flight):
                     async with aclosing(open_batch_api(batch.model)) as api:
                         state = await api.get(batch.id)
@@ -132,7 +132,7 @@ class RunBatches:
             raise UsageError(f"{path} waits for no results", hint="verdict batch export writes requests")
         collected = []
         with self.directory.open_journal({}) as journal:
-            collector = Collector(ledger, WaveJournal(journal, {}), journal.flush)
+            collector = Collector(ledger, journal)
             for batch in waiting:
                 api = FileBatches(batch.model)
                 if collector.matches(batch, results, api):

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import TypeVar
 
 from verdict_cli.errors import BudgetError, ProviderError, Refused, Rejected, Retryable, UsageError
 from verdict_cli.features.batches.batch_api import BatchApi, BatchState
-from verdict_cli.features.batches.batch_calls import BatchCalls, CallParker, Collector, WaveJournal, short_id
+from verdict_cli.features.batches.batch_calls import BatchCalls, CallParker, Collector, short_id
 from verdict_cli.features.batches.batch_facts import TO_FILE, PendingBatches, with_batches
 from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.ledger import (
@@ -44,7 +45,7 @@ from verdict_cli.run.job import Halt, RunJob
 from verdict_cli.run.model_client import ModelClient, has_alternative
 from verdict_cli.run.progress import PendingCalls
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.storage.journal.entry import JournalEntry, decode_entry
+from verdict_cli.storage.journal.entry import decode_entry
 from verdict_cli.storage.journal.journal import Journal
 
 FIRST_REPLY_TOKENS = 120
@@ -490,12 +491,12 @@ class Waves:
         if job.fresh:
             ledger.clear()
         self._nodes = dict(job.start.nodes)
-        recorded = WaveJournal(journal, self._nodes)
+        journal.finds_own = True  # rows are run again in every wave
         chain = client.chain(
             job.observer,
             StopSignal(halt.is_set, halt.fail, job.directory.confirm_lease),
             JournalOptions(
-                recorded,
+                journal,
                 resumed=False,
                 as_recorded=False,
                 is_spared=has_alternative(job.plan),
@@ -506,7 +507,7 @@ class Waves:
         )
         self._calls = BatchCalls(
             options,
-            recorded,
+            journal,
             chain.ask,
             chain.ask_models,
             client.store,
@@ -514,10 +515,10 @@ class Waves:
             updated=job.update,
             retry_failed=job.retry_failed,
         )
-        _count_recorded(_journal_entries(job), client.spending)
+        _count_recorded(job, client.spending)
         self._flights = Flights(
             ledger,
-            Collector(ledger, recorded, journal.flush, client.store),
+            Collector(ledger, journal, client.store),
             WaveBudget(client.deferred_spending),
             open_api=open_batch_api if options.export is None else partial(_open_file, options.export),
             # The facts of a run on several workers are those of the run, not of its parts.
@@ -585,24 +586,15 @@ def _open_file(target: Path, model: Model) -> BatchApi:
     return FileBatches(model, target)
 
 
-def _journal_entries(job: RunJob) -> Iterator[JournalEntry]:
-    """The calls of earlier runs, once each."""
-    seen: set[int] = set()
-    with job.directory.journal.open("rb") as lines:
-        for line in lines:
-            try:
-                entry = decode_entry(line)
-            except ValueError:
-                continue
-            if hash(entry.key) not in seen:
-                seen.add(hash(entry.key))
-                yield entry
-
-
-def _count_recorded(entries: Iterator[JournalEntry], spending: Spending) -> None:
-    """With a budget: count what earlier runs of the directory have paid."""
+def _count_recorded(job: RunJob, spending: Spending) -> None:
+    """With a budget: count what earlier runs of the directory have paid, each call once."""
     if spending.budget_usd is None:
         return
-    for entry in entries:
-        if entry.reply is not None and not entry.reply.cached:
-            spending.add(entry.reply)
+    counted: set[int] = set()
+    with job.directory.journal.open("rb") as lines:
+        for line in lines:
+            with suppress(ValueError):
+                entry = decode_entry(line)
+                if hash(entry.key) not in counted and entry.reply is not None and not entry.reply.cached:
+                    spending.add(entry.reply)
+                counted.add(hash(entry.key))

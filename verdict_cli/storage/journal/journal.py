@@ -46,6 +46,7 @@ class Journal:
         self._index = DigestIndex()
         self._end = self._on_disk = self._opened_at = 0
         self.damaged = 0  # lines of earlier runs that cannot be read: their calls are made again
+        self.finds_own = False  # whether calls of this run are found as those of earlier runs are
         self._thread = ThreadPoolExecutor(1, "journal")
         self._syncing: asyncio.Task[None] | None = None
         self._broken: OutputError | None = None
@@ -136,7 +137,11 @@ class Journal:
         """
         if self._broken:
             raise self._broken
-        self._write(encode_entry(entry, self._nodes.get(entry.node, "")))
+        line = encode_entry(entry, self._nodes.get(entry.node, ""))
+        if self.finds_own:
+            self.include([line])
+        else:
+            self._write(line)
 
     def include(self, lines: Iterable[bytes]) -> None:
         """Append lines of other journals unchanged. They count as calls of an earlier run.
