@@ -30,7 +30,7 @@ from verdict_cli.features.batches.ledger import (
 from verdict_cli.features.batches.run_hooks import TIER, BatchOptions
 from verdict_cli.llm.middleware.cache import CacheKeys, free_reply, is_storable
 from verdict_cli.llm.middleware.cache_store import CacheStore
-from verdict_cli.llm.middleware.chain import with_renamed_units
+from verdict_cli.llm.middleware.chain import Chain, with_renamed_units
 from verdict_cli.llm.middleware.circuit_breaker import MAX_REJECTIONS
 from verdict_cli.llm.middleware.journal_replay import content_digest, replay_journal
 from verdict_cli.llm.middleware.require_logprobs import missing_logprobs
@@ -42,8 +42,9 @@ from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.secrets import may_contain, model_secrets, redact
 from verdict_cli.llm.providers.usage import read_usage
 from verdict_cli.llm.providers.wire_values import loads
-from verdict_cli.messages import Ask, Reply, Request, Row
+from verdict_cli.messages import Reply, Request, Row
 from verdict_cli.model import EndpointKey, Model
+from verdict_cli.run.job import RunJob
 from verdict_cli.storage.journal.entry import JournalEntry
 from verdict_cli.storage.journal.journal import Journal
 
@@ -53,42 +54,33 @@ MOST_ATTEMPTS = 12
 
 class BatchCalls:
     """Answers calls from the journal and the cache. Of the others, those of batched models are parked, and the rest are made
-    by ``ask`` in the ordinary way.
+    by the ``chain`` in the ordinary way.
 
-    ``ask_models`` makes a call without the journal. ``parker`` collects the wave; without one no call is parked or made. With
-    ``retry_failed``, `retry` says which failed calls get another attempt.
+    ``parker`` collects the wave; without one no call is parked or made. With `--retry-failed`, `retry` says which failed
+    calls get another attempt.
     """
 
     def __init__(
-        self,
-        options: BatchOptions,
-        journal: Journal,
-        ask: Ask,
-        ask_models: Ask,
-        store: CacheStore | None,
-        rename: Callable[[str], str] | None,
-        *,
-        updated: bool,
-        retry_failed: bool = False,
+        self, options: BatchOptions, job: RunJob, journal: Journal, chain: Chain, store: CacheStore | None
     ) -> None:
-        self._options, self._journal, self._ask, self._ask_models = options, journal, ask, ask_models
-        self._store = store
-        self._cache_key = CacheKeys().get if rename is None else with_renamed_units(CacheKeys().get, rename)
-        self._ask_batched = replay_journal(self._ask_or_park, journal, as_recorded=True, updated=updated)
-        self._ask_known = replay_journal(ask, journal, updated=updated)
+        self._options, self._journal, self._chain, self._store = options, journal, chain, store
+        cache_key, rename = CacheKeys().get, job.rename_unit
+        self._cache_key = cache_key if rename is None else with_renamed_units(cache_key, rename)
+        self._ask_batched = replay_journal(self._ask_or_park, journal, as_recorded=True, updated=job.update)
+        self._ask_known = replay_journal(chain.ask, journal, updated=job.update)
         self.parker: CallParker | None = None
-        self.retry = self._retry if retry_failed else None
+        self.retry = self._retry if job.retry_failed else None
 
     async def ask(self, request: Request) -> Reply:
         """The reply to a call. Raises Pending for one that waits for a batch."""
         if is_local(request.model.name):
             # No journal has the replies of built-in models: they are asked when the tables are written too.
-            return await self._ask(request)
+            return await self._chain.ask(request)
         if not self._options.takes(request.model):
             if self._entry(request, request.attempt) is None:
                 if self.parker is None:
                     raise Pending("the run has ended")
-                return await self._ask(request)
+                return await self._chain.ask(request)
             reply = await self._ask_known(request)
             return replace(reply, recalled=reply.recalled and self._has(request, opened=True))
         reply = await self._ask_batched(request)
@@ -116,7 +108,7 @@ class BatchCalls:
             if stored is not None:
                 return free_reply(stored)
         if self._options.fallback and request.attempt and self._was_unanswered(request):
-            return await self._ask_models(request)
+            return await self._chain.ask_models(request)
         self.parker.park(request, cache_key)
 
     def _has(self, request: Request, *, opened: bool = False) -> bool:

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 from uuid import uuid4
 
+import msgspec
 import orjson
-from msgspec import Struct, convert
-from msgspec.structs import astuple
+from msgspec import Struct
 
 from verdict_cli.errors import JournalError, OutputError
 from verdict_cli.features.batches.batch_facts import TO_FILE, BatchFacts
@@ -30,7 +30,7 @@ from verdict_cli.storage.journal.entry import CallKey
 from verdict_cli.storage.journal.journal import sync_directory
 
 
-class RequestKey(Struct, frozen=True):
+class RequestKey(Struct, frozen=True, array_like=True):
     """What a request's reply is for: its call in the journal, and how it is read.
 
     ``content`` is the digest of an entry inside `each`, ``cache_key`` the hex of the reply's key in the cache ("": not
@@ -74,7 +74,7 @@ class RequestFile:
         """Append a request."""
         with disk_errors(self.path):
             self._lines.write(line)
-            self._keys.write(orjson.dumps(astuple(key)) + b"\n")
+            self._keys.write(msgspec.json.encode(key) + b"\n")
         self._digest.update(line)
         self.count += 1
         self.size += len(line)
@@ -146,8 +146,7 @@ def read_keys(path: Path) -> Iterator[RequestKey]:
     """The keys of a request file, in its order."""
     with key_path(path).open("rb") as keys:
         for line in keys:
-            values = orjson.loads(line)
-            yield convert(dict(zip(RequestKey.__struct_fields__, values, strict=True)), RequestKey)
+            yield msgspec.json.decode(line, type=RequestKey)
 
 
 def reopened(path: Path) -> RequestFile:

@@ -8,6 +8,7 @@ prices, and a wave that does not fit the budget is not sent.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
@@ -39,7 +40,7 @@ from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal
 from verdict_cli.llm.providers.price_book import cost_usd, list_price_usd
 from verdict_cli.llm.providers.wire_values import loads
-from verdict_cli.messages import Ask, Request, Usage
+from verdict_cli.messages import Ask, Usage
 from verdict_cli.model import EndpointKey, Model
 from verdict_cli.run.job import Halt, RunJob
 from verdict_cli.run.model_client import ModelClient, has_alternative
@@ -92,9 +93,7 @@ class WaveBudget:
         self.spending.spend(0.0)
         self.spending.check()
         budget = self.spending.budget_usd
-        if budget is None:
-            return [(model, file, file.count) for model, file in waves]
-        room = budget - self.spending.spent_usd
+        room = math.inf if budget is None else budget - self.spending.spent_usd
         expected = {id(file): self.expected_usd(model, file) for model, file in waves}
         total = sum(expected.values())
         if total <= room:
@@ -156,20 +155,27 @@ async def send_batch(ledger: BatchLedger, batch: SentBatch, api: BatchApi) -> No
     """Send an intended batch. Raises QueueFullError, or ProviderError where it cannot be sent."""
     file = ledger.request_file(batch.number)
     if api.uploads and not batch.file_id:
-        ledger.uploaded(batch, await _patiently(lambda: api.upload(file)))
+        ledger.uploaded(batch, await _patiently(partial(api.upload, file)))
     for attempt in range(_TRIES):
         try:
             state = await api.create(batch.file_id, file, batch.tag)
         except ProviderError as error:
             if QUEUE_LIMIT.search(error.message):
                 raise QueueFullError(error.message) from None
+            if isinstance(error, Rejected):
+                message = f"{error.message} (a batch of {batch.requests:,} requests)"
+                raise Refused(message, hint=error.hint, status=error.status) from None
             if not isinstance(error, Retryable):
-                raise _refusal(error, batch) from None
+                raise
             await asyncio.sleep(min(30.0, error.retry_after_s or _DELAY_S * 2**attempt))
             # It is looked for before it is created a second time, so that none is paid for twice.
-            state_of_intent = await _patiently(lambda: look_for(ledger, batch, api))
+            state_of_intent = await _patiently(partial(look_for, ledger, batch, api))
             if state_of_intent is None and attempt == _TRIES - 1:
-                raise _unreachable(error, batch) from None
+                raise Refused(
+                    f"a batch of {batch.requests:,} requests could not be sent: {error.message}",
+                    hint="the same command looks for it at the provider, and sends it if it is not there",
+                    kind="unreachable",
+                ) from None
             if state_of_intent is None:
                 continue
             state = state_of_intent
@@ -187,7 +193,7 @@ async def recover_batch(ledger: BatchLedger, batch: SentBatch, api: BatchApi) ->
         await asyncio.sleep(wait_s)
     known = None
     if batch.file_id or not api.uploads:
-        known = await _patiently(lambda: look_for(ledger, batch, api))
+        known = await _patiently(partial(look_for, ledger, batch, api))
     if known is None:
         await send_batch(ledger, batch, api)
     else:
@@ -243,22 +249,6 @@ async def _patiently(call: Callable[[], Awaitable[T]]) -> T:
     raise AssertionError("unreachable")
 
 
-def _refusal(error: ProviderError, batch: SentBatch) -> ProviderError:
-    """The error that stops the run where the provider does not take a batch."""
-    if isinstance(error, Rejected):
-        message = f"{error.message} (a batch of {batch.requests:,} requests)"
-        return Refused(message, hint=error.hint, status=error.status)
-    return error
-
-
-def _unreachable(error: Retryable, batch: SentBatch) -> ProviderError:
-    return Refused(
-        f"a batch of {batch.requests:,} requests could not be sent: {error.message}",
-        hint="the same command looks for it at the provider, and sends it if it is not there",
-        kind="unreachable",
-    )
-
-
 FIRST_POLL_S = 1.0
 MOST_POLL_S = 60.0
 MOST_QUEUE_WAIT_S = 600.0
@@ -267,22 +257,16 @@ MOST_FAILED_BATCHES = 5
 
 
 class Flights:
-    """What is in flight, and what waits for room in the account's queue. ``on_change`` is called when a batch was sent or has
-    ended, ``warn`` takes what the user is told."""
+    """What is in flight, and what waits for room in the account's queue."""
 
-    def __init__(
-        self,
-        ledger: BatchLedger,
-        collector: Collector,
-        budget: WaveBudget,
-        *,
-        open_api: Callable[[Model], BatchApi] = open_batch_api,
-        on_change: Callable[[], None] = lambda: None,
-        warn: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self.ledger = ledger
-        self._collector, self._budget, self._on_change, self._warn = collector, budget, on_change, warn
-        self._open_api, self._apis = open_api, dict[EndpointKey, BatchApi]()
+    def __init__(self, options: BatchOptions, job: RunJob, journal: Journal, client: ModelClient) -> None:
+        self.ledger = BatchLedger(job.directory) if job.fresh else BatchLedger.read(job.directory)
+        if job.fresh:
+            self.ledger.clear()
+        self._options, self._job = options, job
+        self._collector = Collector(self.ledger, journal, client.store)
+        self._budget = WaveBudget(client.deferred_spending)
+        self._apis: dict[EndpointKey, BatchApi] = {}
         self._states: dict[int, BatchState] = {}
         self._queue: list[tuple[Model, RequestFile]] = []
         self.rest: list[tuple[Model, RequestFile]] = []
@@ -304,10 +288,10 @@ class Flights:
 
     def api(self, model: Model) -> BatchApi:
         """The interface of a model's provider."""
-        api = self._apis.get(model.endpoint_key)
-        if api is None:
-            api = self._apis[model.endpoint_key] = self._open_api(model)
-        return api
+        key, export = model.endpoint_key, self._options.export
+        if key not in self._apis:
+            self._apis[key] = open_batch_api(model) if export is None else FileBatches(model, export)
+        return self._apis[key]
 
     async def close(self) -> None:
         """Close connections. Batches stay in flight."""
@@ -356,7 +340,7 @@ class Flights:
                 self.rest.append((model, rest))
             if part.count:
                 await self._send(model, part, wave)
-        self._on_change()
+        self._write_facts()
 
     async def poll(self) -> bool:
         """Look at every batch in flight, and collect those that have ended. True if any has."""
@@ -376,7 +360,7 @@ class Flights:
                 continue  # the next poll looks again
         if ended:
             self._queue_at = 0.0
-            self._on_change()
+            self._write_facts()
         return ended
 
     async def send_queued(self) -> None:
@@ -388,7 +372,7 @@ class Flights:
             if len(self._queue) >= waiting:
                 return
             self._queue_delay_s = FIRST_POLL_S
-            self._on_change()
+            self._write_facts()
 
     async def wait(self, sleep: Callable[[float], Awaitable[bool]]) -> None:
         """Poll until batches have ended, or ``sleep`` returns False.
@@ -427,7 +411,9 @@ class Flights:
         self.ledger.end(batch, SPLIT)
         self._budget.settle(batch.expected_usd, 0.0)
         self._queue += [(batch.model, half) for half in halves]
-        self._warn(f"{batch.provider} has no room in its queue for a batch of {batch.requests:,} requests: {why:.200}")
+        self._job.warn(
+            f"{batch.provider} has no room in its queue for a batch of {batch.requests:,} requests: {why:.200}"
+        )
         self._queue_at = monotonic() + self._queue_delay_s
         self._queue_delay_s = min(MOST_QUEUE_WAIT_S, 2 * self._queue_delay_s)
 
@@ -462,6 +448,11 @@ class Flights:
             self._too_late.add(batch.number)
             await api.cancel(batch.id)
 
+    def _write_facts(self) -> None:
+        """Write which batches there are. The facts of a run on several workers are those of the run, not of its parts."""
+        if not self._job.start.part_rows:
+            self._job.directory.write_facts(with_batches(self._job.start, self.ledger.facts))
+
 
 def _elsewhere(batch: SentBatch) -> UsageError:
     """The error of a run that has a batch at another place than where it would now send one."""
@@ -487,9 +478,6 @@ class Waves:
     """The calls of a run that sends batches; see `DeferredCalls`. Batches stay in flight when the run is stopped."""
 
     def __init__(self, options: BatchOptions, job: RunJob, journal: Journal, client: ModelClient, halt: Halt) -> None:
-        ledger = BatchLedger(job.directory) if job.fresh else BatchLedger.read(job.directory)
-        if job.fresh:
-            ledger.clear()
         self._nodes = dict(job.start.nodes)
         journal.finds_own = True  # rows are run again in every wave
         chain = client.chain(
@@ -505,37 +493,13 @@ class Waves:
             ),
             job.rename_unit,
         )
-        self._calls = BatchCalls(
-            options,
-            journal,
-            chain.ask,
-            chain.ask_models,
-            client.store,
-            job.rename_unit,
-            updated=job.update,
-            retry_failed=job.retry_failed,
-        )
+        self._calls = BatchCalls(options, job, journal, chain, client.store)
         _count_recorded(job, client.spending)
-        self._flights = Flights(
-            ledger,
-            Collector(ledger, journal, client.store),
-            WaveBudget(client.deferred_spending),
-            open_api=open_batch_api if options.export is None else partial(_open_file, options.export),
-            # The facts of a run on several workers are those of the run, not of its parts.
-            on_change=lambda: None if job.start.part_rows else job.directory.write_facts(self.facts(job.start)),
-            warn=job.warn,
-        )
+        self._flights = Flights(options, job, journal, client)
         self._halt, self._detach = halt, options.detach
         self.ask: Ask = self._calls.ask
-        self.forget = chain.forget
+        self.again, self.retry, self.forget = self._calls.again, self._calls.retry, chain.forget
         self.waiting = False
-
-    def again(self, request: Request) -> bool:
-        return self._calls.again(request)
-
-    @property
-    def retry(self) -> Callable[[Request], bool] | None:
-        return self._calls.retry
 
     @property
     def pending(self) -> PendingCalls:
@@ -580,10 +544,6 @@ class Waves:
         if self._calls.parker is not None:
             self._calls.parker.discard()
             self._calls.parker = None
-
-
-def _open_file(target: Path, model: Model) -> BatchApi:
-    return FileBatches(model, target)
 
 
 def _count_recorded(job: RunJob, spending: Spending) -> None:
