@@ -19,6 +19,7 @@ from pyreqwest.request import RequestBuilder
 from pyreqwest.response import Response
 
 from verdict_cli.errors import Refused, Rejected, Retryable
+from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.ledger import disk_errors
 from verdict_cli.language.model_address import parse_address
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
@@ -82,6 +83,11 @@ class BatchApi:
     uploads = False
     """Whether the request file is uploaded before the batch is created."""
     protocol: WireProtocol | None = None
+
+    @classmethod
+    def most_requests(cls, model: Model) -> int:
+        """How many requests one batch of the model may have."""
+        return min(cls.max_requests, batch_settings(model).max_requests or cls.max_requests)
 
     def line(self, custom_id: str, request: Request, mode: JsonMode) -> tuple[bytes, str]:
         """The request's line in the request file, and its parameters as JSON."""

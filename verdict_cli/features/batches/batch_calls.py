@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import Pending, ProviderError, Refused, Rejected, ReplyError, Retryable
 from verdict_cli.features.batches.batch_api import BatchApi, BatchState, ResultLine
-from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.ledger import (
     BatchLedger,
     RequestFile,
@@ -204,8 +203,7 @@ class CallParker:
         """The file that has room for a line of this size."""
         _, files = self._files.setdefault(model.endpoint_key, (model, []))
         api = self._api_of(model)
-        most = min(api.max_requests, batch_settings(model).max_requests or api.max_requests)
-        if not files or files[-1].count >= most or files[-1].size + size > api.max_bytes:
+        if not files or files[-1].count >= api.most_requests(model) or files[-1].size + size > api.max_bytes:
             if files:
                 files[-1].close()
             files.append(RequestFile(self._folder / f"{_PREFIX}{len(self._files)}-{len(files)}.jsonl"))

@@ -31,7 +31,7 @@ from verdict_cli.run.preflight import models_in_use, models_of
 from verdict_cli.run_facts import RunFacts
 
 if TYPE_CHECKING:
-    from verdict_cli.features.batches.batch_api import BatchApi
+    from verdict_cli.features.batches.batch_api import HttpBatchApi
     from verdict_cli.run.estimate import Line
     from verdict_cli.run.job import Halt, RunJob, RunOptions
     from verdict_cli.run.model_client import ModelClient
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 # `validate` loads these hooks. What only runs need is imported in their methods: the waves with their clients, asyncio, prices.
 
 _ADAPTERS = {
-    "openai": "verdict_cli.features.batches.providers:OpenAIBatches",
-    "azure": "verdict_cli.features.batches.providers:OpenAIBatches",
-    "groq": "verdict_cli.features.batches.providers:OpenAIBatches",
-    "together_ai": "verdict_cli.features.batches.providers:TogetherBatches",
-    "anthropic": "verdict_cli.features.batches.providers:AnthropicBatches",
-    "gemini": "verdict_cli.features.batches.providers:GeminiBatches",
-    "mistral": "verdict_cli.features.batches.providers:MistralBatches",
+    "openai": "OpenAIBatches",
+    "azure": "OpenAIBatches",
+    "groq": "OpenAIBatches",
+    "together_ai": "TogetherBatches",
+    "anthropic": "AnthropicBatches",
+    "gemini": "GeminiBatches",
+    "mistral": "MistralBatches",
 }
 """The adapter of each provider that has a batch interface. It is imported when a batch is sent."""
 _BUILT_IN = {
@@ -80,18 +80,16 @@ def export_problem(model: Model) -> str | None:
     return None
 
 
-def open_batch_api(model: Model) -> BatchApi:
-    """The adapter of the model's provider. Raises Refused where the model has no endpoint or no key."""
-    module, _, name = _ADAPTERS[provider_of(model.name)].partition(":")
-    adapter: BatchApi = getattr(import_module(module), name)(model)
+def open_batch_api(model: Model) -> HttpBatchApi:
+    """The batch interface of the model's provider. Raises Refused where the model has no endpoint or no key."""
+    return _adapter(model)(model)
+
+
+def _adapter(model: Model) -> type[HttpBatchApi]:
+    from verdict_cli.features.batches import providers
+
+    adapter: type[HttpBatchApi] = getattr(providers, _ADAPTERS[provider_of(model.name)])
     return adapter
-
-
-def most_requests(model: Model) -> int:
-    """How many requests one batch of the model may have."""
-    module, _, name = _ADAPTERS[provider_of(model.name)].partition(":")
-    limit: int = getattr(import_module(module), name).max_requests
-    return min(limit, batch_settings(model).max_requests or limit)
 
 
 @dataclass(frozen=True)
@@ -241,7 +239,9 @@ def estimate_waves(plan: Plan, lines: Sequence[Line]) -> WaveEstimate | None:
         requests[depth.get(line.unit, 1), line.model] += line.calls
         price = _price(model, line)
         cost = None if price is None or cost is None else cost + price
-    files = sum(math.ceil(count / most_requests(models[name])) for (_, name), count in requests.items())
+    files = sum(
+        math.ceil(count / _adapter(models[name]).most_requests(models[name])) for (_, name), count in requests.items()
+    )
     wait_s = max(batch_settings(model).wait_s for model in models.values())
     return WaveEstimate(waves, files, cost, waves * wait_s / 3600)
 
