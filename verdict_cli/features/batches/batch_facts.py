@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from verdict_cli.plural import plural
 from verdict_cli.run_facts import RunFacts
@@ -44,15 +44,7 @@ def with_batches(facts: RunFacts, batches: Iterable[BatchFacts]) -> RunFacts:
 
 def batches_of(facts: RunFacts) -> tuple[BatchFacts, ...]:
     """The batches by which a run was answered. ValueError for what no run writes."""
-    from pydantic import TypeAdapter, ValidationError
-
-    listed = facts.added.get(_KEY, ())
-    if not listed:
-        return ()
-    try:
-        return TypeAdapter(tuple[BatchFacts, ...]).validate_python(tuple(listed))
-    except ValidationError as error:
-        raise ValueError(str(error)) from None
+    return convert(facts.added.get(_KEY, ()), tuple[BatchFacts, ...])
 
 
 class PendingBatches(Struct, frozen=True):

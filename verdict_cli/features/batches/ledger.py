@@ -108,17 +108,6 @@ class RequestFile:
             key_path(self.path).rename(key_path(path))
         self.path = path
 
-    def split(self, first: int) -> tuple[RequestFile, RequestFile]:
-        """Two files, the first with so many requests, in place of this one."""
-        halves = RequestFile(self.path.with_suffix(".a.jsonl")), RequestFile(self.path.with_suffix(".b.jsonl"))
-        with self.path.open("rb") as lines:
-            for index, (line, key) in enumerate(zip(lines, read_keys(self.path), strict=True)):
-                halves[index >= first].add(line, key)
-        for half in halves:
-            half.close()
-        self.discard()
-        return halves
-
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
@@ -149,14 +138,15 @@ def read_keys(path: Path) -> Iterator[RequestKey]:
             yield msgspec.json.decode(line, type=RequestKey)
 
 
-def reopened(path: Path) -> RequestFile:
-    """A copy of a request file that can be split or sent as another batch."""
-    copy = RequestFile(path.with_suffix(".again.jsonl"))
+def split_requests(path: Path, first: int) -> tuple[RequestFile, RequestFile]:
+    """Copies of the requests of a file in two, of which one has the first so many."""
+    halves = RequestFile(path.with_suffix(".a.jsonl")), RequestFile(path.with_suffix(".b.jsonl"))
     with path.open("rb") as lines:
-        for line, key in zip(lines, read_keys(path), strict=True):
-            copy.add(line, key)
-    copy.close()
-    return copy
+        for index, (line, key) in enumerate(zip(lines, read_keys(path), strict=True)):
+            halves[index >= first].add(line, key)
+    for half in halves:
+        half.close()
+    return halves
 
 
 def _create(path: Path) -> BinaryIO:

@@ -32,13 +32,13 @@ from verdict_cli.features.batches.ledger import (
     SentBatch,
     TokenCounts,
     read_keys,
-    reopened,
+    split_requests,
 )
 from verdict_cli.features.batches.providers import FileBatches
 from verdict_cli.features.batches.run_hooks import TIER, BatchOptions, open_batch_api
 from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal
-from verdict_cli.llm.providers.price_book import cost_usd, list_price_usd
+from verdict_cli.llm.providers.price_book import charged_usd, cost_usd
 from verdict_cli.llm.providers.wire_values import loads
 from verdict_cli.messages import Ask, Usage
 from verdict_cli.model import EndpointKey, Model
@@ -82,7 +82,8 @@ class WaveBudget:
         else:
             reply = min(FIRST_REPLY_TOKENS, model.max_tokens or FIRST_REPLY_TOKENS)
         # Rates may depend on a prompt's length: one request's price, times their number.
-        return file.count * (batch_price(model, Usage(round(prompt), round(reply))) or 0.0)
+        usage = Usage(round(prompt), round(reply))
+        return file.count * (charged_usd(model, cost_usd(model, usage, tier=TIER), usage, tier=TIER) or 0.0)
 
     def fitting(self, waves: list[tuple[Model, RequestFile]]) -> list[tuple[Model, RequestFile, int]]:
         """How many requests of each file may be sent.
@@ -124,14 +125,6 @@ class WaveBudget:
             f"{self.spending.budget_usd:g} USD has {max(0.0, room):.4g} left: it was not sent",
             hint="the same command with a larger --budget resumes the run",
         )
-
-
-def batch_price(model: Model, usage: Usage) -> float | None:
-    """Dollars for one request in a batch; under a budget a pipeline file may raise a known price only."""
-    cost = cost_usd(model, usage, tier=TIER)
-    if cost is None or (model.cost is None and model.base_model is None):
-        return cost
-    return max(cost, list_price_usd(model.name, usage, tier=TIER) or 0.0)
 
 
 T = TypeVar("T")
@@ -336,7 +329,8 @@ class Flights:
         for model, file, count in self._budget.fitting(files):
             part = file
             if count < file.count:
-                part, rest = file.split(count)
+                part, rest = split_requests(file.path, count)
+                file.discard()
                 self.rest.append((model, rest))
             if part.count:
                 await self._send(model, part, wave)
@@ -346,8 +340,6 @@ class Flights:
         """Look at every batch in flight, and collect those that have ended. True if any has."""
         ended = False
         for batch in self.ledger.in_flight:
-            if not batch.id:
-                continue
             api = self.api(batch.model)
             try:
                 state = self._states[batch.number] = await api.get(batch.id)
@@ -406,11 +398,10 @@ class Flights:
 
     def _requeue(self, batch: SentBatch, why: str) -> None:
         """Split a batch that was not admitted in two, which are sent when others have ended, or after a while."""
-        copy = reopened(self.ledger.request_file(batch.number))
-        halves = copy.split(copy.count // 2) if copy.count > 1 else (copy,)
+        halves = split_requests(self.ledger.request_file(batch.number), (batch.requests + 1) // 2)
         self.ledger.end(batch, SPLIT)
         self._budget.settle(batch.expected_usd, 0.0)
-        self._queue += [(batch.model, half) for half in halves]
+        self._queue += [(batch.model, half) for half in halves if half.count]
         self._job.warn(
             f"{batch.provider} has no room in its queue for a batch of {batch.requests:,} requests: {why:.200}"
         )
