@@ -249,98 +249,142 @@ MOST_FAILED_BATCHES = 5
 """Batches that may end without a reply, one after another, before the run stops."""
 
 
-class Flights:
-    """What is in flight, and what waits for room in the account's queue."""
+class Waves:
+    """The calls of a run that sends batches: see `DeferredCalls`. Batches stay in flight when the run is stopped."""
 
-    def __init__(self, options: BatchOptions, job: RunJob, journal: Journal, client: ModelClient) -> None:
-        self.ledger = BatchLedger(job.directory) if job.fresh else BatchLedger.read(job.directory)
+    def __init__(self, options: BatchOptions, job: RunJob, journal: Journal, client: ModelClient, halt: Halt) -> None:
+        journal.finds_own = True  # rows are run again in every wave
+        chain = client.chain(
+            job.observer,
+            StopSignal(halt.is_set, halt.fail, job.directory.confirm_lease),
+            JournalOptions(
+                journal,
+                resumed=False,
+                as_recorded=False,
+                is_spared=has_alternative(job.plan),
+                on_append=lambda: None,
+                updated=job.update,
+            ),
+            job.rename_unit,
+        )
+        self._calls = BatchCalls(options, job, journal, chain, client.store)
+        self.ask: Ask = self._calls.ask
+        self.again, self.retry, self.forget = self._calls.again, self._calls.retry, chain.forget
+        self.waiting = False
+        _count_recorded(job, client.spending)
+        self._ledger = BatchLedger(job.directory) if job.fresh else BatchLedger.read(job.directory)
         if job.fresh:
-            self.ledger.clear()
-        self._options, self._job = options, job
-        self._collector = Collector(self.ledger, journal, client.store)
+            self._ledger.clear()
+        self._options, self._job, self._halt = options, job, halt
+        self._collector = Collector(self._ledger, journal, client.store)
         self._budget = WaveBudget(client.deferred_spending)
         self._apis: dict[EndpointKey, BatchApi] = {}
         self._states: dict[int, BatchState] = {}
         self._queue: list[tuple[Model, RequestFile]] = []
-        self.rest: list[tuple[Model, RequestFile]] = []
+        """What waits for room in the account's queue."""
+        self._rest: list[tuple[Model, RequestFile]] = []
+        """What the budget kept back of the last wave, until the length of its replies is known."""
         self._queue_delay_s = FIRST_POLL_S
         self._queue_at = 0.0
         self._failed_in_a_row = 0
         self._too_late: set[int] = set()
 
     @property
-    def any(self) -> bool:
-        """Whether a batch is in flight or waits to be sent."""
-        return bool(self.ledger.in_flight or self._queue)
-
-    def progress(self) -> PendingCalls:
-        """What is in flight, for display."""
-        flying = self.ledger.in_flight
+    def pending(self) -> PendingCalls:
+        flying = self._ledger.in_flight
         answered = sum(self._states[batch.number].answered for batch in flying if batch.number in self._states)
-        return PendingBatches(self.ledger.wave, len(flying), sum(batch.requests for batch in flying), answered)
+        return PendingBatches(self._ledger.wave, len(flying), sum(batch.requests for batch in flying), answered)
 
-    def api(self, model: Model) -> BatchApi:
+    async def start(self) -> None:
+        """Send or find intended batches, collect those that have ended."""
+        self._ledger.remove_unsent()
+        for batch in self._ledger.in_flight:
+            if batch.provider != self._api(batch.model).provider:
+                raise _elsewhere(batch)
+        for batch in self._ledger.batches.values():
+            if batch.ended:
+                self._budget.learn(batch.model, batch.counts)
+            else:
+                self._budget.reserve(batch.expected_usd)
+        for batch in self._ledger.in_flight:
+            if not batch.id:
+                await self._queue_if_full(batch, recover_batch)
+        if self._ledger.in_flight:
+            await self._poll()
+
+    def begin_pass(self) -> None:
+        # Requests in batches that have not ended, or that wait to be sent, are not sent again.
+        paths = [self._ledger.request_file(batch.number) for batch in self._ledger.in_flight]
+        paths += [file.path for _, file in self._queue]
+        known = {short_id(key.custom_id) for path in paths for key in read_keys(path)}
+        ledger, nodes = self._ledger, self._job.start.nodes
+        self._calls.parker = CallParker(ledger.requests, nodes, self._api, ledger.modes, known)
+
+    async def answer(self) -> bool:
+        """Send what the rows wait for, and wait until batches have ended. A small wave waits while more can become ready."""
+        parker = self._calls.parker
+        assert parker is not None
+        files = list(parker.close())
+        least = min((batch_settings(model).min for model, _ in files), default=0)
+        if files and (parker.count >= least or not self._any):
+            await self._send_fitting(files, self._ledger.wave + 1)
+        self._end_pass()
+        while self._any:
+            if self._options.detach:
+                self.waiting = True
+                return False
+            await self._wait()
+            if self._halt.is_set() or not self._rest:
+                return not self._halt.is_set()
+            rest, self._rest = self._rest, []
+            await self._send_fitting(rest, self._ledger.wave)
+        return False
+
+    async def close(self) -> None:
+        self._end_pass()
+        for _, file in (*self._queue, *self._rest):
+            file.discard()
+        for api in self._apis.values():
+            await api.aclose()
+
+    def facts(self, facts: RunFacts) -> RunFacts:
+        return with_batches(facts, self._ledger.facts)
+
+    @property
+    def _any(self) -> bool:
+        """Whether a batch is in flight or waits to be sent."""
+        return bool(self._ledger.in_flight or self._queue)
+
+    def _api(self, model: Model) -> BatchApi:
         """The interface of a model's provider."""
         key, export = model.endpoint_key, self._options.export
         if key not in self._apis:
             self._apis[key] = open_batch_api(model) if export is None else FileBatches(model, export)
         return self._apis[key]
 
-    async def close(self) -> None:
-        """Close connections. Batches stay in flight."""
-        for _, file in (*self._queue, *self.rest):
-            file.discard()
-        for api in self._apis.values():
-            await api.aclose()
-
-    async def resume(self) -> None:
-        """Take over what an earlier process left: send or find intended batches, collect those that have ended."""
-        self.ledger.remove_unsent()
-        for batch in self.ledger.in_flight:
-            if batch.provider != self.api(batch.model).provider:
-                raise _elsewhere(batch)
-        for batch in self.ledger.batches.values():
-            if batch.ended:
-                self._budget.learn(batch.model, batch.counts)
-            else:
-                self._budget.reserve(batch.expected_usd)
-        for batch in self.ledger.in_flight:
-            if not batch.id:
-                await self._queue_if_full(batch, recover_batch)
-        if self.ledger.in_flight:
-            await self.poll()
-
-    def custom_ids(self) -> set[int]:
-        """The custom ids of requests in batches that have not ended, or that wait to be sent."""
-        paths = [self.ledger.request_file(batch.number) for batch in self.ledger.in_flight]
-        paths += [file.path for _, file in self._queue]
-        return {short_id(key.custom_id) for path in paths for key in read_keys(path)}
-
-    async def send_wave(self, files: list[tuple[Model, RequestFile]]) -> None:
-        """Send the files of a wave, as far as the budget allows; the rest is kept. Raises BudgetError, or ProviderError."""
-        await self._send_fitting(files, self.ledger.wave + 1)
-
-    async def send_rest(self) -> None:
-        """Send what the budget kept back of the last wave, now that the length of its replies is known. Raises as `send_wave`."""
-        rest, self.rest = self.rest, []
-        await self._send_fitting(rest, self.ledger.wave)
+    def _end_pass(self) -> None:
+        """Remove the requests that were not sent: their calls are parked again."""
+        if self._calls.parker is not None:
+            self._calls.parker.discard()
+            self._calls.parker = None
 
     async def _send_fitting(self, files: list[tuple[Model, RequestFile]], wave: int) -> None:
+        """Send the files of a wave, as far as the budget allows; the rest is kept. Raises BudgetError, or ProviderError."""
         for model, file, count in self._budget.fitting(files):
             part = file
             if count < file.count:
                 part, rest = split_requests(file.path, count)
                 file.discard()
-                self.rest.append((model, rest))
+                self._rest.append((model, rest))
             if part.count:
                 await self._send(model, part, wave)
         self._write_facts()
 
-    async def poll(self) -> bool:
+    async def _poll(self) -> bool:
         """Look at every batch in flight, and collect those that have ended. True if any has."""
         ended = False
-        for batch in self.ledger.in_flight:
-            api = self.api(batch.model)
+        for batch in self._ledger.in_flight:
+            api = self._api(batch.model)
             try:
                 state = self._states[batch.number] = await api.get(batch.id)
                 if state.ended:
@@ -355,35 +399,43 @@ class Flights:
             self._write_facts()
         return ended
 
-    async def send_queued(self) -> None:
+    async def _send_queued(self) -> None:
         """Send what waits for the account's queue, one after another until it is full again."""
         while self._queue and monotonic() >= self._queue_at:
             waiting = len(self._queue)
             model, file = self._queue.pop(0)
-            await self._send(model, file, max(1, self.ledger.wave))
+            await self._send(model, file, max(1, self._ledger.wave))
             if len(self._queue) >= waiting:
                 return
             self._queue_delay_s = FIRST_POLL_S
             self._write_facts()
 
-    async def wait(self, sleep: Callable[[float], Awaitable[bool]]) -> None:
-        """Poll until batches have ended, or ``sleep`` returns False.
+    async def _wait(self) -> None:
+        """Poll until batches have ended, or the run is to stop.
 
         Those of the same wave are waited for as long again as it has taken so far, so that their rows continue together.
         """
         delay_s, began, until = 0.0, monotonic(), None
-        while await sleep(delay_s):
-            ended = await self.poll()
-            await self.send_queued()
+        while await self._sleep(delay_s):
+            ended = await self._poll()
+            await self._send_queued()
             if ended and until is None:
                 until = 2 * monotonic() - began
-            if not self.any or (until is not None and monotonic() >= until):
+            if not self._any or (until is not None and monotonic() >= until):
                 return
             delay_s = FIRST_POLL_S if ended else min(MOST_POLL_S, max(FIRST_POLL_S, 2 * delay_s))
 
+    async def _sleep(self, seconds: float) -> bool:
+        """Wait; False once the run is to stop."""
+        try:
+            await asyncio.wait_for(self._halt.event.wait(), seconds)
+        except TimeoutError:
+            return not self._halt.is_set()
+        return False
+
     async def _send(self, model: Model, file: RequestFile, wave: int) -> None:
         expected = self._budget.expected_usd(model, file)
-        batch = self.ledger.intend(file, self.api(model).provider, model, wave, expected)
+        batch = self._ledger.intend(file, self._api(model).provider, model, wave, expected)
         self._budget.reserve(expected)
         await self._queue_if_full(batch, send_batch)
 
@@ -392,14 +444,14 @@ class Flights:
     ) -> None:
         """Send a batch. One that the account's queue does not admit is split, and waits."""
         try:
-            await send(self.ledger, batch, self.api(batch.model))
+            await send(self._ledger, batch, self._api(batch.model))
         except QueueFullError as full:
             self._requeue(batch, str(full))
 
     def _requeue(self, batch: SentBatch, why: str) -> None:
         """Split a batch that was not admitted in two, which are sent when others have ended, or after a while."""
-        halves = split_requests(self.ledger.request_file(batch.number), (batch.requests + 1) // 2)
-        self.ledger.end(batch, SPLIT)
+        halves = split_requests(self._ledger.request_file(batch.number), (batch.requests + 1) // 2)
+        self._ledger.end(batch, SPLIT)
         self._budget.settle(batch.expected_usd, 0.0)
         self._queue += [(batch.model, half) for half in halves if half.count]
         self._job.warn(
@@ -413,7 +465,7 @@ class Flights:
             if QUEUE_LIMIT.search(state.problem):
                 self._requeue(batch, state.problem)
                 return
-            self.ledger.end(batch, state.status)
+            self._ledger.end(batch, state.status)
             self._budget.settle(batch.expected_usd, 0.0)
             raise Refused(
                 f"model {batch.model.name}: a batch of {batch.requests:,} requests failed: {state.problem:.500}",
@@ -442,7 +494,7 @@ class Flights:
     def _write_facts(self) -> None:
         """Write which batches there are. The facts of a run on several workers are those of the run, not of its parts."""
         if not self._job.start.part_rows:
-            self._job.directory.write_facts(with_batches(self._job.start, self.ledger.facts))
+            self._job.directory.write_facts(with_batches(self._job.start, self._ledger.facts))
 
 
 def _elsewhere(batch: SentBatch) -> UsageError:
@@ -454,87 +506,6 @@ def _elsewhere(batch: SentBatch) -> UsageError:
         message = f"a batch of {batch.requests:,} requests is in flight at {batch.provider}"
         hint = "collect it by the command that sent it, or give it up: verdict batch cancel RUN"
     return UsageError(message, hint=hint)
-
-
-async def sleep_unless(event: asyncio.Event, seconds: float) -> bool:
-    """Wait; False once the event is set."""
-    try:
-        await asyncio.wait_for(event.wait(), seconds)
-    except TimeoutError:
-        return not event.is_set()
-    return False
-
-
-class Waves:
-    """The calls of a run that sends batches; see `DeferredCalls`. Batches stay in flight when the run is stopped."""
-
-    def __init__(self, options: BatchOptions, job: RunJob, journal: Journal, client: ModelClient, halt: Halt) -> None:
-        self._nodes = dict(job.start.nodes)
-        journal.finds_own = True  # rows are run again in every wave
-        chain = client.chain(
-            job.observer,
-            StopSignal(halt.is_set, halt.fail, job.directory.confirm_lease),
-            JournalOptions(
-                journal,
-                resumed=False,
-                as_recorded=False,
-                is_spared=has_alternative(job.plan),
-                on_append=lambda: None,
-                updated=job.update,
-            ),
-            job.rename_unit,
-        )
-        self._calls = BatchCalls(options, job, journal, chain, client.store)
-        _count_recorded(job, client.spending)
-        self._flights = Flights(options, job, journal, client)
-        self._halt, self._detach = halt, options.detach
-        self.ask: Ask = self._calls.ask
-        self.again, self.retry, self.forget = self._calls.again, self._calls.retry, chain.forget
-        self.waiting = False
-
-    @property
-    def pending(self) -> PendingCalls:
-        return self._flights.progress()
-
-    async def start(self) -> None:
-        await self._flights.resume()
-
-    def begin_pass(self) -> None:
-        flights = self._flights
-        folder = flights.ledger.requests
-        self._calls.parker = CallParker(folder, self._nodes, flights.api, flights.ledger.modes, flights.custom_ids())
-
-    async def answer(self) -> bool:
-        """Send what the rows wait for, and wait until batches have ended. A small wave waits while more can become ready."""
-        flights, parker = self._flights, self._calls.parker
-        assert parker is not None
-        files = list(parker.close())
-        least = min((batch_settings(model).min for model, _ in files), default=0)
-        if files and (parker.count >= least or not flights.any):
-            await flights.send_wave(files)
-        self._end_pass()
-        while flights.any:
-            if self._detach:
-                self.waiting = True
-                return False
-            await flights.wait(partial(sleep_unless, self._halt.event))
-            if self._halt.is_set() or not flights.rest:
-                return not self._halt.is_set()
-            await flights.send_rest()
-        return False
-
-    async def close(self) -> None:
-        self._end_pass()
-        await self._flights.close()
-
-    def facts(self, facts: RunFacts) -> RunFacts:
-        return with_batches(facts, self._flights.ledger.facts)
-
-    def _end_pass(self) -> None:
-        """Remove the requests that were not sent: their calls are parked again."""
-        if self._calls.parker is not None:
-            self._calls.parker.discard()
-            self._calls.parker = None
 
 
 def _count_recorded(job: RunJob, spending: Spending) -> None:
