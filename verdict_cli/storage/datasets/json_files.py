@@ -261,7 +261,8 @@ class _ArrayReader:
         """The problem of a file that does not begin with a bracket."""
         first = self.text.lstrip().encode("latin-1").split(b"\n", 1)
         if len(first) == 2 and isinstance(parse_json_line(first[0]), dict):
-            return _json_lines_problem(self.path)
+            message = "the file holds JSON lines, not one JSON array"
+            return Problem("json-lines", message, "let its name end in .jsonl", str(self.path))
         if first[0].startswith(b"{"):
             message = "expected an array of objects, found one object"
             return Problem("not-an-array", message, self._hint_of_object(), str(self.path))
@@ -297,12 +298,6 @@ class _ArrayReader:
             self._line_start = self._line_start if newline < 0 else newline + 1
             self._counted = at
         return self._line, at - self._line_start + 1
-
-
-def _json_lines_problem(path: Path) -> Problem:
-    return Problem(
-        "json-lines", "the file holds JSON lines, not one JSON array", "let its name end in .jsonl", str(path)
-    )
 
 
 def _hint_of_rows(value: Mapping[str, Any]) -> str:

@@ -60,9 +60,7 @@ def partition_journal(
     number = -1
     for number, row in enumerate(rows):
         partitions.put(_digest(row.key), number // size)
-    every = [
-        name for part in range(number // size + 1) if (name := partition_name(part)) and (only is None or name in only)
-    ]
+    every = [name for name in map(partition_name, range(number // size + 1)) if only is None or name in only]
     spent, buffer, buffered = 0.0, defaultdict[str, list[bytes]](list), 0
     with journal.open("rb") as file:
         for line in file:

@@ -22,7 +22,6 @@ from verdict_cli.storage.tables.column_types import (
     encode_json_text,
     field,
     fits_shape,
-    native_array,
     wider,
 )
 
@@ -178,7 +177,7 @@ class ParquetTable:
         return field(name, kind, self._declared.get(name))
 
     def _array(self, name: str, values: Sequence[Any], kind: ColumnKind) -> Any:
-        return native_array(values, self._shapes[name]) if kind == "native" else array(values, kind)
+        return array(values, self._shapes[name] if kind == "native" else kind)
 
     def _schema(self) -> Any:
         import pyarrow as pa
