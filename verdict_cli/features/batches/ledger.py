@@ -349,17 +349,12 @@ class BatchLedger:
             return
         number = event["batch"]
         if kind == "intent":
-            model = Model.model_validate(event["model"])
+            known = ("tag", "wave", "provider", "requests", "sha256", "expected_usd")
             self.batches[number] = SentBatch(
-                number,
-                event["tag"],
-                event["wave"],
-                event["provider"],
-                model,
-                event["requests"],
-                event["sha256"],
-                event["at"],
-                event["expected_usd"],
+                number=number,
+                model=Model.model_validate(event["model"]),
+                intended=event["at"],
+                **{name: event[name] for name in known},
             )
             return
         batch = self.batches[number]

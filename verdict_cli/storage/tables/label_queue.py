@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import orjson
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.storage.tables.human_labels import (
@@ -58,15 +59,10 @@ class LabelQueue(Struct, frozen=True):
 
     def file_text(self) -> bytes:
         """The file: a line on the draw, then one for each row."""
-        head = {
-            "queue": 1,
-            "choose": self.choose,
-            "annotators": self.annotators,
-            "blind": self.blind,
-            "seed": self.seed,
-        }
-        lines = [{"id": row.id, "row": row.row, "inclusion": row.inclusion} for row in self.rows]
-        return b"".join(orjson.dumps(line) + b"\n" for line in (head, *lines))
+        head = asdict(self)
+        rows = head.pop("rows")
+        lines = ({"queue": 1, **head}, *map(asdict, rows))
+        return b"".join(orjson.dumps(line) + b"\n" for line in lines)
 
 
 def read_queue(folder: Path) -> LabelQueue | None:
