@@ -364,5 +364,4 @@ async def file_chunks(file: Path) -> AsyncIterator[bytes]:
 
 
 def file_size(file: Path) -> int:
-    """The size of a file in bytes."""
     return file.stat().st_size

@@ -71,7 +71,6 @@ class RequestFile:
             self._lines, self._keys = _create(path), _create(key_path(path))
 
     def add(self, line: bytes, key: RequestKey) -> None:
-        """Append a request."""
         with disk_errors(self.path):
             self._lines.write(line)
             self._keys.write(msgspec.json.encode(key) + b"\n")
@@ -94,7 +93,6 @@ class RequestFile:
                     file.close()
 
     def discard(self) -> None:
-        """Remove both files."""
         for file in (self._lines, self._keys):
             with suppress(OSError):  # a full disk, which something else reports
                 file.close()
@@ -172,7 +170,6 @@ class TokenCounts:
     estimated: int = 0
 
     def add(self, other: TokenCounts) -> None:
-        """Add other sums."""
         self.replies += other.replies
         self.completion += other.completion
         self.prompt += other.prompt
@@ -336,7 +333,6 @@ class BatchLedger:
         self._remove([path for path in files if path.name.partition(".")[0] not in kept])
 
     def _remove(self, paths: list[Path]) -> None:
-        """Remove files of requests and results."""
         for path in paths:
             path.unlink(missing_ok=True)
         if paths:

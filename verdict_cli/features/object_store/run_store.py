@@ -265,7 +265,6 @@ class Lease:
         return self.token
 
     def release(self) -> None:
-        """Release the lease."""
         self._released.set()
         if self._thread is not None:
             self._thread.join(HEARTBEAT_S)

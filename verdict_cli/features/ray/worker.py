@@ -176,7 +176,6 @@ class Coordinator:
         return self._spending.spent_usd
 
     async def stop(self) -> None:
-        """Have all workers stop."""
         self._stopped = True
         for worker in self._workers.values():
             worker.changed.set()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import decimal
 import os
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -160,7 +158,6 @@ def table_files(path: Path) -> list[Path]:
 
 
 def count_rows(path: Path) -> int:
-    """The number of rows of a table."""
     total = 0
     for part in table_files(path):
         with open_parquet(part) as file:
@@ -391,22 +388,16 @@ def _zone(name: str) -> datetime.tzinfo:
 
 def _plain(value: Any) -> Any:
     match value:
+        case None | str() | int() | float():
+            return value
         case dict():
             return {str(key): _plain(item) for key, item in value.items()}
-        case list() | tuple():
+        case list():
             return [_plain(item) for item in value]
-        case datetime.date() | datetime.time():
-            return value.isoformat()
-        case decimal.Decimal():
-            return float(value)
-        case datetime.timedelta():
-            return value.total_seconds()
-        case uuid.UUID():
-            return str(value)
         case bytes():
             try:
                 return value.decode()
             except UnicodeDecodeError:
                 return Problem("bad-encoding", "bytes that are not UTF-8 text", "leave that column out")
-        case _:
-            return value
+        case _:  # such as a UUID
+            return str(value)

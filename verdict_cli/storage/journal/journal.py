@@ -185,7 +185,6 @@ class Journal:
             await asyncio.shield(self._syncing)
 
     def close(self) -> None:
-        """Flush and close the file."""
         self._thread.shutdown(wait=True)
         try:
             if not (self._broken or self._unsent):

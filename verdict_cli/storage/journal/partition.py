@@ -38,7 +38,6 @@ _BUFFER_BYTES = 1 << 25
 
 
 def partition_name(part: int) -> str:
-    """The name of a partition's folder."""
     return f"{part:06}"
 
 
@@ -118,7 +117,6 @@ async def wait_for_workers(journal: Path) -> None:
 
 
 def clear_partition(run: Path, store: StoreFolder | None, name: str) -> None:
-    """Remove one partition."""
     with output_errors(run):
         shutil.rmtree(run / PARTITION_FOLDER / name, ignore_errors=True)
     if store is not None:

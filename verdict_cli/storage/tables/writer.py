@@ -81,7 +81,6 @@ class ParquetTable:
         self.add(tuple(row), tuple(row.values()))
 
     def add(self, names: tuple[str, ...], values: Sequence[Any]) -> None:
-        """Add a row with these columns and values."""
         types = [*map(type, values)]
         if names != self._names:
             self._begin(names)
@@ -139,7 +138,6 @@ class ParquetTable:
             raise
 
     def discard(self) -> None:
-        """Remove the unfinished file."""
         self._thread.shutdown()
         with suppress(OSError):
             if self._writer is not None:
@@ -161,7 +159,6 @@ class ParquetTable:
 
     @property
     def name(self) -> str:
-        """The name of the file."""
         return self._path.name
 
     @property
