@@ -66,7 +66,7 @@ class PermitRequest(Struct, frozen=True):
     again: bool = False
 
 
-Outcome = Reply | ProviderError | ReplyError
+CallOutcome = Reply | ProviderError | ReplyError
 """How a call has ended, without the reply's text: what limits and budget need of it."""
 
 
@@ -85,7 +85,7 @@ class _Worker:
     asleep: bool = False
     requests: dict[int, PermitRequest] = field(default_factory=dict)
     waiting: dict[int, asyncio.Task[None]] = field(default_factory=dict)
-    ends: dict[int, asyncio.Future[Outcome]] = field(default_factory=dict)
+    ends: dict[int, asyncio.Future[CallOutcome]] = field(default_factory=dict)
     permitted: list[int] = field(default_factory=list)
     refused: dict[int, VerdictError] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -120,7 +120,7 @@ class Coordinator:
         self,
         name: str,
         requests: Sequence[PermitRequest],
-        ended: Sequence[tuple[int, Outcome | None]],
+        ended: Sequence[tuple[int, CallOutcome | None]],
         progress: Progress | None,
     ) -> None:
         """Take calls that need a permit, and calls that have ended, with None for one that was cancelled."""
@@ -257,12 +257,12 @@ def _add(units: dict[str, Flow], others: Mapping[str, Flow]) -> None:
             setattr(known, part, getattr(known, part) + getattr(flow, part))
 
 
-def _paid(outcome: Outcome | None) -> Reply | None:
+def _paid(outcome: CallOutcome | None) -> Reply | None:
     """The reply of a call, readable or not."""
     return outcome if outcome is None or isinstance(outcome, Reply) else outcome.reply
 
 
-def _without_text(outcome: Outcome) -> Outcome:
+def _without_text(outcome: CallOutcome) -> CallOutcome:
     if isinstance(outcome, Reply):
         return structs.replace(outcome, text="", logprobs=None, sent="")
     error = copy(outcome)
@@ -296,7 +296,7 @@ class SharedModelClient(ModelClient):
     progress: Progress | None = None
     shared_budget_usd: float | None = None
     _requests: list[PermitRequest] = field(default_factory=list)
-    _ended: list[tuple[int, Outcome | None]] = field(default_factory=list)
+    _ended: list[tuple[int, CallOutcome | None]] = field(default_factory=list)
     _permits: dict[int, asyncio.Future[None]] = field(default_factory=dict)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _tickets: Any = field(default_factory=count)
@@ -323,7 +323,7 @@ class SharedModelClient(ModelClient):
                 return await send_locally(request, again)
             ticket = next(self._tickets)
             await self._permit(ticket, request, again)
-            outcome: Outcome | None = None
+            outcome: CallOutcome | None = None
             try:
                 outcome = await ask(request)
                 return outcome
@@ -363,7 +363,7 @@ class SharedModelClient(ModelClient):
             self._end(ticket, None)
             raise
 
-    def _end(self, ticket: int, outcome: Outcome | None) -> None:
+    def _end(self, ticket: int, outcome: CallOutcome | None) -> None:
         self._ended.append((ticket, outcome))
         self._changed.set()
 
