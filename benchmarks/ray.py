@@ -52,7 +52,7 @@ async def permits(bundles: int) -> float:
     for bundle in range(bundles):
         tickets = range(64 * bundle, 64 * (bundle + 1))
         await desk.post("worker", [PermitRequest(ticket, "judge", model, 100) for ticket in tickets], [], None)
-        given = (await desk.permits("worker")).tickets
+        given = (await desk.permits("worker")).answers
         await desk.post("worker", [], [(ticket, Reply("3")) for ticket in given], None)
     return 64 * bundles / (process_time() - start)
 

@@ -47,10 +47,10 @@ async def test_calls_in_flight_are_those_of_all_workers() -> None:
     assert await one.begin("b", 1)
     await one.post("a", wanted(0, 1), [], None)
     await one.post("b", wanted(0, 1), [], None)
-    assert list((await one.permits("a")).tickets) == [0, 1]
-    assert list((await one.permits("b")).tickets) == [0]
+    assert list((await one.permits("a")).answers) == [0, 1]
+    assert list((await one.permits("b")).answers) == [0]
     await one.post("a", [], [(0, Reply("x"))], None)
-    assert list((await one.permits("b")).tickets) == [1]
+    assert list((await one.permits("b")).answers) == [1]
 
 
 @within_a_loop
@@ -59,9 +59,9 @@ async def test_a_rate_limit_is_that_of_all_workers() -> None:
     for name in "ab":
         await one.begin(name, ord(name))
         await one.post(name, wanted(0, model=slow), [], None)
-    assert list((await one.permits("a")).tickets) == [0]
+    assert list((await one.permits("a")).answers) == [0]
     await one.post("a", [], [(0, Reply("x"))], None)
-    assert await one.permits("b") == PermitGrant([], {})
+    assert await one.permits("b") == PermitGrant()
 
 
 @within_a_loop
@@ -74,7 +74,7 @@ async def test_the_budget_is_refused_to_every_worker_once_all_have_spent_it() ->
     await one.post("a", [], [(0, Reply("x", cost_usd=0.5))], None)
     await asyncio.sleep(0)
     await one.post("b", wanted(0), [], None)
-    (error,) = (await one.permits("b")).refused.values()
+    (error,) = (await one.permits("b")).answers.values()
     assert isinstance(error, BudgetError)
 
 
@@ -88,16 +88,16 @@ async def test_the_permits_of_a_lost_worker_go_to_others(monkeypatch: pytest.Mon
     await one.post("a", wanted(0, 1), [], None)
     await one.post("b", wanted(0), [], None)
     await one.permits("a")
-    assert not (await one.permits("b")).tickets
+    assert not (await one.permits("b")).answers
     now = module.LOST_S + 1
     await one.permits("b")
     counted = RunStats(2).progress(RateLimiters())
     assert (await one.progress(counted)).waiting == 2
-    assert list((await one.permits("b")).tickets) == [0]
+    assert list((await one.permits("b")).answers) == [0]
     await one.post("a", [], [(0, Reply("late"))], None)
     await one.post("b", [], [(0, Reply("x"))], None)
-    assert not (await one.permits("b")).tickets
-    assert list((await one.permits("a")).tickets) == [1]
+    assert not (await one.permits("b")).answers
+    assert list((await one.permits("a")).answers) == [1]
 
 
 @within_a_loop
@@ -108,7 +108,7 @@ async def test_who_begins_a_part_again_frees_the_permits_of_the_one_before() -> 
     await one.permits("a")
     await one.begin("a2", 0)
     await one.post("a2", wanted(0), [], None)
-    assert list((await one.permits("a2")).tickets) == [0]
+    assert list((await one.permits("a2")).answers) == [0]
     assert (await one.permits("a")).stop
 
 
@@ -130,7 +130,7 @@ async def test_a_call_that_failed_by_its_rate_limit_counts_as_such() -> None:
     await one.post("a", [], [(0, Retryable("slow down", kind="rate-limit", retry_after_s=60.0))], None)
     await asyncio.sleep(0)
     await one.post("a", wanted(1), [], None)
-    assert not (await one.permits("a")).tickets
+    assert not (await one.permits("a")).answers
 
 
 @pytest.mark.parametrize("budget_usd", [None, 1.0])

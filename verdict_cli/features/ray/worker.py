@@ -19,7 +19,6 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
-from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, ReplyError, VerdictError
 from verdict_cli.llm.middleware.budget import Spending
@@ -42,7 +41,7 @@ from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
 from verdict_cli.storage.paths import is_remote_url
-from verdict_cli.storage.stores import RunStore, StoreFolder
+from verdict_cli.storage.stores import StoreFolder
 
 LISTEN_S = 0.25
 """How long `permits` waits where there are none: its answer also says whether to stop."""
@@ -71,10 +70,9 @@ CallOutcome = Reply | ProviderError | ReplyError
 
 
 class PermitGrant(Struct, frozen=True):
-    """The tickets of calls that may be sent, and of those that are refused, each with the error."""
+    """The tickets of calls that may be sent (None), and of those that are refused, with the error."""
 
-    tickets: Sequence[int] = ()
-    refused: Mapping[int, VerdictError] = msgspec.field(default_factory=dict)
+    answers: Mapping[int, VerdictError | None] = msgspec.field(default_factory=dict)
     stop: bool = False
 
 
@@ -86,8 +84,7 @@ class _Worker:
     requests: dict[int, PermitRequest] = field(default_factory=dict)
     waiting: dict[int, asyncio.Task[None]] = field(default_factory=dict)
     ends: dict[int, asyncio.Future[CallOutcome]] = field(default_factory=dict)
-    permitted: list[int] = field(default_factory=list)
-    refused: dict[int, VerdictError] = field(default_factory=dict)
+    answers: dict[int, VerdictError | None] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -155,12 +152,12 @@ class Coordinator:
             await asyncio.wait_for(worker.changed.wait(), LISTEN_S)
         worker.last_contact = monotonic()
         worker.changed.clear()
-        tickets, worker.permitted = worker.permitted, []
-        refused, worker.refused = worker.refused, {}
-        for ticket in refused:
-            for by_ticket in (worker.requests, worker.waiting, worker.ends):
-                by_ticket.pop(ticket, None)
-        return PermitGrant(tickets, refused, self._stopped)
+        answers, worker.answers = worker.answers, {}
+        for ticket, error in answers.items():
+            if error is not None:
+                for by_ticket in (worker.requests, worker.waiting, worker.ends):
+                    by_ticket.pop(ticket, None)
+        return PermitGrant(answers, self._stopped)
 
     async def end(self, name: str) -> None:
         """Forget the worker, whose partition has ended: the engine counts its rows."""
@@ -227,7 +224,7 @@ class Coordinator:
             try:
                 permitted = True
                 del worker.requests[request.ticket]
-                worker.permitted.append(request.ticket)
+                worker.answers[request.ticket] = None
                 worker.changed.set()
                 outcome = await end
                 self._spending.add(_paid(outcome), request.model)
@@ -242,7 +239,7 @@ class Coordinator:
             await send(Request(PINNED_ROW, request.node, request.model, ()), request.again)
         except VerdictError as error:
             if not permitted:
-                worker.refused[request.ticket] = error
+                worker.answers[request.ticket] = error
                 worker.changed.set()
 
 
@@ -381,13 +378,13 @@ class SharedModelClient(ModelClient):
     async def _listen(self) -> None:
         while True:
             grant: PermitGrant = await self.coordinator.permits.remote(self.name)
-            for ticket in grant.tickets:
+            for ticket, error in grant.answers.items():
                 permit = self._permits.pop(ticket, None)
-                if permit is not None and not permit.done():
+                if permit is None or permit.done():
+                    continue
+                if error is None:
                     permit.set_result(None)
-            for ticket, error in grant.refused.items():
-                permit = self._permits.pop(ticket, None)
-                if permit is not None and not permit.done():
+                else:
                     permit.set_exception(error)
             if grant.stop and not self.stop.requested:
                 self.stop.request()
@@ -449,21 +446,16 @@ def judge_partition(
         if directory.remote is not None and options.is_deferred:
             directory.prepare()
             directory.remote.refresh()  # calls of an earlier worker, which may be on another machine
-        result = _run(options, actor, name, rows, directory, pinned)
+        done = _run(options, actor, name, rows, directory, pinned)
         if directory.remote is not None:
-            _send_tables(directory, directory.remote, name)
-        return replace(result, name=folder.rpartition("/")[2], worker=name)
+            for table in (directory.results, directory.calls):
+                directory.remote.folder.put(table, f"{name}/{table.name}")
+            directory.remote.clear()
+        return WorkerResult(done, done.error, folder.rpartition("/")[2], name)
     except VerdictError as error:
         return WorkerResult(error=error)
     finally:
         ray.get(actor.end.remote(name))
-
-
-def _send_tables(directory: RunDirectory, remote: RunStore, worker: str) -> None:
-    """Put the partition's tables into the store under the worker's name, and remove the copy."""
-    for table in (directory.results, directory.calls):
-        remote.folder.put(table, f"{worker}/{table.name}")
-    remote.clear()
 
 
 def fetch_tables(result: WorkerResult, run: StoreFolder, parts: Path) -> None:
@@ -481,7 +473,7 @@ def _run(
     rows: Sequence[Row],
     folder: RunDirectory,
     pinned: Mapping[int, Output | None] | None,
-) -> WorkerResult:
+) -> PartitionResult:
     folder.prepare()
     plan = _plan(options.files)
     store = open_cache(plan) if options.cached else None
@@ -509,8 +501,7 @@ def _run(
         start=options.start,
     )
     try:
-        done = run_part(job, Partition(rows, len(rows), folder, pinned), stop, client.report, client)
-        return WorkerResult(done, done.error)
+        return run_part(job, Partition(rows, len(rows), folder, pinned), stop, client.report, client)
     finally:
         if store is not None:
             store.close()
