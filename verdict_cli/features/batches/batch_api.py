@@ -23,11 +23,12 @@ from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.ledger import disk_errors
 from verdict_cli.language.model_address import parse_address
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
-from verdict_cli.llm.model_families import AZURE, family
+from verdict_cli.llm.model_families import family
 from verdict_cli.llm.providers.chat_completions import RequestBodies
 from verdict_cli.llm.providers.endpoint import Endpoint, endpoint
 from verdict_cli.llm.providers.http_errors import Source, response_error
 from verdict_cli.llm.providers.json_mode import JsonMode
+from verdict_cli.llm.providers.native import own_headers
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import model_secrets
 from verdict_cli.llm.providers.wire_protocol import ProtocolBodies, WireProtocol, objects
@@ -133,6 +134,12 @@ class BatchApi:
 _UNPAID = frozenset({"batch_expired", "batch_cancelled"})
 
 
+CALL_S = 60.0
+TRANSFER_S = 3600.0
+"""The longest that a file of some hundred megabytes may take."""
+_CHUNK = 1 << 20
+
+
 class HttpBatchApi(BatchApi, ABC):
     """What the adapters of providers share: the model's address, key and bodies."""
 
@@ -151,19 +158,9 @@ class HttpBatchApi(BatchApi, ABC):
         self.model = model
         self.endpoint: Endpoint = endpoint(model, own_family, os.environ)
         self.protocol = protocol_of(own_family)
-        key = self.endpoint.key or ""
-        if self.protocol is not None:
-            headers = dict(self.protocol.headers(key))
-        elif own_family is AZURE:
-            headers = {"api-key": key} if key else {}
-        else:
-            headers = {"Authorization": f"Bearer {key}"} if key else {}
-        extra = model.params.get("extra_headers") or {}
-        self.http = BatchHttp(
-            model.name,
-            {**headers, **{str(name): str(value) for name, value in extra.items()}},
-            model_secrets(model, os.environ),
-        )
+        self._headers = own_headers(model, self.endpoint)
+        self._secrets = model_secrets(model, os.environ)
+        self._clients = HttpClients()
         self._bodies = RequestBodies()
         self._protocol_bodies = ProtocolBodies()
 
@@ -174,16 +171,16 @@ class HttpBatchApi(BatchApi, ABC):
         return self._protocol_bodies.get(request, self.protocol, self.endpoint.name, mode)
 
     async def upload(self, file: Path) -> str:
-        return created_id(await self.http.post_form(self._url("/files"), file, {"purpose": "batch"}))
+        return created_id(await self.post_form(self._url("/files"), file, {"purpose": "batch"}))
 
     async def get(self, batch_id: str) -> BatchState:
-        return self._state(await self.http.get(self.batch_url(batch_id)))
+        return self._state(await self.get_json(self.batch_url(batch_id)))
 
     async def recent(self, since: float) -> AsyncIterator[BatchState]:
         """The batches that were created since a time, page by page, and those whose time is not stated."""
         query = self.first_page
         while query:
-            page = await self.http.get(with_query(self.batch_url(), urlencode(query)))
+            page = await self.get_json(with_query(self.batch_url(), urlencode(query)))
             states = [self._state(entry) for entry in objects(self.listed(page))]
             recent = [state for state in states if not state.created or state.created >= since - CLOCKS_S]
             for state in recent:
@@ -208,11 +205,11 @@ class HttpBatchApi(BatchApi, ABC):
         """A batch in the provider's words."""
 
     async def cancel(self, batch_id: str) -> None:
-        await self.http.post(self.batch_url(f"{batch_id}/cancel"), {})
+        await self.post_json(self.batch_url(f"{batch_id}/cancel"), {})
 
     async def results(self, state: BatchState, to: Path) -> None:
         for file in state.files:
-            await self.http.download(self.result_url(file), to)
+            await self.download(self.result_url(file), to)
 
     def result_url(self, file: str) -> str:
         """Where a file of results is."""
@@ -223,7 +220,91 @@ class HttpBatchApi(BatchApi, ABC):
         return sibling_url(self.endpoint.url, "/chat/completions", path)
 
     async def aclose(self) -> None:
-        await self.http.close()
+        await self._clients.close()
+
+    async def get_json(self, url: str) -> Any:
+        """The JSON at a URL. Raises ProviderError."""
+        return await self._json(self._request("GET", url, CALL_S), url)
+
+    async def post_json(self, url: str, body: Any) -> Any:
+        """The JSON that a POST gives. Raises ProviderError."""
+        return await self._json(self._request("POST", url, CALL_S).body_json(body), url)
+
+    async def post_stream(self, url: str, parts: AsyncIterator[bytes], size: int) -> Any:
+        """As `post_json`, with a JSON body of that size that is sent in parts."""
+        request = self._request(
+            "POST", url, TRANSFER_S, {"Content-Type": "application/json", "Content-Length": str(size)}
+        )
+        return await self._json(request.body_stream(parts), url)
+
+    async def post_form(self, url: str, file: Path, fields: Mapping[str, str]) -> Any:
+        """As `post_json`, with a multipart form whose part ``file`` has the file's content."""
+        form = FormBuilder()
+        for name, value in fields.items():
+            form = form.text(name, value)
+        part = (await PartBuilder.from_file(file)).file_name(file.name).mime("application/jsonl")
+        return await self._json(self._request("POST", url, TRANSFER_S).multipart(form.part("file", part)), url)
+
+    async def upload_resumable(self, url: str, file: Path, about: Any, kind: str) -> Any:
+        """Google's resumable upload: announce the file, then send it to the address that the reply names."""
+        size = file_size(file)
+        announced = {
+            "X-Goog-Upload-Protocol": "resumable",
+            "X-Goog-Upload-Command": "start",
+            "X-Goog-Upload-Header-Content-Length": str(size),
+            "X-Goog-Upload-Header-Content-Type": kind,
+        }
+        request = self._request("POST", url, CALL_S, announced).body_json(about)
+        async with self._open(request, url) as response:
+            target = ResponseHeaders(response).get("x-goog-upload-url")
+            await self._content(response, url)
+        if not target or parse_address(target).netloc != parse_address(url).netloc:
+            raise Retryable(f"model {self.model.name}: the upload was not accepted", kind="unavailable")
+        sent = {"X-Goog-Upload-Offset": "0", "X-Goog-Upload-Command": "upload, finalize", "Content-Length": str(size)}
+        return await self._json(self._request("POST", target, TRANSFER_S, sent).body_stream(file_chunks(file)), url)
+
+    async def download(self, url: str, to: Path) -> None:
+        """Append what is at a URL to a file. Raises ProviderError."""
+        async with self._open(self._request("GET", url, TRANSFER_S), url) as response:
+            if not 200 <= response.status < 300:
+                await self._content(response, url)
+            with to.open("ab") as file:
+                while (part := await response.body_reader.read_chunk()) is not None:
+                    with disk_errors(to):
+                        file.write(part)
+
+    def _request(
+        self, method: str, url: str, timeout_s: float, headers: Mapping[str, str] | None = None
+    ) -> RequestBuilder:
+        client = self._clients.get(Url(url))
+        request = client.request(method, url).headers({**self._headers, **(headers or {})})
+        return request.timeout(timedelta(seconds=timeout_s))
+
+    @asynccontextmanager
+    async def _open(self, request: RequestBuilder, url: str) -> AsyncIterator[Response]:
+        """The response, while its body is read. Transport errors are Retryable."""
+        try:
+            async with request.build_streamed() as response:
+                yield response
+        except (PyreqwestError, OSError) as error:
+            host = parse_address(url).netloc
+            message = f"model {self.model.name}: no reply from {host}: {root_cause(error)}"
+            raise Retryable(message, kind="unavailable") from None
+
+    async def _json(self, request: RequestBuilder, url: str) -> Any:
+        async with self._open(request, url) as response:
+            content = await self._content(response, url)
+        try:
+            return loads(content)
+        except ValueError:
+            raise Retryable(f"model {self.model.name}: {url} replied with no JSON", kind="unavailable") from None
+
+    async def _content(self, response: Response, url: str) -> bytes:
+        content = bytes(await response.bytes())
+        if 200 <= response.status < 300:
+            return content
+        source = Source(url.partition("?")[0], ResponseHeaders(response), self._secrets)
+        raise response_error(response.status, content, self.model.name, source)
 
 
 def created_id(value: Any) -> str:
@@ -253,107 +334,6 @@ def sibling_url(url: str, tail: str, path: str) -> str:
     """The URL with ``path`` in place of what its path ends with; the query stays."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(path=parts.path.removesuffix(tail) + path))
-
-
-CALL_S = 60.0
-TRANSFER_S = 3600.0
-"""The longest that a file of some hundred megabytes may take."""
-_CHUNK = 1 << 20
-
-
-class BatchHttp:
-    """Calls one provider with a model's key. ``secrets`` are removed from errors."""
-
-    def __init__(self, model: str, headers: Mapping[str, str], secrets: tuple[str, ...]) -> None:
-        self._model, self._headers, self._secrets = model, headers, secrets
-        self._clients = HttpClients()
-
-    async def close(self) -> None:
-        await self._clients.close()
-
-    async def get(self, url: str) -> Any:
-        """The JSON at a URL. Raises ProviderError."""
-        return await self._json(self._request("GET", url, CALL_S), url)
-
-    async def post(self, url: str, body: Any) -> Any:
-        """The JSON that a POST gives. Raises ProviderError."""
-        return await self._json(self._request("POST", url, CALL_S).body_json(body), url)
-
-    async def post_stream(self, url: str, parts: AsyncIterator[bytes], size: int) -> Any:
-        """As `post`, with a JSON body of that size that is sent in parts."""
-        request = self._request(
-            "POST", url, TRANSFER_S, {"Content-Type": "application/json", "Content-Length": str(size)}
-        )
-        return await self._json(request.body_stream(parts), url)
-
-    async def post_form(self, url: str, file: Path, fields: Mapping[str, str]) -> Any:
-        """As `post`, with a multipart form whose part ``file`` has the file's content."""
-        form = FormBuilder()
-        for name, value in fields.items():
-            form = form.text(name, value)
-        part = (await PartBuilder.from_file(file)).file_name(file.name).mime("application/jsonl")
-        return await self._json(self._request("POST", url, TRANSFER_S).multipart(form.part("file", part)), url)
-
-    async def upload_resumable(self, url: str, file: Path, about: Any, kind: str) -> Any:
-        """Google's resumable upload: announce the file, then send it to the address that the reply names."""
-        size = file_size(file)
-        announced = {
-            "X-Goog-Upload-Protocol": "resumable",
-            "X-Goog-Upload-Command": "start",
-            "X-Goog-Upload-Header-Content-Length": str(size),
-            "X-Goog-Upload-Header-Content-Type": kind,
-        }
-        request = self._request("POST", url, CALL_S, announced).body_json(about)
-        async with self._open(request, url) as response:
-            target = ResponseHeaders(response).get("x-goog-upload-url")
-            await self._content(response, url)
-        if not target or parse_address(target).netloc != parse_address(url).netloc:
-            raise Retryable(f"model {self._model}: the upload was not accepted", kind="unavailable")
-        sent = {"X-Goog-Upload-Offset": "0", "X-Goog-Upload-Command": "upload, finalize", "Content-Length": str(size)}
-        return await self._json(self._request("POST", target, TRANSFER_S, sent).body_stream(file_chunks(file)), url)
-
-    async def download(self, url: str, to: Path) -> None:
-        """Append what is at a URL to a file. Raises ProviderError."""
-        async with self._open(self._request("GET", url, TRANSFER_S), url) as response:
-            if not 200 <= response.status < 300:
-                await self._content(response, url)
-            with to.open("ab") as file:
-                while (part := await response.body_reader.read_chunk()) is not None:
-                    with disk_errors(to):
-                        file.write(part)
-
-    def _request(
-        self, method: str, url: str, timeout_s: float, headers: Mapping[str, str] | None = None
-    ) -> RequestBuilder:
-        client = self._clients.get(Url(url))
-        request = client.request(method, url).headers({**self._headers, **(headers or {})})
-        return request.timeout(timedelta(seconds=timeout_s))
-
-    @asynccontextmanager
-    async def _open(self, request: RequestBuilder, url: str) -> AsyncIterator[Response]:
-        """The response, while its body is read. Transport errors are Retryable."""
-        try:
-            async with request.build_streamed() as response:
-                yield response
-        except (PyreqwestError, OSError) as error:
-            host = parse_address(url).netloc
-            message = f"model {self._model}: no reply from {host}: {root_cause(error)}"
-            raise Retryable(message, kind="unavailable") from None
-
-    async def _json(self, request: RequestBuilder, url: str) -> Any:
-        async with self._open(request, url) as response:
-            content = await self._content(response, url)
-        try:
-            return loads(content)
-        except ValueError:
-            raise Retryable(f"model {self._model}: {url} replied with no JSON", kind="unavailable") from None
-
-    async def _content(self, response: Response, url: str) -> bytes:
-        content = bytes(await response.bytes())
-        if 200 <= response.status < 300:
-            return content
-        source = Source(url.partition("?")[0], ResponseHeaders(response), self._secrets)
-        raise response_error(response.status, content, self._model, source)
 
 
 async def file_chunks(file: Path) -> AsyncIterator[bytes]:

@@ -57,7 +57,7 @@ class OpenAIBatches(HttpBatchApi):
 
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
         body = {"input_file_id": file_id, "endpoint": self._target, "completion_window": "24h"}
-        created = await self.http.post(self.batch_url(), body | ({"metadata": {TAG: tag}} if self.has_tags else {}))
+        created = await self.post_json(self.batch_url(), body | ({"metadata": {TAG: tag}} if self.has_tags else {}))
         return self._state(object_at(created, "job") or created)  # Together's is inside `job`
 
     def _url(self, path: str) -> str:
@@ -89,7 +89,7 @@ class TogetherBatches(OpenAIBatches):
 
     async def upload(self, file: Path) -> str:
         fields = {"purpose": "batch-api", "file_name": file.name, "file_type": "jsonl"}
-        return created_id(await self.http.post_form(self._url("/files/upload"), file, fields))
+        return created_id(await self.post_form(self._url("/files/upload"), file, fields))
 
 
 def openai_line(custom_id: str, target: str, body: bytes) -> bytes:
@@ -159,10 +159,10 @@ class AnthropicBatches(HttpBatchApi):
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
         # Commas take the place of line ends, but for the last one.
         size = file_size(file) - 1 + len(b'{"requests":[]}')
-        return self._state(await self.http.post_stream(self.batch_url(), _body_parts(file), size))
+        return self._state(await self.post_stream(self.batch_url(), _body_parts(file), size))
 
     async def results(self, state: BatchState, to: Path) -> None:
-        await self.http.download(f"{self.batch_url(state.id)}/results", to)
+        await self.download(f"{self.batch_url(state.id)}/results", to)
 
     def read(self, line: Any) -> ResultLine:
         custom_id, result = line["custom_id"], line["result"]
@@ -223,16 +223,16 @@ class GeminiBatches(HttpBatchApi):
     async def upload(self, file: Path) -> str:
         about = {"file": {"displayName": file.name}}
         url = self._root(f"/upload{self._version}/files")
-        uploaded = await self.http.upload_resumable(url, file, about, "application/jsonl")
+        uploaded = await self.upload_resumable(url, file, about, "application/jsonl")
         return _name_of(object_at(uploaded, "file"))
 
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
         body = {"batch": {"displayName": tag, "inputConfig": {"fileName": file_id}}}
         name = quote(self.endpoint.name, safe="")
-        return self._state(await self.http.post(self._url(f"/models/{name}:batchGenerateContent"), body))
+        return self._state(await self.post_json(self._url(f"/models/{name}:batchGenerateContent"), body))
 
     async def cancel(self, batch_id: str) -> None:
-        await self.http.post(self._url(f"/{batch_id}:cancel"), {})
+        await self.post_json(self._url(f"/{batch_id}:cancel"), {})
 
     def next_page(self, page: Any, states: Sequence[BatchState], query: Mapping[str, Any]) -> Mapping[str, Any]:
         token = page.get("nextPageToken")
@@ -325,7 +325,7 @@ class MistralBatches(HttpBatchApi):
             "metadata": {TAG: tag},
             "timeout_hours": hours,
         }
-        return self._state(await self.http.post(self._url("/batch/jobs"), body))
+        return self._state(await self.post_json(self._url("/batch/jobs"), body))
 
     def next_page(self, page: Any, states: Sequence[BatchState], query: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**query, "page": query["page"] + 1} if len(states) == BATCHES_A_PAGE else {}
