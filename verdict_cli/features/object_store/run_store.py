@@ -352,19 +352,19 @@ class RemoteRunDirectory:
     folder: RemoteFolder
     lease: Lease | None = None
     journalled: bool = False
-    place: Path | None = None
+    path: Path | None = None
     """The path of the copy, where another directory's has it."""
 
     @property
     def copy(self) -> Path:
-        return self.place or cache_directory() / "runs" / blake2b(self.folder.url.encode(), digest_size=12).hexdigest()
+        return self.path or cache_directory() / "runs" / blake2b(self.folder.url.encode(), digest_size=12).hexdigest()
 
     def segments(self) -> Segments:
         self.journalled = True
         return Segments(self.folder, self.lease.check) if self.lease else Segments(self.folder)
 
     def below(self, name: str) -> RemoteRunDirectory:
-        return RemoteRunDirectory(self.folder.below(name), self.lease, place=self.copy / name)
+        return RemoteRunDirectory(self.folder.below(name), self.lease, path=self.copy / name)
 
     def put(self, name: str) -> None:
         self._check()

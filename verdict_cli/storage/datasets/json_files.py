@@ -93,11 +93,11 @@ def _exact(text: bytes) -> dict[str, Any] | Problem:
     duplicates: list[str] = []
 
     def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs):
+        values = dict(pairs)
+        if len(values) < len(pairs):
             counts = Counter(key for key, _ in pairs)
             duplicates.append(next(key for key, count in counts.items() if count > 1))
-        return made
+        return values
 
     try:
         value: dict[str, Any] = json.loads(text, object_pairs_hook=keep)
@@ -177,7 +177,7 @@ def line_of(path: Path, position: int) -> int:
     return next(islice(_array_items(path), position, None))[0]
 
 
-_SPACE = re.compile(r"[ \t\r\n]*")
+_NO_SPACE = re.compile(r"[^ \t\r\n]")
 _CHUNK = 1 << 20
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
 """Finds the end of an item. Its values are not used: orjson reads the item again, by stricter rules."""
@@ -218,8 +218,8 @@ class _ArrayReader:
     def next_character(self) -> str:
         """The next character that is not white space, which is then at ``at``; "" at the end of the file."""
         while True:
-            found = _SPACE.match(self.text, self.at)
-            self.at = found.end() if found else self.at
+            text = _NO_SPACE.search(self.text, self.at)
+            self.at = text.start() if text else len(self.text)
             if self.at < len(self.text) or not self._read_more():
                 return self.text[self.at : self.at + 1]
 

@@ -322,11 +322,11 @@ def _plain_values(column: Any) -> list[Any]:
         return [unknown if there else None for there in column.is_valid().to_pylist()]
 
 
-def _slices(column: Any, flat: list[Any], made: Callable[[list[Any]], Any]) -> list[Any]:
+def _slices(column: Any, flat: list[Any], form: Callable[[list[Any]], Any]) -> list[Any]:
     """The slice of the values of each of its rows, from a column of lists or maps."""
     offsets, present = column.offsets.to_pylist(), column.is_valid().to_pylist()
     bounds = zip(offsets, offsets[1:], present, strict=False)
-    return [made(flat[start:end]) if there else None for start, end, there in bounds]
+    return [form(flat[start:end]) if there else None for start, end, there in bounds]
 
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -96,11 +96,11 @@ def human_values(folder: Path) -> dict[str, dict[str, Any]]:
     consensus, `note`, `labels` of each by name, and `inclusion`. Raises what `read_annotations` and `read_queue` do."""
     queue = read_queue(folder)
     drawn = {label_key(row.id): row.inclusion for row in queue.rows} if queue is not None else {}
-    found: dict[str, dict[str, Any]] = {key: {**NOBODY, "inclusion": inclusion} for key, inclusion in drawn.items()}
+    values: dict[str, dict[str, Any]] = {key: {**NOBODY, "inclusion": inclusion} for key, inclusion in drawn.items()}
     for key, row in read_annotations(folder / FILE).items():
         labels = ByAnnotator({by: annotation.label for by, annotation in row.items() if annotation.label is not None})
-        found[key] = {**row_label(row), "labels": labels, "inclusion": drawn.get(key)}
-    return found
+        values[key] = {**row_label(row), "labels": labels, "inclusion": drawn.get(key)}
+    return values
 
 
 def is_open(queue: LabelQueue, row: RowLabels, by: str) -> bool:

@@ -82,8 +82,8 @@ def read_rows(
 def declared_types(path: Path) -> dict[str, DeclaredType]:
     """Column -> what the pipeline declares of its values, as far as the table says it."""
     with parquet.open_parquet(path) as file:
-        found = {column.name: declared_type(column) for column in file.schema_arrow}
-    return {name: declared for name, declared in found.items() if declared is not None}
+        columns = list(file.schema_arrow)
+    return {column.name: declared for column in columns if (declared := declared_type(column)) is not None}
 
 
 def concatenate_tables(
