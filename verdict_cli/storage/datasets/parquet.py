@@ -180,31 +180,34 @@ class ParquetFolder:
 
     def iter_batches(self, *, batch_size: int = 65_536, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """The `pyarrow.RecordBatch`es of the columns."""
+        import pyarrow as pa
+
         names = list(self.schema_arrow.names if columns is None else columns)
+        wanted = pa.schema([self.schema_arrow.field(name) for name in names])
         for path, schema in zip(self._files, self._schemas, strict=True):
             known = [name for name in names if name in schema.names]
             with open_parquet(path) as file:
                 for batch in file.iter_batches(batch_size=batch_size, columns=known):
-                    yield self._widened(batch, names)
+                    yield pa.RecordBatch.from_arrays(widened(batch, wanted), schema=wanted)
 
-    def _widened(self, batch: Any, names: Sequence[str]) -> Any:
-        """The batch with the columns' types in all tables."""
-        import pyarrow as pa
 
-        wanted = [self.schema_arrow.field(name) for name in names]
-        arrays = []
-        for to in wanted:
-            if to.name not in batch.schema.names:
-                arrays.append(pa.nulls(batch.num_rows, to.type))
-                continue
-            own, column = batch.schema.field(to.name), batch.column(to.name)
-            if own.type == to.type and is_json(own) == is_json(to):
-                arrays.append(column)
-            elif column.null_count == len(column):
-                arrays.append(pa.nulls(len(column), to.type))
-            else:
-                arrays.append(array(column_values(column, own), kind_of(to) or "json"))
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(wanted))
+def widened(table: Any, schema: Any) -> list[Any]:
+    """The columns of a table or a batch with the types of a schema, each of which holds all of their values."""
+    import pyarrow as pa
+
+    arrays = []
+    for to in schema:
+        if to.name not in table.schema.names:
+            arrays.append(pa.nulls(table.num_rows, to.type))
+            continue
+        own, column = table.schema.field(to.name), table.column(to.name)
+        if own.type == to.type and is_json(own) == is_json(to):
+            arrays.append(column)
+        elif column.null_count == len(column):
+            arrays.append(pa.nulls(len(column), to.type))
+        else:
+            arrays.append(array(column_values(column, own), kind_of(to) or "json"))
+    return arrays
 
 
 @lru_cache(maxsize=20_000)

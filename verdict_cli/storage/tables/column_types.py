@@ -65,20 +65,8 @@ class DeclaredType(Struct, frozen=True):
         return float(min(self.values)), float(max(self.values))
 
 
-class ListShape(Struct, frozen=True):
-    """Lists whose items have one form."""
-
-    item: Shape
-
-
-class StructShape(Struct, frozen=True):
-    """Mappings with these keys."""
-
-    fields: Mapping[str, Shape]
-
-
-Shape = Literal["bool", "int", "float", "str"] | ListShape | StructShape
-"""The form of values that Arrow has as lists, structs and scalars."""
+Shape = Literal["bool", "int", "float", "str"] | list["Shape"] | dict[str, "Shape"]
+"""The form of values that Arrow has as scalars, as lists (`[that of the items]`) and as structs (that of each key)."""
 _SCALAR_TYPES: dict[Any, Literal["bool", "int", "float", "str"]] = {
     "boolean": "bool",
     "integer": "int",
@@ -95,34 +83,34 @@ def _shape_of(schema: Mapping[str, Any]) -> Shape | None:
     kind = schema.get("type")
     if kind == "array":
         item = _shape_of(schema.get("items", {}))
-        return None if item is None else ListShape(item)
+        return None if item is None else [item]
     if kind == "object":
         fields = {name: _shape_of(inner) for name, inner in schema.get("properties", {}).items()}
         known = {name: shape for name, shape in fields.items() if shape is not None}
-        return StructShape(known) if known and len(known) == len(fields) else None
+        return known if known and len(known) == len(fields) else None
     return _SCALAR_TYPES.get(kind)
 
 
 def _arrow_type(shape: ColumnKind | Shape) -> Any:
     import pyarrow as pa
 
-    if isinstance(shape, ListShape):
-        return pa.list_(_arrow_type(shape.item))
-    if isinstance(shape, StructShape):
-        return pa.struct([(name, _arrow_type(inner)) for name, inner in shape.fields.items()])
+    if isinstance(shape, list):
+        return pa.list_(_arrow_type(shape[0]))
+    if isinstance(shape, dict):
+        return pa.struct([(name, _arrow_type(inner)) for name, inner in shape.items()])
     return field("", shape).type
 
 
 def fits_shape(values: Sequence[Any], shape: Shape) -> bool:
     """Whether the shape holds every one of the values exactly."""
-    if isinstance(shape, ListShape):
+    if isinstance(shape, list):
         lists = [value for value in values if value is not None]
-        return all(isinstance(value, list | tuple) for value in lists) and fits_shape([*chain(*lists)], shape.item)
-    if isinstance(shape, StructShape):
-        names = shape.fields.keys()
+        return all(isinstance(value, list | tuple) for value in lists) and fits_shape([*chain(*lists)], shape[0])
+    if isinstance(shape, dict):
+        names = shape.keys()
         mappings = [_text_keyed(value, names) for value in values if value is not None]
         return all(isinstance(value, Mapping) and value.keys() == names for value in mappings) and all(
-            fits_shape([value[name] for value in mappings], inner) for name, inner in shape.fields.items()
+            fits_shape([value[name] for value in mappings], inner) for name, inner in shape.items()
         )
     kind, exact = column_kind_of(values)
     return wider(shape, kind, exact=exact) == shape
@@ -209,13 +197,13 @@ def array(values: Sequence[Any], kind: ColumnKind | Shape) -> Any:
         return pa.nulls(count, _arrow_type(kind))
     if nulls:
         known = _bits([value is not None for value in values])
-    if isinstance(kind, ListShape):
+    if isinstance(kind, list):
         data = [_offsets((len(value or ()) for value in values), count)]
-        inner = [array([*chain(*(value for value in values if value))], kind.item)]
-    elif isinstance(kind, StructShape):
+        inner = [array([*chain(*(value for value in values if value))], kind[0])]
+    elif isinstance(kind, dict):
         data = []
-        rows = [_text_keyed(value, kind.fields.keys()) or {} for value in values]
-        inner = [array([row.get(name) for row in rows], shape) for name, shape in kind.fields.items()]
+        rows = [_text_keyed(value, kind.keys()) or {} for value in values]
+        inner = [array([row.get(name) for row in rows], shape) for name, shape in kind.items()]
     else:
         if nulls:
             nothing = {"str": "", "json": Json()}.get(kind, 0)

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from verdict_cli.errors import OutputError
+from verdict_cli.storage.datasets.parquet import widened
 from verdict_cli.storage.tables.column_types import (
     ColumnKind,
     DeclaredType,
@@ -170,16 +171,10 @@ class ParquetTable:
     def _part(self) -> Path:
         return self._parts[self._generation % 2]
 
-    def _field(self, name: str, kind: ColumnKind) -> Any:
-        return field(name, kind, self._declared.get(name))
-
-    def _array(self, name: str, values: Sequence[Any], kind: ColumnKind) -> Any:
-        return array(values, self._shapes[name] if kind == "native" else kind)
-
     def _schema(self) -> Any:
         import pyarrow as pa
 
-        return pa.schema([self._field(name, kind) for name, kind in self._kinds.items()])
+        return pa.schema([field(name, kind, self._declared.get(name)) for name, kind in self._kinds.items()])
 
     def _open(self) -> None:
         import pyarrow.parquet as pq
@@ -204,7 +199,8 @@ class ParquetTable:
             elif self._kinds != self._written:
                 self._write_again()
             if runs:
-                self._write_group([self._array(name, columns[name], kind) for name, kind in self._kinds.items()])
+                forms = {name: self._shapes[name] if kind == "native" else kind for name, kind in self._kinds.items()}
+                self._write_group([array(columns[name], form) for name, form in forms.items()])
 
     def _columns(self, runs: list[_Run]) -> dict[str, list[Any]]:
         """The rows by column; widens the kinds to fit them."""
@@ -224,13 +220,10 @@ class ParquetTable:
     def _write_group(self, arrays: list[Any]) -> None:
         import pyarrow as pa
 
-        schema = self._schema()
-        rows = len(arrays[0])
-        self._writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=max(rows, 1))
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema()), row_group_size=len(arrays[0]))
 
     def _write_again(self) -> None:
         """Copy the rows on disk to a new file with the wider schema, which the next row groups are appended to."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
         self._writer.close()
@@ -238,18 +231,9 @@ class ParquetTable:
         self._generation += 1
         self._open()
         with pq.ParquetFile(old, page_checksum_verification=True) as file:
-            schema = file.schema_arrow
             for group in range(file.num_row_groups):
-                table = file.read_row_group(group)
-                arrays = []
-                for name, kind in self._kinds.items():
-                    if name not in schema.names:
-                        arrays.append(pa.nulls(table.num_rows, self._field(name, kind).type))
-                    elif schema.field(name).equals(self._field(name, kind), check_metadata=True):
-                        arrays.append(table.column(name))
-                    else:
-                        arrays.append(self._array(name, table.column(name).to_pylist(), kind))
-                self._write_group(arrays)
+                (batch,) = file.read_row_group(group).combine_chunks().to_batches()
+                self._write_group(widened(batch, self._schema()))
         old.unlink()
 
     @contextmanager
