@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -231,11 +230,6 @@ def _widest(schemas: Sequence[Any]) -> Any:
     return pa.schema([field(name, kind, declared[name]) for name, kind in kinds.items()])
 
 
-_footers: dict[tuple[int, ...], Any] = {}
-"""The footers of files that were opened, by what changes with their content: a run and its report open each a dozen times."""
-_MOST_FOOTERS = 16
-
-
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
     """The open `pyarrow.parquet.ParquetFile`, or a `ParquetFolder`. Raises DataError for any other or a damaged file."""
@@ -246,16 +240,9 @@ def open_parquet(path: Path) -> Iterator[Any]:
         yield ParquetFolder(path)
         return
     try:
-        with path.open("rb") as raw:
-            stamp = os.fstat(raw.fileno())
-            key = (stamp.st_dev, stamp.st_ino, stamp.st_size, stamp.st_mtime_ns)
-            with pq.ParquetFile(raw, metadata=_footers.get(key), page_checksum_verification=True) as file:
-                if key not in _footers:
-                    _refuse_duplicates(path, file.schema_arrow.names)
-                    while len(_footers) >= _MOST_FOOTERS:
-                        _footers.pop(next(iter(_footers)), None)
-                    _footers[key] = file.metadata
-                yield file
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            _refuse_duplicates(path, file.schema_arrow.names)
+            yield file
     except FileNotFoundError as error:
         raise DataError(unreadable(path, error)) from error
     except (pa.ArrowException, ValueError, OSError) as error:
