@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -71,8 +71,8 @@ class Journal:
             path.parent.mkdir(parents=True, exist_ok=True)
             new = not path.exists()
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
-            journal = None
-            try:
+            with ExitStack() as failed:
+                failed.callback(os.close, descriptor)
                 if not lock_file(descriptor):
                     raise JournalError(
                         f"another run is writing to {path.parent}",
@@ -83,14 +83,11 @@ class Journal:
                 if fresh:
                     os.ftruncate(descriptor, 0)
                 journal = cls(path, descriptor, nodes or {}, segments)
+                failed.callback(journal._reader.close)
                 journal._index_lines()
                 if segments is not None:
                     journal._replace_by(segments, fresh=fresh)
-            except BaseException:
-                if journal:
-                    journal._reader.close()
-                os.close(descriptor)
-                raise
+                failed.pop_all()
         except OSError as error:
             raise _refused(path, error) from error
         return journal
