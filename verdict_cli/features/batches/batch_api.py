@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 from pyreqwest.exceptions import PyreqwestError
@@ -180,7 +180,7 @@ class HttpBatchApi(BatchApi, ABC):
         """The batches that were created since a time, page by page, and those whose time is not stated."""
         query = self.first_page
         while query:
-            page = await self.get_json(with_query(self.batch_url(), urlencode(query)))
+            page = await self.get_json(self.batch_url(), query)
             states = [self._state(entry) for entry in objects(self.listed(page))]
             recent = [state for state in states if not state.created or state.created >= since - CLOCKS_S]
             for state in recent:
@@ -222,9 +222,9 @@ class HttpBatchApi(BatchApi, ABC):
     async def aclose(self) -> None:
         await self._clients.close()
 
-    async def get_json(self, url: str) -> Any:
-        """The JSON at a URL. Raises ProviderError."""
-        return await self._json(self._request("GET", url, CALL_S), url)
+    async def get_json(self, url: str, query: Mapping[str, Any] | None = None) -> Any:
+        """The JSON at a URL, to whose query more is added. Raises ProviderError."""
+        return await self._json(self._request("GET", url, CALL_S).query(query or {}), url)
 
     async def post_json(self, url: str, body: Any) -> Any:
         """The JSON that a POST gives. Raises ProviderError."""
@@ -313,11 +313,6 @@ def created_id(value: Any) -> str:
     if not isinstance(identity, str) or not identity:
         raise Rejected(f"the batch interface replied without an id: {str(value)[:200]}")
     return identity
-
-
-def with_query(url: str, query: str) -> str:
-    """The URL with another part of its query."""
-    return f"{url}{'&' if urlsplit(url).query else '?'}{query}"
 
 
 def seconds_of(text: Any) -> float:

@@ -357,19 +357,19 @@ def read_result(result: ResultLine, key: RequestKey, model: Model, api: BatchApi
     request = Request(
         Row(-1, "", {}, key.row), key.node, model, (), key.call, key.attempt, top_logprobs=key.top_logprobs
     )
-    ordinary = None
+    ordinary, source = None, Source(f"{api.provider}'s batch")
     try:
         if result.unpaid:
             raise unanswered(model, result.unpaid)
         if not 200 <= result.status < 300:
-            raise _error(result, model, api.provider)
+            raise response_error(result.status, orjson.dumps(result.body, default=str), model.name, source)
         envelope: Any = result.body
         if api.protocol is not None and isinstance(envelope, dict):
             envelope = api.protocol.to_chat(envelope)
         if isinstance(envelope, dict):
             envelope = {**envelope, "service_tier": TIER}
             ordinary = cost_usd(model, read_usage(envelope.get("usage")), served=str(envelope.get("model") or ""))
-        reply = read_envelope(envelope, request, 0.0, key.sent, Source(f"{api.provider}'s batch"))
+        reply = read_envelope(envelope, request, 0.0, key.sent, source)
         if key.top_logprobs and not reply.logprobs:
             raise missing_logprobs(request, reply)
     except Refused as refused:
@@ -411,11 +411,6 @@ def _entry(
         item=key.item,
         content=key.content,
     )
-
-
-def _error(result: ResultLine, model: Model, provider: str) -> ProviderError:
-    body = orjson.dumps(result.body, default=str)
-    return response_error(result.status, body, model.name, Source(f"{provider}'s batch"))
 
 
 def result_lines(path: Path, api: BatchApi, secrets: tuple[str, ...]) -> Iterator[ResultLine]:

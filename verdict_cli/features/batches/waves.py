@@ -299,8 +299,17 @@ class Waves:
         """Send or find intended batches, collect those that have ended."""
         self._ledger.remove_unsent()
         for batch in self._ledger.in_flight:
-            if batch.provider != self._api(batch.model).provider:
-                raise _elsewhere(batch)
+            if batch.provider == self._api(batch.model).provider:
+                continue
+            if batch.provider == TO_FILE:
+                raise UsageError(
+                    f"{batch.requests:,} requests were exported to {batch.id or 'a file'}, and their results are missing",
+                    hint="verdict batch import RUN RESULTS; or `verdict batch cancel RUN`, and the requests are sent again",
+                )
+            raise UsageError(
+                f"a batch of {batch.requests:,} requests is in flight at {batch.provider}",
+                hint="collect it by the command that sent it, or give it up: verdict batch cancel RUN",
+            )
         for batch in self._ledger.batches.values():
             if batch.ended:
                 self._budget.learn(batch.model, batch.counts)
@@ -495,17 +504,6 @@ class Waves:
         """Write which batches there are. The facts of a run on several workers are those of the run, not of its parts."""
         if not self._job.start.part_rows:
             self._job.directory.write_facts(with_batches(self._job.start, self._ledger.facts))
-
-
-def _elsewhere(batch: SentBatch) -> UsageError:
-    """The error of a run that has a batch at another place than where it would now send one."""
-    if batch.provider == TO_FILE:
-        message = f"{batch.requests:,} requests were exported to {batch.id or 'a file'}, and their results are missing"
-        hint = "verdict batch import RUN RESULTS; or `verdict batch cancel RUN`, and the requests are sent again"
-    else:
-        message = f"a batch of {batch.requests:,} requests is in flight at {batch.provider}"
-        hint = "collect it by the command that sent it, or give it up: verdict batch cancel RUN"
-    return UsageError(message, hint=hint)
 
 
 def _count_recorded(job: RunJob, spending: Spending) -> None:
