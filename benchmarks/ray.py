@@ -42,7 +42,7 @@ def timed(folder: Path, out: str, flags: Sequence[str]) -> tuple[float, float]:
 
 async def permits(bundles: int) -> float:
     """Permits a CPU second."""
-    from verdict_cli.features.ray.worker import CallOutcome, Coordinator, PermitRequest
+    from verdict_cli.features.ray.worker import Coordinator, PermitRequest
     from verdict_cli.messages import Reply
     from verdict_cli.model import Model
 
@@ -52,8 +52,8 @@ async def permits(bundles: int) -> float:
     for bundle in range(bundles):
         tickets = range(64 * bundle, 64 * (bundle + 1))
         await desk.post("worker", [PermitRequest(ticket, "judge", model, 100) for ticket in tickets], [], None)
-        given = (await desk.permits("worker")).tickets
-        await desk.post("worker", [], [(ticket, CallOutcome.of(Reply("3"))) for ticket in given], None)
+        given = (await desk.permits("worker")).answers
+        await desk.post("worker", [], [(ticket, Reply("3")) for ticket in given], None)
     return 64 * bundles / (process_time() - start)
 
 

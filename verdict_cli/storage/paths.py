@@ -17,8 +17,8 @@ _COLLAPSED_URL = re.compile(r"[a-z][a-z0-9+]+:/")
 
 def is_remote_url(name: str) -> bool:
     """Whether the name is a URL of something other than this machine's files."""
-    found = _URL.match(name)
-    return found is not None and found[1].lower() != "file"
+    url = _URL.match(name)
+    return url is not None and url[1].lower() != "file"
 
 
 def was_url(path: Path) -> bool:

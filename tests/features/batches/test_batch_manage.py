@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -76,12 +77,37 @@ def test_a_wave_is_exported_and_its_results_imported(bench: BatchBench) -> None:
     assert bench.tables("file") == bench.tables("live")
 
 
+@pytest.mark.parametrize(("answers", "told"), [(0, "rejected 60 requests of a batch with the same message"), (1, "")])
+def test_a_batch_whose_requests_are_all_rejected_stops_the_run_and_is_sent_again(
+    bench: BatchBench, answers: int, told: str
+) -> None:
+    wave, results = bench.folder / "wave.jsonl", bench.folder / "results.jsonl"
+    exported = BatchOptions(every_model=True, detach=True, export=wave)
+    bench.run(20, batches=exported)
+    lines = [json.loads(line) for line in wave.read_text().splitlines()]
+    rejection = {"status_code": 400, "body": {"error": {"message": "no such field"}}}
+    replies = [{"status_code": 200, "body": reply_to(line["body"])} for line in lines[:answers]]
+    replies += [rejection] * (len(lines) - answers)
+    results.write_text(
+        "".join(
+            json.dumps({"custom_id": line["custom_id"], "response": reply}) + "\n"
+            for line, reply in zip(lines, replies, strict=True)
+        )
+    )
+    result = said("import", bench.folder / "out", results)
+    assert (result.exit_code == 0, told in str(result.exception)) == (not told, True)
+    wave.unlink()
+    bench.run(20, batches=exported)
+    again = [json.loads(line)["custom_id"] for line in wave.read_text().splitlines()] if wave.exists() else []
+    assert (sorted(again) == sorted(line["custom_id"] for line in lines)) == bool(told)
+
+
 def test_results_of_other_requests_are_an_error(bench: BatchBench) -> None:
     exported = BatchOptions(every_model=True, detach=True, export=bench.folder / "wave.jsonl")
     bench.run(4, batches=exported)
     (bench.folder / "other.jsonl").write_text('{"custom_id": "a", "response": {"status_code": 200}}\nnot JSON\n')
     with pytest.raises(UsageError, match="has no result of the requests"):
-        RunBatches(RunDirectory(bench.folder / "out")).import_results(bench.folder / "other.jsonl")
+        asyncio.run(RunBatches(RunDirectory(bench.folder / "out")).import_results(bench.folder / "other.jsonl"))
     with pytest.raises(UsageError, match="their results are missing"):
         bench.run(4)
 

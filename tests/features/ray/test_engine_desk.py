@@ -5,20 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import wraps
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from verdict_cli.errors import BudgetError, Retryable
 from verdict_cli.features.ray import worker as module
-from verdict_cli.features.ray.worker import (
-    CallOutcome,
-    Coordinator,
-    PermitGrant,
-    PermitRequest,
-    SharedModelClient,
-    SharedSpending,
-)
+from verdict_cli.features.ray.worker import Coordinator, PermitGrant, PermitRequest, SharedModelClient, SharedSpending
 from verdict_cli.llm.middleware.rate_limit import RateLimiters
 from verdict_cli.llm.providers import Providers
 from verdict_cli.messages import Reply, Request
@@ -53,10 +47,10 @@ async def test_calls_in_flight_are_those_of_all_workers() -> None:
     assert await one.begin("b", 1)
     await one.post("a", wanted(0, 1), [], None)
     await one.post("b", wanted(0, 1), [], None)
-    assert list((await one.permits("a")).tickets) == [0, 1]
-    assert list((await one.permits("b")).tickets) == [0]
-    await one.post("a", [], [(0, CallOutcome.of(Reply("x")))], None)
-    assert list((await one.permits("b")).tickets) == [1]
+    assert list((await one.permits("a")).answers) == [0, 1]
+    assert list((await one.permits("b")).answers) == [0]
+    await one.post("a", [], [(0, Reply("x"))], None)
+    assert list((await one.permits("b")).answers) == [1]
 
 
 @within_a_loop
@@ -65,9 +59,9 @@ async def test_a_rate_limit_is_that_of_all_workers() -> None:
     for name in "ab":
         await one.begin(name, ord(name))
         await one.post(name, wanted(0, model=slow), [], None)
-    assert list((await one.permits("a")).tickets) == [0]
-    await one.post("a", [], [(0, CallOutcome.of(Reply("x")))], None)
-    assert await one.permits("b") == PermitGrant([], {})
+    assert list((await one.permits("a")).answers) == [0]
+    await one.post("a", [], [(0, Reply("x"))], None)
+    assert await one.permits("b") == PermitGrant()
 
 
 @within_a_loop
@@ -77,10 +71,10 @@ async def test_the_budget_is_refused_to_every_worker_once_all_have_spent_it() ->
     await one.begin("b", 1)
     await one.post("a", wanted(0), [], None)
     await one.permits("a")
-    await one.post("a", [], [(0, CallOutcome.of(Reply("x", cost_usd=0.5)))], None)
+    await one.post("a", [], [(0, Reply("x", cost_usd=0.5))], None)
     await asyncio.sleep(0)
     await one.post("b", wanted(0), [], None)
-    (error,) = (await one.permits("b")).refused.values()
+    (error,) = (await one.permits("b")).answers.values()
     assert isinstance(error, BudgetError)
 
 
@@ -94,16 +88,16 @@ async def test_the_permits_of_a_lost_worker_go_to_others(monkeypatch: pytest.Mon
     await one.post("a", wanted(0, 1), [], None)
     await one.post("b", wanted(0), [], None)
     await one.permits("a")
-    assert not (await one.permits("b")).tickets
+    assert not (await one.permits("b")).answers
     now = module.LOST_S + 1
     await one.permits("b")
     counted = RunStats(2).progress(RateLimiters())
     assert (await one.progress(counted)).waiting == 2
-    assert list((await one.permits("b")).tickets) == [0]
-    await one.post("a", [], [(0, CallOutcome.of(Reply("late")))], None)
-    await one.post("b", [], [(0, CallOutcome.of(Reply("x")))], None)
-    assert not (await one.permits("b")).tickets
-    assert list((await one.permits("a")).tickets) == [1]
+    assert list((await one.permits("b")).answers) == [0]
+    await one.post("a", [], [(0, Reply("late"))], None)
+    await one.post("b", [], [(0, Reply("x"))], None)
+    assert not (await one.permits("b")).answers
+    assert list((await one.permits("a")).answers) == [1]
 
 
 @within_a_loop
@@ -114,7 +108,7 @@ async def test_who_begins_a_part_again_frees_the_permits_of_the_one_before() -> 
     await one.permits("a")
     await one.begin("a2", 0)
     await one.post("a2", wanted(0), [], None)
-    assert list((await one.permits("a2")).tickets) == [0]
+    assert list((await one.permits("a2")).answers) == [0]
     assert (await one.permits("a")).stop
 
 
@@ -127,11 +121,16 @@ async def test_nothing_begins_once_the_run_is_to_stop() -> None:
     assert not await one.begin("b", 1)
 
 
-def test_what_is_heard_of_a_failed_call_fails_again_with_what_was_said() -> None:
-    problem = Retryable("slow down", kind="rate-limit")
-    with pytest.raises(Retryable) as raised:
-        CallOutcome.of(problem).result()
-    assert raised.value.failure == "rate-limit"
+@within_a_loop
+async def test_a_call_that_failed_by_its_rate_limit_counts_as_such() -> None:
+    one = Coordinator(9)
+    await one.begin("a", 0)
+    await one.post("a", wanted(0), [], None)
+    await one.permits("a")
+    await one.post("a", [], [(0, Retryable("slow down", kind="rate-limit", retry_after_s=60.0))], None)
+    await asyncio.sleep(0)
+    await one.post("a", wanted(1), [], None)
+    assert not (await one.permits("a")).answers
 
 
 @pytest.mark.parametrize("budget_usd", [None, 1.0])
@@ -151,7 +150,7 @@ async def test_a_worst_case_is_computed_where_there_is_a_budget_only(
     monkeypatch.setattr("verdict_cli.features.ray.worker.worst_case_usd", worst_case)
     desk = Coordinator(4, budget_usd)
     await desk.begin("w", 0)
-    client = SharedModelClient(Providers(), coordinator=Desk(desk), shared_budget_usd=budget_usd)
+    client = SharedModelClient(Providers(), coordinator=Desk(desk), name="w", shared_budget_usd=budget_usd)
     ask = client.limit(answer)
     assert (await ask(Request(PINNED_ROW, "judge", MODEL, ()))).text == "4"
     await client.close()
@@ -159,16 +158,13 @@ async def test_a_worst_case_is_computed_where_there_is_a_budget_only(
 
 
 class Desk:
-    """The coordinator as a worker sees it."""
+    """The coordinator as an actor."""
 
     def __init__(self, desk: Coordinator) -> None:
         self.desk = desk
 
-    async def post(self, *messages: Any) -> None:
-        await self.desk.post("w", *messages)
-
-    async def permits(self) -> PermitGrant:
-        return await self.desk.permits("w")
+    def __getattr__(self, name: str) -> Any:
+        return SimpleNamespace(remote=getattr(self.desk, name))
 
 
 def test_batches_of_all_workers_count_towards_one_budget() -> None:

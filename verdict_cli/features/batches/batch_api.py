@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
-from urllib.parse import urlencode, urlsplit, urlunsplit
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 from pyreqwest.exceptions import PyreqwestError
@@ -17,15 +18,17 @@ from pyreqwest.multipart import FormBuilder, PartBuilder
 from pyreqwest.request import RequestBuilder
 from pyreqwest.response import Response
 
-from verdict_cli.errors import Refused, Retryable
+from verdict_cli.errors import Refused, Rejected, Retryable
+from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.ledger import disk_errors
 from verdict_cli.language.model_address import parse_address
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
-from verdict_cli.llm.model_families import AZURE, family
+from verdict_cli.llm.model_families import family
 from verdict_cli.llm.providers.chat_completions import RequestBodies
 from verdict_cli.llm.providers.endpoint import Endpoint, endpoint
 from verdict_cli.llm.providers.http_errors import Source, response_error
 from verdict_cli.llm.providers.json_mode import JsonMode
+from verdict_cli.llm.providers.native import own_headers
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import model_secrets
 from verdict_cli.llm.providers.wire_protocol import ProtocolBodies, WireProtocol, objects
@@ -70,59 +73,79 @@ class ResultLine(Struct, frozen=True):
     unpaid: str = ""
 
 
-class BatchApi(Protocol):
-    """A model's batch interface. Methods raise ProviderError."""
+class BatchApi:
+    """A model's batch interface: an adapter overrides what the provider has. Methods raise ProviderError."""
 
-    provider: str
-    max_requests: int
-    max_bytes: int
-    has_tags: bool
+    provider = ""
+    max_requests = 10**9
+    max_bytes = 10**12
+    has_tags = True
     """Whether the provider keeps the metadata of a batch, by which it is found again."""
-    protocol: WireProtocol | None
+    uploads = False
+    """Whether the request file is uploaded before the batch is created."""
+    protocol: WireProtocol | None = None
+
+    @classmethod
+    def most_requests(cls, model: Model) -> int:
+        """How many requests one batch of the model may have."""
+        return min(cls.max_requests, batch_settings(model).max_requests or cls.max_requests)
 
     def line(self, custom_id: str, request: Request, mode: JsonMode) -> tuple[bytes, str]:
         """The request's line in the request file, and its parameters as JSON."""
-        ...
+        raise NotImplementedError
+
+    async def upload(self, file: Path) -> str:
+        """The id of the uploaded request file."""
+        raise NotImplementedError
 
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
-        """The batch of a request file. ``file_id`` is "" for an interface that is no `UploadApi`."""
-        ...
+        """The batch of a request file. ``file_id`` is "" where nothing `uploads` it."""
+        raise NotImplementedError
 
-    async def get(self, batch_id: str) -> BatchState: ...
+    async def get(self, batch_id: str) -> BatchState:
+        raise NotImplementedError
 
-    def recent(self, since: float) -> AsyncIterator[BatchState]:
+    async def recent(self, since: float) -> AsyncIterator[BatchState]:
         """The batches that were created since a time, in seconds since the epoch, the latest first."""
-        ...
+        nothing: tuple[BatchState, ...] = ()
+        for state in nothing:
+            yield state
 
-    async def cancel(self, batch_id: str) -> None: ...
+    async def cancel(self, batch_id: str) -> None:
+        """Cancel the batch, where there is anything to cancel."""
 
     async def results(self, state: BatchState, to: Path) -> None:
         """Write the result lines of an ended batch to a file."""
-        ...
 
     def read(self, line: Any) -> ResultLine:
-        """The outcome in a decoded line. Raises ValueError for a line that is not one."""
-        ...
+        """The outcome in a decoded line, in the form of OpenAI's results. Raises ValueError for a line that is not one."""
+        custom_id = line["custom_id"]
+        error, response = line.get("error"), line.get("response")
+        if isinstance(response, dict) and response.get("status_code"):
+            return ResultLine(custom_id, int(response["status_code"]), response.get("body"))
+        if isinstance(error, dict) and error.get("code") in _UNPAID:
+            return ResultLine(custom_id, unpaid=str(error.get("message") or error["code"]))
+        return ResultLine(custom_id, 500, {"error": error})
 
-    async def close(self) -> None: ...
-
-
-@runtime_checkable
-class UploadApi(Protocol):
-    """A batch interface to which the request file is uploaded before the batch is created."""
-
-    async def upload(self, file: Path) -> str:
-        """The id of the uploaded request file. Raises ProviderError."""
-        ...
+    async def aclose(self) -> None:
+        """Close connections."""
 
 
-class HttpBatchApi(ABC):
-    """What the adapters share: the model's address, key and bodies."""
+_UNPAID = frozenset({"batch_expired", "batch_cancelled"})
 
-    provider = ""
+
+CALL_S = 60.0
+TRANSFER_S = 3600.0
+"""The longest that a file of some hundred megabytes may take."""
+_CHUNK = 1 << 20
+
+
+class HttpBatchApi(BatchApi, ABC):
+    """What the adapters of providers share: the model's address, key and bodies."""
+
     max_requests = 50_000
     max_bytes = 200_000_000
-    has_tags = True
+    uploads = True
     first_page: Mapping[str, Any] = {"limit": BATCHES_A_PAGE}
     """The query of the first page of the list of batches."""
     cursor = "after"
@@ -135,19 +158,9 @@ class HttpBatchApi(ABC):
         self.model = model
         self.endpoint: Endpoint = endpoint(model, own_family, os.environ)
         self.protocol = protocol_of(own_family)
-        key = self.endpoint.key or ""
-        if self.protocol is not None:
-            headers = dict(self.protocol.headers(key))
-        elif own_family is AZURE:
-            headers = {"api-key": key} if key else {}
-        else:
-            headers = {"Authorization": f"Bearer {key}"} if key else {}
-        extra = model.params.get("extra_headers") or {}
-        self.http = BatchHttp(
-            model.name,
-            {**headers, **{str(name): str(value) for name, value in extra.items()}},
-            model_secrets(model, os.environ),
-        )
+        self._headers = own_headers(model, self.endpoint)
+        self._secrets = model_secrets(model, os.environ)
+        self._clients = HttpClients()
         self._bodies = RequestBodies()
         self._protocol_bodies = ProtocolBodies()
 
@@ -157,15 +170,17 @@ class HttpBatchApi(ABC):
             return self._bodies.get(request, self.endpoint.name, mode)
         return self._protocol_bodies.get(request, self.protocol, self.endpoint.name, mode)
 
+    async def upload(self, file: Path) -> str:
+        return created_id(await self.post_form(self._url("/files"), file, {"purpose": "batch"}))
+
     async def get(self, batch_id: str) -> BatchState:
-        """The batch of that id. Raises ProviderError."""
-        return self._state(await self.http.get(self.batch_url(batch_id)))
+        return self._state(await self.get_json(self.batch_url(batch_id)))
 
     async def recent(self, since: float) -> AsyncIterator[BatchState]:
         """The batches that were created since a time, page by page, and those whose time is not stated."""
         query = self.first_page
         while query:
-            page = await self.http.get(with_query(self.batch_url(), urlencode(query)))
+            page = await self.get_json(self.batch_url(), query)
             states = [self._state(entry) for entry in objects(self.listed(page))]
             recent = [state for state in states if not state.created or state.created >= since - CLOCKS_S]
             for state in recent:
@@ -190,13 +205,11 @@ class HttpBatchApi(ABC):
         """A batch in the provider's words."""
 
     async def cancel(self, batch_id: str) -> None:
-        """Cancel the batch of that id. Raises ProviderError."""
-        await self.http.post(self.batch_url(f"{batch_id}/cancel"), {})
+        await self.post_json(self.batch_url(f"{batch_id}/cancel"), {})
 
     async def results(self, state: BatchState, to: Path) -> None:
-        """Write the files of results to one."""
         for file in state.files:
-            await self.http.download(self.result_url(file), to)
+            await self.download(self.result_url(file), to)
 
     def result_url(self, file: str) -> str:
         """Where a file of results is."""
@@ -206,65 +219,26 @@ class HttpBatchApi(ABC):
         """The URL of a path beside that of ordinary calls."""
         return sibling_url(self.endpoint.url, "/chat/completions", path)
 
-    async def close(self) -> None:
-        await self.http.close()
-
-
-def with_query(url: str, query: str) -> str:
-    """The URL with another part of its query."""
-    return f"{url}{'&' if urlsplit(url).query else '?'}{query}"
-
-
-def seconds_of(text: Any) -> float:
-    """The seconds since the epoch of a number or of a date and time, 0 for anything else."""
-    if isinstance(text, int | float):
-        return float(text)
-    try:
-        return datetime.fromisoformat(str(text)).timestamp()
-    except ValueError:
-        return 0.0
-
-
-def sibling_url(url: str, tail: str, path: str) -> str:
-    """The URL with ``path`` in place of what its path ends with; the query stays."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(path=parts.path.removesuffix(tail) + path))
-
-
-CALL_S = 60.0
-TRANSFER_S = 3600.0
-"""The longest that a file of some hundred megabytes may take."""
-_CHUNK = 1 << 20
-
-
-class BatchHttp:
-    """Calls one provider with a model's key. ``secrets`` are removed from errors."""
-
-    def __init__(self, model: str, headers: Mapping[str, str], secrets: tuple[str, ...]) -> None:
-        self._model, self._headers, self._secrets = model, headers, secrets
-        self._clients = HttpClients()
-
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         await self._clients.close()
 
-    async def get(self, url: str) -> Any:
-        """The JSON at a URL. Raises ProviderError."""
-        return await self._json(self._request("GET", url, CALL_S), url)
+    async def get_json(self, url: str, query: Mapping[str, Any] | None = None) -> Any:
+        """The JSON at a URL, to whose query more is added. Raises ProviderError."""
+        return await self._json(self._request("GET", url, CALL_S).query(query or {}), url)
 
-    async def post(self, url: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
+    async def post_json(self, url: str, body: Any) -> Any:
         """The JSON that a POST gives. Raises ProviderError."""
-        request = self._request("POST", url, CALL_S, headers)
-        return await self._json(request if body is None else request.body_json(body), url)
+        return await self._json(self._request("POST", url, CALL_S).body_json(body), url)
 
     async def post_stream(self, url: str, parts: AsyncIterator[bytes], size: int) -> Any:
-        """As `post`, with a JSON body of that size that is sent in parts."""
+        """As `post_json`, with a JSON body of that size that is sent in parts."""
         request = self._request(
             "POST", url, TRANSFER_S, {"Content-Type": "application/json", "Content-Length": str(size)}
         )
         return await self._json(request.body_stream(parts), url)
 
     async def post_form(self, url: str, file: Path, fields: Mapping[str, str]) -> Any:
-        """As `post`, with a multipart form whose part ``file`` has the file's content."""
+        """As `post_json`, with a multipart form whose part ``file`` has the file's content."""
         form = FormBuilder()
         for name, value in fields.items():
             form = form.text(name, value)
@@ -285,7 +259,7 @@ class BatchHttp:
             target = ResponseHeaders(response).get("x-goog-upload-url")
             await self._content(response, url)
         if not target or parse_address(target).netloc != parse_address(url).netloc:
-            raise Retryable(f"model {self._model}: the upload was not accepted", kind="unavailable")
+            raise Retryable(f"model {self.model.name}: the upload was not accepted", kind="unavailable")
         sent = {"X-Goog-Upload-Offset": "0", "X-Goog-Upload-Command": "upload, finalize", "Content-Length": str(size)}
         return await self._json(self._request("POST", target, TRANSFER_S, sent).body_stream(file_chunks(file)), url)
 
@@ -295,7 +269,7 @@ class BatchHttp:
             if not 200 <= response.status < 300:
                 await self._content(response, url)
             with to.open("ab") as file:
-                while (part := await self._chunk(response)) is not None:
+                while (part := await response.body_reader.read_chunk()) is not None:
                     with disk_errors(to):
                         file.write(part)
 
@@ -306,8 +280,16 @@ class BatchHttp:
         request = client.request(method, url).headers({**self._headers, **(headers or {})})
         return request.timeout(timedelta(seconds=timeout_s))
 
-    def _open(self, request: RequestBuilder, url: str) -> _Opened:
-        return _Opened(request, self._model, parse_address(url).netloc)
+    @asynccontextmanager
+    async def _open(self, request: RequestBuilder, url: str) -> AsyncIterator[Response]:
+        """The response, while its body is read. Transport errors are Retryable."""
+        try:
+            async with request.build_streamed() as response:
+                yield response
+        except (PyreqwestError, OSError) as error:
+            host = parse_address(url).netloc
+            message = f"model {self.model.name}: no reply from {host}: {root_cause(error)}"
+            raise Retryable(message, kind="unavailable") from None
 
     async def _json(self, request: RequestBuilder, url: str) -> Any:
         async with self._open(request, url) as response:
@@ -315,43 +297,38 @@ class BatchHttp:
         try:
             return loads(content)
         except ValueError:
-            raise Retryable(f"model {self._model}: {url} replied with no JSON", kind="unavailable") from None
+            raise Retryable(f"model {self.model.name}: {url} replied with no JSON", kind="unavailable") from None
 
     async def _content(self, response: Response, url: str) -> bytes:
-        parts = []
-        while (part := await self._chunk(response)) is not None:
-            parts.append(part)
-        content = b"".join(parts)
+        content = bytes(await response.bytes())
         if 200 <= response.status < 300:
             return content
         source = Source(url.partition("?")[0], ResponseHeaders(response), self._secrets)
-        raise response_error(response.status, content, self._model, source)
-
-    async def _chunk(self, response: Response) -> bytes | None:
-        part = await response.body_reader.read_chunk()
-        return None if part is None else bytes(part)
+        raise response_error(response.status, content, self.model.name, source)
 
 
-class _Opened:
-    """A request in progress, whose transport errors are Retryable."""
+def created_id(value: Any) -> str:
+    """The id of what was created. Raises Rejected for a reply without one."""
+    identity = value.get("id") if isinstance(value, dict) else None
+    if not isinstance(identity, str) or not identity:
+        raise Rejected(f"the batch interface replied without an id: {str(value)[:200]}")
+    return identity
 
-    def __init__(self, request: RequestBuilder, model: str, host: str) -> None:
-        self._sending = request.build_streamed()
-        self._model, self._host = model, host
 
-    async def __aenter__(self) -> Response:
-        try:
-            return await self._sending.__aenter__()
-        except (PyreqwestError, OSError) as error:
-            raise self._lost(error) from None
+def seconds_of(text: Any) -> float:
+    """The seconds since the epoch of a number or of a date and time, 0 for anything else."""
+    if isinstance(text, int | float):
+        return float(text)
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return 0.0
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        await self._sending.__aexit__(kind, error, trace)
-        if isinstance(error, PyreqwestError | OSError):
-            raise self._lost(error) from None
 
-    def _lost(self, error: Exception) -> Retryable:
-        return Retryable(f"model {self._model}: no reply from {self._host}: {root_cause(error)}", kind="unavailable")
+def sibling_url(url: str, tail: str, path: str) -> str:
+    """The URL with ``path`` in place of what its path ends with; the query stays."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=parts.path.removesuffix(tail) + path))
 
 
 async def file_chunks(file: Path) -> AsyncIterator[bytes]:
@@ -362,5 +339,4 @@ async def file_chunks(file: Path) -> AsyncIterator[bytes]:
 
 
 def file_size(file: Path) -> int:
-    """The size of a file in bytes."""
     return file.stat().st_size

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, cast
@@ -13,9 +14,8 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from verdict_cli.errors import Pending, ProviderError, Refused, Rejected, ReplyError, Retryable, VerdictError
+from verdict_cli.errors import Pending, ProviderError, Refused, Rejected, ReplyError, Retryable
 from verdict_cli.features.batches.batch_api import BatchApi, BatchState, ResultLine
-from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.ledger import (
     BatchLedger,
     RequestFile,
@@ -29,6 +29,7 @@ from verdict_cli.features.batches.ledger import (
 from verdict_cli.features.batches.run_hooks import TIER, BatchOptions
 from verdict_cli.llm.middleware.cache import CacheKeys, free_reply, is_storable
 from verdict_cli.llm.middleware.cache_store import CacheStore
+from verdict_cli.llm.middleware.chain import Chain, with_renamed_units
 from verdict_cli.llm.middleware.circuit_breaker import MAX_REJECTIONS
 from verdict_cli.llm.middleware.journal_replay import content_digest, replay_journal
 from verdict_cli.llm.middleware.require_logprobs import missing_logprobs
@@ -40,78 +41,47 @@ from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.secrets import may_contain, model_secrets, redact
 from verdict_cli.llm.providers.usage import read_usage
 from verdict_cli.llm.providers.wire_values import loads
-from verdict_cli.messages import Ask, Reply, Request, Row
+from verdict_cli.messages import Reply, Request, Row
 from verdict_cli.model import EndpointKey, Model
-from verdict_cli.storage.journal.entry import JournalEntry, encode_entry
+from verdict_cli.run.job import RunJob
+from verdict_cli.storage.journal.entry import JournalEntry
 from verdict_cli.storage.journal.journal import Journal
 
 MOST_ATTEMPTS = 12
 """How often a request is sent, at most, while batches do not answer it: expired, cancelled, or a temporary failure."""
 
 
-class WaveJournal:
-    """A run's journal in which a call that was made in this run is found as well: rows are run again in every wave."""
-
-    def __init__(self, journal: Journal, nodes: dict[str, str]) -> None:
-        self._journal, self._nodes = journal, nodes
-
-    def recall(
-        self, row: str, node: str, call: int = 0, attempt: int = 0, item: str = "", content: str = ""
-    ) -> JournalEntry | None:
-        return self._journal.recall(row, node, call, attempt, item, content)
-
-    def has(self, request: Request, *, opened: bool = False) -> bool:
-        """Whether it has the attempt; with ``opened``, whether it had it before this process."""
-        row = request.row
-        return self._journal.has(row.key, request.node, request.call, request.attempt, row.item, opened=opened)
-
-    def append(self, entry: JournalEntry) -> None:
-        self.include([entry])
-
-    def include(self, entries: list[JournalEntry]) -> None:
-        """Append entries that this run finds again."""
-        self._journal.include([encode_entry(entry, self._nodes.get(entry.node, "")) for entry in entries])
-
-
 class BatchCalls:
     """Answers calls from the journal and the cache. Of the others, those of batched models are parked, and the rest are made
-    by ``ask`` in the ordinary way.
+    by the ``chain`` in the ordinary way.
 
-    ``ask_models`` makes a call without the journal. ``parker`` collects the wave; without one no call is parked or made. With
-    ``retry_failed``, `retry` says which failed calls get another attempt.
+    ``parker`` collects the wave; without one no call is parked or made. With `--retry-failed`, `retry` says which failed
+    calls get another attempt.
     """
 
     def __init__(
-        self,
-        options: BatchOptions,
-        journal: WaveJournal,
-        ask: Ask,
-        ask_models: Ask,
-        store: CacheStore | None,
-        rename: Callable[[str], str] | None,
-        *,
-        updated: bool,
-        retry_failed: bool = False,
+        self, options: BatchOptions, job: RunJob, journal: Journal, chain: Chain, store: CacheStore | None
     ) -> None:
-        self._options, self._journal, self._ask, self._ask_models = options, journal, ask, ask_models
-        self._store, self._rename, self._keys = store, rename, CacheKeys()
-        self._ask_batched = replay_journal(self._ask_or_park, journal, as_recorded=True, updated=updated)
-        self._ask_known = replay_journal(ask, journal, updated=updated)
+        self._options, self._journal, self._chain, self._store = options, journal, chain, store
+        cache_key, rename = CacheKeys().get, job.rename_unit
+        self._cache_key = cache_key if rename is None else with_renamed_units(cache_key, rename)
+        self._ask_batched = replay_journal(self._ask_or_park, journal, as_recorded=True, updated=job.update)
+        self._ask_known = replay_journal(chain.ask, journal, updated=job.update)
         self.parker: CallParker | None = None
-        self.retry = self._retry if retry_failed else None
+        self.retry = self._retry if job.retry_failed else None
 
     async def ask(self, request: Request) -> Reply:
         """The reply to a call. Raises Pending for one that waits for a batch."""
         if is_local(request.model.name):
             # No journal has the replies of built-in models: they are asked when the tables are written too.
-            return await self._ask(request)
+            return await self._chain.ask(request)
         if not self._options.takes(request.model):
             if self._entry(request, request.attempt) is None:
                 if self.parker is None:
                     raise Pending("the run has ended")
-                return await self._ask(request)
+                return await self._chain.ask(request)
             reply = await self._ask_known(request)
-            return replace(reply, recalled=reply.recalled and self._journal.has(request, opened=True))
+            return replace(reply, recalled=reply.recalled and self._has(request, opened=True))
         reply = await self._ask_batched(request)
         # The run that sent a batch is the one that paid for it, however often it was started again.
         return replace(reply, recalled=False) if reply.recalled else reply
@@ -119,37 +89,35 @@ class BatchCalls:
     def again(self, request: Request) -> bool:
         """Whether a call whose attempts have failed has another one: it was made, or the last one was not answered by a batch, and
         cost nothing."""
-        return self._journal.has(request) or (
-            self._options.takes(request.model)
-            and request.attempt < MOST_ATTEMPTS
-            and self._was_unanswered(request, request.attempt - 1)
+        return self._has(request) or (
+            self._options.takes(request.model) and request.attempt < MOST_ATTEMPTS and self._was_unanswered(request)
         )
 
     def _retry(self, request: Request) -> bool:
         """As `again`, in a row that failed: also where an earlier process made the last attempt."""
-        return self.again(request) or self._journal.has(replace(request, attempt=request.attempt - 1), opened=True)
+        return self.again(request) or self._has(replace(request, attempt=request.attempt - 1), opened=True)
 
     async def _ask_or_park(self, request: Request) -> Reply:
         if self.parker is None:
             raise Pending("the call waits for a batch")
         cache_key = None
         if self._store is not None and request.model.cache:
-            cache_key = self._keys.get(self._renamed(request))
+            cache_key = self._cache_key(request)
             stored = None if cache_key is None else self._store.get(cache_key)
             if stored is not None:
                 return free_reply(stored)
-        if self._options.fallback and request.attempt and self._was_unanswered(request, request.attempt - 1):
-            return await self._ask_models(request)
+        if self._options.fallback and request.attempt and self._was_unanswered(request):
+            return await self._chain.ask_models(request)
         self.parker.park(request, cache_key)
 
-    def _renamed(self, request: Request) -> Request:
-        rename = self._rename
-        if rename is None:
-            return request
-        return replace(request, node=rename(request.node), written=request.written and rename(request.written))
+    def _has(self, request: Request, *, opened: bool = False) -> bool:
+        """Whether the journal has the attempt; with ``opened``, whether it had it before this process."""
+        row = request.row
+        return self._journal.has(row.key, request.node, request.call, request.attempt, row.item, opened=opened)
 
-    def _was_unanswered(self, request: Request, attempt: int) -> bool:
-        entry = self._entry(request, attempt)
+    def _was_unanswered(self, request: Request) -> bool:
+        """Whether no batch answered the attempt before this one."""
+        entry = self._entry(request, request.attempt - 1)
         return entry is not None and entry.retryable and entry.reply is None
 
     def _entry(self, request: Request, attempt: int) -> JournalEntry | None:
@@ -169,7 +137,7 @@ _PREFIX = "wave-"
 class CallParker:
     """The calls of one wave, in request files by model, each within the provider's limits.
 
-    ``in_flight`` are the custom ids of requests in batches that have not ended: they are not written again. Equal requests
+    ``known`` are the custom ids of requests in batches that have not ended: they are not written again. Equal requests
     that may share a reply are written once.
     """
 
@@ -179,26 +147,22 @@ class CallParker:
         nodes: Mapping[str, str],
         api_of: Callable[[Model], BatchApi],
         modes: Mapping[str, JsonMode],
-        in_flight: set[int],
+        known: set[int],
     ) -> None:
-        self._folder, self._nodes, self._api_of, self._modes = folder, nodes, api_of, modes
-        self._in_flight = in_flight
-        self._known: set[int] = set()
-        self._files: dict[EndpointKey, list[RequestFile]] = {}
-        self._models: dict[EndpointKey, Model] = {}
+        self._folder, self._nodes, self._api_of, self._modes, self._known = folder, nodes, api_of, modes, known
+        self._files: dict[EndpointKey, tuple[Model, list[RequestFile]]] = {}
         self.count = 0
 
     def park(self, request: Request, cache_key: bytes | None) -> NoReturn:
         """Write the request, unless it is in flight or written. Raises Pending; Rejected for a request that cannot be
         written as JSON, Refused for a setting that the API does not have."""
-        row = request.row
+        row, model = request.row, request.model
         fingerprint = self._nodes.get(request.node, "")
-        name = custom_id((row.key, request.node, fingerprint, request.call, request.attempt, row.item))
-        number = short_id(name)
-        shared = None if cache_key is None else int.from_bytes(cache_key[:8])
-        if number in self._in_flight or number in self._known or shared in self._known:
+        call = (row.key, request.node, fingerprint, request.call, request.attempt, row.item)
+        name = custom_id(call)
+        ids = {short_id(name)} if cache_key is None else {short_id(name), int.from_bytes(cache_key[:8])}
+        if not ids.isdisjoint(self._known):
             raise Pending("the call waits for a batch")
-        model = request.model
         wanted = model.top_logprobs or request.top_logprobs if request.top_logprobs else 0
         sent_request = replace(request, stream=False, top_logprobs=wanted)
         mode = chosen_mode(model) or self._modes.get(model.name, "schema")
@@ -208,12 +172,7 @@ class CallParker:
             raise Rejected(f"model {model.name}: the request cannot be written as JSON: {error}") from None
         key = RequestKey(
             name,
-            row.key,
-            request.node,
-            fingerprint,
-            request.call,
-            request.attempt,
-            row.item,
+            *call,
             content_digest(request),
             "" if cache_key is None else cache_key.hex(),
             wanted,
@@ -222,34 +181,29 @@ class CallParker:
             prompt_size(request),
         )
         self._file(model, len(line)).add(line, key)
-        self._known.add(number)
-        if shared is not None:
-            self._known.add(shared)
+        self._known |= ids
         self.count += 1
         raise Pending("the call waits for a batch")
 
     def close(self) -> Iterator[tuple[Model, RequestFile]]:
         """The request files, on disk."""
-        for key, files in self._files.items():
+        for model, files in self._files.values():
             for file in files:
                 file.close()
-                yield self._models[key], file
+                yield model, file
 
     def discard(self) -> None:
         """Remove what was written and not sent: the calls are parked again."""
-        for files in self._files.values():
+        for _, files in self._files.values():
             for file in files:
                 if file.path.name.startswith(_PREFIX):
                     file.discard()
 
     def _file(self, model: Model, size: int) -> RequestFile:
         """The file that has room for a line of this size."""
-        key = model.endpoint_key
-        files = self._files.setdefault(key, [])
-        self._models.setdefault(key, model)
+        _, files = self._files.setdefault(model.endpoint_key, (model, []))
         api = self._api_of(model)
-        most = min(api.max_requests, batch_settings(model).max_requests or api.max_requests)
-        if not files or files[-1].count >= most or files[-1].size + size > api.max_bytes:
+        if not files or files[-1].count >= api.most_requests(model) or files[-1].size + size > api.max_bytes:
             if files:
                 files[-1].close()
             files.append(RequestFile(self._folder / f"{_PREFIX}{len(self._files)}-{len(files)}.jsonl"))
@@ -283,25 +237,26 @@ class CollectedBatch:
     unanswered: int = 0
     cost_usd: float | None = 0.0
     saved_usd: float | None = 0.0
-    refusal: VerdictError | None = None
-    rejections: dict[str, int] = field(default_factory=dict)
+    refusal: Refused | None = None
+    rejections: Counter[str] = field(default_factory=Counter)
     counts: TokenCounts = field(default_factory=TokenCounts)
 
     def add(self, outcome: Outcome, estimated: int) -> None:
         """Count an outcome, whose prompt was estimated to have so many tokens."""
-        if outcome.reply is not None:
+        result, reply = outcome.result, outcome.result.reply
+        if reply is not None:
             self.answered += 1
-            usage = outcome.reply.usage
-            self.counts.add(TokenCounts(1, usage.completion_tokens, usage.prompt_tokens, estimated))
-            cost, ordinary = outcome.reply.cost_usd, outcome.ordinary_usd
+            self.counts.add(TokenCounts(1, reply.usage.completion_tokens, reply.usage.prompt_tokens, estimated))
+            cost, ordinary = reply.cost_usd, outcome.ordinary_usd
             self.cost_usd = None if cost is None or self.cost_usd is None else self.cost_usd + cost
             known = not (cost is None or ordinary is None or self.saved_usd is None)
             self.saved_usd = (self.saved_usd or 0.0) + (ordinary or 0.0) - (cost or 0.0) if known else None
-        elif outcome.entry is not None and outcome.entry.retryable:
+        if isinstance(result, Refused):
+            self.refusal = self.refusal or result
+        elif result.failure == "rejected":
+            self.rejections[result.error] += 1
+        elif reply is None and result.retryable:
             self.unanswered += 1
-        if outcome.rejection:
-            self.rejections[outcome.rejection] = self.rejections.get(outcome.rejection, 0) + 1
-        self.refusal = self.refusal or outcome.refusal
 
 
 @dataclass
@@ -309,8 +264,7 @@ class Collector:
     """Brings results into the journal. ``store`` is the cache."""
 
     ledger: BatchLedger
-    journal: WaveJournal
-    flush: Callable[[], Awaitable[None]]
+    journal: Journal
     store: CacheStore | None = None
 
     async def ended(self, batch: SentBatch, state: BatchState, api: BatchApi) -> CollectedBatch:
@@ -332,9 +286,8 @@ class Collector:
         model = batch.model
         keys = {key.custom_id: key for key in read_keys(self.ledger.request_file(batch.number))}
         collected = CollectedBatch()
-        entries: list[JournalEntry] = []
         rejected: list[JournalEntry] = []
-        for number, line in enumerate(result_lines(results, api, model_secrets(model, os.environ))):
+        for number, line in enumerate(result_lines(results, api, model_secrets(model, os.environ)), 1):
             key = keys.pop(line.custom_id, None)
             if key is None:
                 continue  # a repeated line, or another file's
@@ -342,22 +295,25 @@ class Collector:
             collected.add(outcome, key.tokens)
             if outcome.mode is not None:
                 self.ledger.choose_mode(model.name, outcome.mode)
-            if outcome.reply is not None:
-                self._share(key, outcome, model)
-            if outcome.entry is not None:
-                (rejected if outcome.rejection else entries).append(outcome.entry)
-            if number % _AT_ONCE == _AT_ONCE - 1:
-                self.journal.include(entries)
-                entries.clear()
+            if isinstance(outcome.result, JournalEntry):
+                self._share(key, outcome.result, model)
+                if outcome.result.failure == "rejected":
+                    rejected.append(outcome.result)
+                else:
+                    self.journal.append(outcome.result)
+            if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
         if collected.refusal is None:
             error = unanswered(model, why)
-            entries += [failed_entry(key, error) for key in keys.values()]
+            for key in keys.values():
+                self.journal.append(failed_entry(key, error))
             collected.unanswered += len(keys)
         _stop_if_all_rejected(collected, model)
         # Requests whose rejection stops the run are sent again once its cause is fixed.
-        self.journal.include(entries if collected.refusal is not None else entries + rejected)
-        await self.flush()
+        if collected.refusal is None:
+            for entry in rejected:
+                self.journal.append(entry)
+        await self.journal.flush()
         self.ledger.end(
             batch,
             status,
@@ -368,38 +324,32 @@ class Collector:
         )
         return collected
 
-    def _share(self, key: RequestKey, outcome: Outcome, model: Model) -> None:
+    def _share(self, key: RequestKey, entry: JournalEntry, model: Model) -> None:
         """Keep a usable reply in the cache."""
-        reply = outcome.reply
-        if self.store is None or reply is None or outcome.entry is None or outcome.entry.failure:
-            return
-        if key.cache_key and is_storable(reply, key.top_logprobs):
+        reply = None if entry.failure else entry.reply
+        if self.store is not None and reply is not None and key.cache_key and is_storable(reply, key.top_logprobs):
             self.store.put(bytes.fromhex(key.cache_key), model.name, reply)
 
 
 def _stop_if_all_rejected(collected: CollectedBatch, model: Model) -> None:
     """Stop the run where a batch brought no reply, and one message rejected all of many requests."""
-    most = max(collected.rejections, key=lambda message: collected.rejections[message], default="")
-    if collected.answered or collected.refusal is not None or collected.rejections.get(most, 0) < MAX_REJECTIONS:
+    message, count = collected.rejections.most_common(1)[0] if collected.rejections else ("", 0)
+    if collected.answered or collected.refusal is not None or count < MAX_REJECTIONS:
         return
     collected.refusal = Refused(
-        f"model {model.name} rejected {collected.rejections[most]:,} requests of a batch with the same message and answered "
-        f"none: {most}",
+        f"model {model.name} rejected {count:,} requests of a batch with the same message and answered none: {message}",
         hint="fix the cause; the same command sends these requests again",
         kind="rejected",
     )
 
 
 class Outcome(Struct, frozen=True):
-    """One request's entry for the journal (None: the run stops, ``refusal`` says why), its reply if it was answered, what it
-    would have cost as an ordinary call, and the form of JSON requests to use from now on ("": as before)."""
+    """One request's entry for the journal, or the error that stops the run; what its reply would have cost as an ordinary
+    call, and the form of JSON requests to use from now on (None: as before)."""
 
-    entry: JournalEntry | None
-    reply: Reply | None = None
+    result: JournalEntry | Refused
     ordinary_usd: float | None = None
-    refusal: Refused | None = None
     mode: JsonMode | None = None
-    rejection: str = ""
 
 
 def read_result(result: ResultLine, key: RequestKey, model: Model, api: BatchApi) -> Outcome:
@@ -407,33 +357,31 @@ def read_result(result: ResultLine, key: RequestKey, model: Model, api: BatchApi
     request = Request(
         Row(-1, "", {}, key.row), key.node, model, (), key.call, key.attempt, top_logprobs=key.top_logprobs
     )
-    ordinary = None
+    ordinary, source = None, Source(f"{api.provider}'s batch")
     try:
         if result.unpaid:
             raise unanswered(model, result.unpaid)
         if not 200 <= result.status < 300:
-            raise _error(result, model, api.provider)
+            raise response_error(result.status, orjson.dumps(result.body, default=str), model.name, source)
         envelope: Any = result.body
         if api.protocol is not None and isinstance(envelope, dict):
             envelope = api.protocol.to_chat(envelope)
         if isinstance(envelope, dict):
             envelope = {**envelope, "service_tier": TIER}
             ordinary = cost_usd(model, read_usage(envelope.get("usage")), served=str(envelope.get("model") or ""))
-        reply = read_envelope(envelope, request, 0.0, key.sent, Source(f"{api.provider}'s batch"))
+        reply = read_envelope(envelope, request, 0.0, key.sent, source)
         if key.top_logprobs and not reply.logprobs:
             raise missing_logprobs(request, reply)
     except Refused as refused:
-        return Outcome(None, refused.reply, ordinary, refused)
+        return Outcome(refused, ordinary)
     except (ProviderError, ReplyError) as error:
         mode = None
         if isinstance(error, Rejected) and key.mode and model.structured == "auto":
             mode = lesser_mode(cast("JsonMode", key.mode), error)
             if mode is not None:
                 error = Retryable(error.message, kind="unavailable", status=error.status)
-        entry = failed_entry(key, error)
-        rejected = isinstance(error, Rejected) and error.failure == "rejected"
-        return Outcome(entry, error.reply, ordinary, mode=mode, rejection=error.message if rejected else "")
-    return Outcome(_entry(key, reply), reply, ordinary)
+        return Outcome(failed_entry(key, error), ordinary, mode)
+    return Outcome(_entry(key, reply), ordinary)
 
 
 def unanswered(model: Model, why: str) -> Retryable:
@@ -463,11 +411,6 @@ def _entry(
         item=key.item,
         content=key.content,
     )
-
-
-def _error(result: ResultLine, model: Model, provider: str) -> ProviderError:
-    body = orjson.dumps(result.body, default=str)
-    return response_error(result.status, body, model.name, Source(f"{provider}'s batch"))
 
 
 def result_lines(path: Path, api: BatchApi, secrets: tuple[str, ...]) -> Iterator[ResultLine]:

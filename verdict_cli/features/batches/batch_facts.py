@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from verdict_cli.plural import plural
 from verdict_cli.run_facts import RunFacts
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from verdict_cli.run.progress import PendingCalls
 
 _KEY = "batches"
+TO_FILE = "file"
+"""The name of the provider of files: requests that were exported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +44,7 @@ def with_batches(facts: RunFacts, batches: Iterable[BatchFacts]) -> RunFacts:
 
 def batches_of(facts: RunFacts) -> tuple[BatchFacts, ...]:
     """The batches by which a run was answered. ValueError for what no run writes."""
-    from pydantic import TypeAdapter, ValidationError
-
-    listed = facts.added.get(_KEY, ())
-    if not listed:
-        return ()
-    try:
-        return TypeAdapter(tuple[BatchFacts, ...]).validate_python(tuple(listed))
-    except ValidationError as error:
-        raise ValueError(str(error)) from None
+    return convert(facts.added.get(_KEY, ()), tuple[BatchFacts, ...])
 
 
 class PendingBatches(Struct, frozen=True):

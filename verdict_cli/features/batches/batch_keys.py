@@ -34,7 +34,6 @@ class BatchKey(ConfigModel):
 
 
 def batch_key(model: ConfigModel) -> bool | BatchSettings:
-    """`batch` of a model."""
     assert isinstance(model, BatchKey)
     return model.batch
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Coroutine, Iterator
+from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import asdict
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, TypeVar
@@ -17,14 +18,14 @@ from verdict_cli.cli.console import print_error, print_json, print_report
 from verdict_cli.cli.help_format import HelpCommand
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import AsJson, Config, Data, Yes, flatten_options
-from verdict_cli.errors import ProviderError, Refused, UsageError
-from verdict_cli.features.batches.batch_api import BatchApi, BatchState
-from verdict_cli.features.batches.batch_calls import CollectedBatch, Collector, WaveJournal
-from verdict_cli.features.batches.batch_facts import with_batches
-from verdict_cli.features.batches.ledger import LEDGER, LOST, REQUESTS, BatchLedger, SentBatch
+from verdict_cli.errors import ProviderError, UsageError
+from verdict_cli.features.batches.batch_api import BatchState
+from verdict_cli.features.batches.batch_calls import CollectedBatch, Collector
+from verdict_cli.features.batches.batch_facts import TO_FILE, with_batches
+from verdict_cli.features.batches.ledger import LEDGER, LOST, REQUESTS, BatchLedger, SentBatch, read_ledgers
 from verdict_cli.features.batches.providers import FileBatches
-from verdict_cli.features.batches.run_hooks import TO_FILE, open_batch_api
-from verdict_cli.features.batches.waves import Submitter
+from verdict_cli.features.batches.run_hooks import BatchOptions, open_batch_api
+from verdict_cli.features.batches.waves import look_for
 from verdict_cli.plural import plural
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.part_files import PARTS
@@ -75,171 +76,106 @@ class RunBatches:
             raise UsageError(
                 f"{directory.display_name} is not the directory of a run", hint="name the directory that --out named"
             )
-        self._folders = [FolderBatches(folder) for folder in batch_folders(directory)]
+        self._ledgers = read_ledgers(directory)
 
     @property
     def in_flight(self) -> int:
         """How many batches are in flight."""
-        return sum(len(folder.ledger.in_flight) for folder in self._folders)
+        return sum(len(ledger.in_flight) for ledger in self._ledgers)
 
-    def look(self) -> list[LiveBatch]:
+    async def look(self) -> list[LiveBatch]:
         """Every batch, those in flight as their provider describes them now."""
-        return [live for folder in self._folders for live in folder.look()]
+        return [await _look_at(batch) for ledger in self._ledgers for batch in ledger.batches.values()]
 
-    def cancel(self) -> tuple[int, list[str]]:
+    async def cancel(self) -> tuple[int, list[str]]:
         """Cancel every batch in flight: how many, and the messages of those that could not be.
 
         What a provider had answered before is collected by the next run. A batch that was never acknowledged is looked for
         first, for which no run may be writing to the directory.
         """
-        cancelled = [folder.cancel() for folder in self._folders]
+        count, errors = 0, []
+        for ledger in self._ledgers:
+            unsent = [batch for batch in ledger.in_flight if not batch.is_at_provider]
+            if unsent:
+                with ledger.directory.open_journal({}):
+                    for batch in unsent:
+                        count += await _settle_unsent(ledger, batch)
+            for batch in ledger.in_flight:
+                async with aclosing(open_batch_api(batch.model)) as api:
+                    try:
+                        await api.cancel(batch.id)
+                        count += 1
+                    except ProviderError as error:
+                        errors.append(f"{batch.id}: {error.message}")
         self._note()
-        return sum(count for count, _ in cancelled), [error for _, errors in cancelled for error in errors]
+        return count, errors
 
-    def fetch(self) -> list[CollectedBatch]:
+    async def fetch(self) -> list[CollectedBatch]:
         """Collect the batches that have ended into the journal. JournalError while a run is writing to it."""
-        collected_batches = [collected for folder in self._folders for collected in folder.fetch()]
+        collected = []
+        for ledger in self._ledgers:
+            with ledger.directory.open_journal({}) as journal:
+                collector = Collector(ledger, journal)
+                for batch in filter(attrgetter("is_at_provider"), ledger.in_flight):
+                    async with aclosing(open_batch_api(batch.model)) as api:
+                        state = await api.get(batch.id)
+                        if state.ended:
+                            collected.append(await collector.ended(batch, state, api))
         self._note()
-        return collected_batches
+        return collected
 
-    def import_results(self, results: Path) -> list[CollectedBatch]:
+    async def import_results(self, results: Path) -> list[CollectedBatch]:
         """Read the results of exported requests into the journal. UsageError where they belong to none."""
-        collected_batches = [collected for folder in self._folders[:1] for collected in folder.import_results(results)]
+        ledger, path = self._ledgers[0], self.directory.path
+        waiting = [batch for batch in ledger.in_flight if batch.provider == TO_FILE]
+        if not waiting:
+            raise UsageError(f"{path} waits for no results", hint="verdict batch export writes requests")
+        collected = []
+        with self.directory.open_journal({}) as journal:
+            collector = Collector(ledger, journal)
+            for batch in waiting:
+                api = FileBatches(batch.model)
+                if collector.matches(batch, results, api):
+                    why = f"{results.name} has no result of it"
+                    collected.append(await collector.file(batch, results, api, "imported", why))
+        if not collected:
+            raise UsageError(
+                f"{results} has no result of the requests that {path} exported",
+                hint="it takes one JSON object a line, with the `custom_id` of a request and its `response`",
+            )
         self._note()
-        return collected_batches
+        return collected
 
     def _note(self) -> None:
         """Bring `run.json` up to date."""
         facts = self.directory.facts()
         if facts is not None:
-            batches = [batch for folder in self._folders for batch in folder.ledger.facts]
-            self.directory.write_facts(with_batches(facts, batches))
+            self.directory.write_facts(with_batches(facts, [fact for ledger in self._ledgers for fact in ledger.facts]))
 
 
-def batch_folders(directory: RunDirectory) -> list[RunDirectory]:
-    """A run's directory, and those of its parts that have sent batches."""
-    ledgers = sorted(directory.path.glob(f"{PARTS}/*/{LEDGER}"))
-    return [directory, *(directory.below(f"{PARTS}/{path.parent.name}") for path in ledgers)]
-
-
-class FolderBatches:
-    """The batches of one ledger, in a run's directory or in that of a part."""
-
-    def __init__(self, directory: RunDirectory) -> None:
-        self.directory = directory
-        self.ledger = BatchLedger.read(directory.path, store=directory)
-
-    def look(self) -> list[LiveBatch]:
-        """As `RunBatches.look`."""
-
-        async def one(batch: SentBatch, api: BatchApi) -> LiveBatch:
-            try:
-                return LiveBatch(batch, await api.get(batch.id))
-            except ProviderError as error:
-                return LiveBatch(batch, error=error.message)
-
-        results = _run(self._each(one))
-        return [results.get(batch.number, LiveBatch(batch)) for batch in self.ledger.batches.values()]
-
-    def cancel(self) -> tuple[int, list[str]]:
-        errors: list[str] = []
-
-        async def one(batch: SentBatch, api: BatchApi) -> bool:
-            try:
-                await api.cancel(batch.id)
-            except ProviderError as error:
-                errors.append(f"{batch.id}: {error.message}")
-                return False
-            return True
-
-        count = 0
-        if any(not batch.id or batch.provider == TO_FILE for batch in self.ledger.in_flight):
-            journal = self.directory.open_journal({})
-            try:
-                count += _run(self._settle_unsent())
-            finally:
-                journal.close()
-        count += sum(_run(self._each(one)).values())
-        return count, errors
-
-    def fetch(self) -> list[CollectedBatch]:
-        journal = self.directory.open_journal({})
+async def _look_at(batch: SentBatch) -> LiveBatch:
+    if not batch.is_at_provider:
+        return LiveBatch(batch)
+    async with aclosing(open_batch_api(batch.model)) as api:
         try:
-            collector = Collector(self.ledger, WaveJournal(journal, {}), journal.flush)
-
-            async def one(batch: SentBatch, api: BatchApi) -> CollectedBatch | None:
-                state = await api.get(batch.id)
-                return await collector.ended(batch, state, api) if state.ended else None
-
-            collected = [batch for batch in _run(self._each(one)).values() if batch is not None]
-        finally:
-            journal.close()
-        return collected
-
-    def import_results(self, results: Path) -> list[CollectedBatch]:
-        if not results.is_file():
-            raise UsageError(f"{results} is not a file", hint="name the results of the exported requests")
-        waiting = [batch for batch in self.ledger.in_flight if batch.provider == TO_FILE]
-        if not waiting:
-            raise UsageError(f"{self.directory.path} waits for no results", hint="verdict batch export writes requests")
-        journal = self.directory.open_journal({})
-        try:
-            collector = Collector(self.ledger, WaveJournal(journal, {}), journal.flush)
-            collected = _run(self._import(collector, waiting, results))
-        finally:
-            journal.close()
-        if not collected:
-            raise UsageError(
-                f"{results} has no result of the requests that {self.directory.path} exported",
-                hint="it takes one JSON object a line, with the `custom_id` of a request and its `response`",
-            )
-        return collected
-
-    async def _import(self, collector: Collector, waiting: list[SentBatch], results: Path) -> list[CollectedBatch]:
-        collected = []
-        for batch in waiting:
-            api = FileBatches(batch.model)
-            if collector.matches(batch, results, api):
-                collected.append(
-                    await collector.file(batch, results, api, "imported", f"{results.name} has no result of it")
-                )
-        return collected
-
-    async def _settle_unsent(self) -> int:
-        """Give up exported files; find the ids of batches whose creation was not acknowledged, or give them up."""
-        count = 0
-        for batch in self.ledger.in_flight:
-            if batch.provider == TO_FILE:
-                self.ledger.end(batch, CANCELLED)
-                count += 1
-            elif not batch.id:
-                api = open_batch_api(batch.model)
-                try:
-                    state = await Submitter(self.ledger, lambda _, api=api: api).look_for(batch, api)  # type: ignore[misc]
-                finally:
-                    await api.close()
-                if state is None:
-                    self.ledger.end(batch, LOST)
-                else:
-                    self.ledger.sent(batch, state.id, state.status)
-        return count
-
-    async def _each(self, work: Callable[[SentBatch, BatchApi], Coroutine[Any, Any, T]]) -> dict[int, T]:
-        """What ``work`` gives for each batch in flight at a provider, by its number."""
-        results: dict[int, T] = {}
-        for batch in self.ledger.in_flight:
-            if batch.id and batch.provider != TO_FILE:
-                api = open_batch_api(batch.model)
-                try:
-                    results[batch.number] = await work(batch, api)
-                finally:
-                    await api.close()
-        return results
+            return LiveBatch(batch, await api.get(batch.id))
+        except ProviderError as error:
+            return LiveBatch(batch, error=error.message)
 
 
-def first_refusal(collected: list[CollectedBatch]) -> Refused | None:
-    """The first error that stops the run."""
-    return next((batch.refusal for batch in collected if isinstance(batch.refusal, Refused)), None)
+async def _settle_unsent(ledger: BatchLedger, batch: SentBatch) -> int:
+    """Give up an exported file; find the id of a batch whose creation was not acknowledged, or give it up. Return how many
+    were cancelled by that."""
+    if batch.provider == TO_FILE:
+        ledger.end(batch, CANCELLED)
+        return 1
+    async with aclosing(open_batch_api(batch.model)) as api:
+        state = await look_for(ledger, batch, api)
+    if state is None:
+        ledger.end(batch, LOST)
+    else:
+        ledger.sent(batch, state.id, state.status)
+    return 0
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
@@ -263,7 +199,7 @@ def batch_status(run: RunFolder, as_json: AsJson = False) -> None:
     """
 
     with open_batches(run, change=False) as batches:
-        live_batches = batches.look()
+        live_batches = _run(batches.look())
     if as_json:
         print_json({"batches": [_document(live) for live in live_batches]})
         return
@@ -281,7 +217,7 @@ def batch_status(run: RunFolder, as_json: AsJson = False) -> None:
             print_error(f"warning: {live.error}")
 
 
-def _document(live: Any) -> dict[str, Any]:
+def _document(live: LiveBatch) -> dict[str, Any]:
     document = asdict(live.batch.facts)
     if live.state is not None:
         document |= {"status": live.state.status, "answered": live.state.answered}
@@ -296,7 +232,7 @@ def batch_cancel(run: RunFolder) -> None:
     """
 
     with open_batches(run) as batches:
-        count, errors = batches.cancel()
+        count, errors = _run(batches.cancel())
     for error in errors:
         print_error(error)
     print_report(f"{plural(count, 'batch|batches')} cancelled\n")
@@ -312,7 +248,7 @@ def batch_fetch(run: RunFolder) -> None:
     """
 
     with open_batches(run) as batches:
-        _tell(batches.fetch(), batches)
+        _tell(_run(batches.fetch()), batches.in_flight)
 
 
 @app.command("export", cls=HelpCommand)
@@ -335,7 +271,6 @@ def batch_export(
     """
     from verdict_cli.cli.run import RunCommand, judged_dataset
     from verdict_cli.cli.show_report import exit_code, show_report
-    from verdict_cli.features.batches.run_hooks import BatchOptions
 
     chosen = {"batches": BatchOptions(every_model=True, detach=True, export=file)}
     try:
@@ -362,18 +297,18 @@ def batch_import(
     """
 
     with open_batches(run) as batches:
-        _tell(batches.import_results(results), batches)
+        if not results.is_file():
+            raise UsageError(f"{results} is not a file", hint="name the results of the exported requests")
+        _tell(_run(batches.import_results(results)), batches.in_flight)
 
 
-def _tell(collected: list[Any], batches: Any) -> None:
+def _tell(collected: list[CollectedBatch], in_flight: int) -> None:
     """Say what was collected, and what is missing."""
-
-    answered, unanswered = (sum(getattr(batch, name) for batch in collected) for name in ("answered", "unanswered"))
-    left = batches.in_flight
+    answered, unanswered = sum(batch.answered for batch in collected), sum(batch.unanswered for batch in collected)
     print_report(
         f"{plural(len(collected), 'batch|batches')} collected: {answered:,} requests answered, "
-        f"{unanswered:,} not; {left} in flight\n"
+        f"{unanswered:,} not; {in_flight} in flight\n"
     )
-    refusal = first_refusal(collected)
-    if refusal is not None:
-        raise refusal
+    for batch in collected:
+        if batch.refusal is not None:
+            raise batch.refusal

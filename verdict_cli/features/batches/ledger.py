@@ -8,27 +8,29 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, cast
 from uuid import uuid4
 
+import msgspec
 import orjson
-from msgspec import Struct, convert
-from msgspec.structs import astuple
+from msgspec import Struct
 
 from verdict_cli.errors import JournalError, OutputError
-from verdict_cli.features.batches.batch_facts import BatchFacts
+from verdict_cli.features.batches.batch_facts import TO_FILE, BatchFacts
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.model import Model
+from verdict_cli.run.part_files import PARTS
+from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.journal.entry import CallKey
 from verdict_cli.storage.journal.journal import sync_directory
 
 
-class RequestKey(Struct, frozen=True):
+class RequestKey(Struct, frozen=True, array_like=True):
     """What a request's reply is for: its call in the journal, and how it is read.
 
     ``content`` is the digest of an entry inside `each`, ``cache_key`` the hex of the reply's key in the cache ("": not
@@ -69,10 +71,9 @@ class RequestFile:
             self._lines, self._keys = _create(path), _create(key_path(path))
 
     def add(self, line: bytes, key: RequestKey) -> None:
-        """Append a request."""
         with disk_errors(self.path):
             self._lines.write(line)
-            self._keys.write(orjson.dumps(astuple(key)) + b"\n")
+            self._keys.write(msgspec.json.encode(key) + b"\n")
         self._digest.update(line)
         self.count += 1
         self.size += len(line)
@@ -92,7 +93,6 @@ class RequestFile:
                     file.close()
 
     def discard(self) -> None:
-        """Remove both files."""
         for file in (self._lines, self._keys):
             with suppress(OSError):  # a full disk, which something else reports
                 file.close()
@@ -105,17 +105,6 @@ class RequestFile:
             self.path.rename(path)
             key_path(self.path).rename(key_path(path))
         self.path = path
-
-    def split(self, first: int) -> tuple[RequestFile, RequestFile]:
-        """Two files, the first with so many requests, in place of this one."""
-        halves = RequestFile(self.path.with_suffix(".a.jsonl")), RequestFile(self.path.with_suffix(".b.jsonl"))
-        with self.path.open("rb") as lines:
-            for index, (line, key) in enumerate(zip(lines, read_keys(self.path), strict=True)):
-                halves[index >= first].add(line, key)
-        for half in halves:
-            half.close()
-        self.discard()
-        return halves
 
 
 @contextmanager
@@ -144,18 +133,18 @@ def read_keys(path: Path) -> Iterator[RequestKey]:
     """The keys of a request file, in its order."""
     with key_path(path).open("rb") as keys:
         for line in keys:
-            values = orjson.loads(line)
-            yield convert(dict(zip(RequestKey.__struct_fields__, values, strict=True)), RequestKey)
+            yield msgspec.json.decode(line, type=RequestKey)
 
 
-def reopened(path: Path) -> RequestFile:
-    """A copy of a request file that can be split or sent as another batch."""
-    copy = RequestFile(path.with_suffix(".again.jsonl"))
+def split_requests(path: Path, first: int) -> tuple[RequestFile, RequestFile]:
+    """Copies of the requests of a file in two, of which one has the first so many."""
+    halves = RequestFile(path.with_suffix(".a.jsonl")), RequestFile(path.with_suffix(".b.jsonl"))
     with path.open("rb") as lines:
-        for line, key in zip(lines, read_keys(path), strict=True):
-            copy.add(line, key)
-    copy.close()
-    return copy
+        for index, (line, key) in enumerate(zip(lines, read_keys(path), strict=True)):
+            halves[index >= first].add(line, key)
+    for half in halves:
+        half.close()
+    return halves
 
 
 def _create(path: Path) -> BinaryIO:
@@ -181,7 +170,6 @@ class TokenCounts:
     estimated: int = 0
 
     def add(self, other: TokenCounts) -> None:
-        """Add other sums."""
         self.replies += other.replies
         self.completion += other.completion
         self.prompt += other.prompt
@@ -212,51 +200,34 @@ class SentBatch:
     counts: TokenCounts = field(default_factory=TokenCounts)
 
     @property
+    def is_at_provider(self) -> bool:
+        """Whether the provider has it, and it has not ended."""
+        return bool(self.id) and not self.ended and self.provider != TO_FILE
+
+    @property
     def facts(self) -> BatchFacts:
         """What `run.json` says of it."""
-        return BatchFacts(
-            self.id,
-            self.provider,
-            self.model.name,
-            self.requests,
-            self.status,
-            self.submitted,
-            self.ended,
-            self.wave,
-            self.answered,
-            self.cost_usd,
-            self.saved_usd,
-        )
-
-
-class LedgerStore(Protocol):
-    """The place of a run's directory in an object store."""
-
-    def put(self, *names: str) -> None:
-        """Send files of the folder to the store."""
-
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove files from the store."""
+        values = {fact.name: getattr(self, fact.name) for fact in fields(BatchFacts)}
+        return BatchFacts(**{**values, "model": self.model.name})
 
 
 @dataclass
 class BatchLedger:
     """The batches of a run, by number, and the form of JSON requests that each model takes in batches.
 
-    With ``store`` the folder is a copy: an event counts once it is in the store, and so are the requests before they are sent.
+    Where the directory is in a store, an event counts once it is there, and so are the requests before they are sent.
     """
 
-    folder: Path
+    directory: RunDirectory
     batches: dict[int, SentBatch] = field(default_factory=dict)
     modes: dict[str, JsonMode] = field(default_factory=dict)
-    store: LedgerStore | None = None
 
     @classmethod
-    def read(cls, folder: Path, store: LedgerStore | None = None) -> BatchLedger:
+    def read(cls, directory: RunDirectory) -> BatchLedger:
         """The ledger in a run's directory. A torn last line is left out. JournalError for a line that cannot be read."""
-        ledger = cls(folder, store=store)
+        ledger = cls(directory)
         try:
-            lines = (folder / LEDGER).read_bytes().splitlines(keepends=True)
+            lines = ledger.path.read_bytes().splitlines(keepends=True)
         except FileNotFoundError:
             return ledger
         for line in lines:
@@ -266,18 +237,26 @@ class BatchLedger:
                 ledger._apply(orjson.loads(line))
             except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as fault:
                 raise JournalError(
-                    f"{folder / LEDGER} cannot be read: {fault!r:.200}", hint="choose another --out, or --fresh"
+                    f"{ledger.path} cannot be read: {fault!r:.200}", hint="choose another --out, or --fresh"
                 ) from None
         return ledger
 
     def clear(self) -> None:
         """Forget all batches, for a run that starts over."""
-        (self.folder / LEDGER).unlink(missing_ok=True)
-        if self.store is not None:
-            self.store.remove([LEDGER])
+        self.path.unlink(missing_ok=True)
+        self.directory.remove([LEDGER])
         self.batches.clear()
         self.modes.clear()
         self.remove_unsent()
+
+    @property
+    def path(self) -> Path:
+        return self.directory.path / LEDGER
+
+    @property
+    def requests(self) -> Path:
+        """The folder of the request files."""
+        return self.directory.path / REQUESTS
 
     @property
     def in_flight(self) -> list[SentBatch]:
@@ -296,18 +275,14 @@ class BatchLedger:
 
     def request_file(self, number: int) -> Path:
         """Where the requests of a batch are, until it has ended."""
-        return self.folder / REQUESTS / f"{number:05}.jsonl"
-
-    def next_number(self) -> int:
-        return max(self.batches, default=0) + 1
+        return self.requests / f"{number:05}.jsonl"
 
     def intend(self, file: RequestFile, provider: str, model: Model, wave: int, expected_usd: float) -> SentBatch:
         """Write the intent to send a request file, which is on disk."""
-        number = self.next_number()
+        number = max(self.batches, default=0) + 1
         file.move(self.request_file(number))
-        sync_directory(self.folder / REQUESTS)
-        if self.store is not None:
-            self.store.put(*(f"{REQUESTS}/{path.name}" for path in (file.path, key_path(file.path))))
+        sync_directory(self.requests)
+        self.directory.put(*(f"{REQUESTS}/{path.name}" for path in (file.path, key_path(file.path))))
         self._write(
             {
                 "event": "intent",
@@ -354,18 +329,14 @@ class BatchLedger:
     def remove_unsent(self) -> None:
         """Remove request files that no intent names: their requests are written again."""
         kept = {self.request_file(batch.number).stem for batch in self.in_flight}
-        self._remove([path for path in self._files() if path.name.partition(".")[0] not in kept])
+        files = sorted(self.requests.iterdir()) if self.requests.is_dir() else []
+        self._remove([path for path in files if path.name.partition(".")[0] not in kept])
 
     def _remove(self, paths: list[Path]) -> None:
-        """Remove files of requests and results."""
         for path in paths:
             path.unlink(missing_ok=True)
-        if self.store is not None and paths:
-            self.store.remove(f"{REQUESTS}/{path.name}" for path in paths)
-
-    def _files(self) -> Iterator[Path]:
-        folder = self.folder / REQUESTS
-        return iter(sorted(folder.iterdir()) if folder.is_dir() else ())
+        if paths:
+            self.directory.remove(f"{REQUESTS}/{path.name}" for path in paths)
 
     def _apply(self, event: Mapping[str, Any]) -> None:
         kind = event["event"]
@@ -374,17 +345,12 @@ class BatchLedger:
             return
         number = event["batch"]
         if kind == "intent":
-            model = Model.model_validate(event["model"])
+            known = ("tag", "wave", "provider", "requests", "sha256", "expected_usd")
             self.batches[number] = SentBatch(
-                number,
-                event["tag"],
-                event["wave"],
-                event["provider"],
-                model,
-                event["requests"],
-                event["sha256"],
-                event["at"],
-                event["expected_usd"],
+                number=number,
+                model=Model.model_validate(event["model"]),
+                intended=event["at"],
+                **{name: event[name] for name in known},
             )
             return
         batch = self.batches[number]
@@ -400,40 +366,37 @@ class BatchLedger:
 
     def _write(self, event: Mapping[str, Any]) -> None:
         """Append a line and bring it to the disk."""
-        path = self.folder / LEDGER
         line = orjson.dumps(event) + b"\n"
-        with disk_errors(path):
-            new = not path.exists()
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
-            try:
-                os.lseek(descriptor, _end_of_lines(descriptor), os.SEEK_SET)
-                os.write(descriptor, line)
+        with disk_errors(self.path):
+            new = not self.path.exists()
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+            with os.fdopen(descriptor, "r+b") as file:
+                end = file.read().rfind(b"\n") + 1  # what is behind it was torn by a crash
+                file.truncate(end)
+                file.seek(end)
+                file.write(line)
+                file.flush()
                 os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
             if new:
-                sync_directory(self.folder)
-        if self.store is not None:
-            self.store.put(LEDGER)
+                sync_directory(self.directory.path)
+        self.directory.put(LEDGER)
         self._apply(event)
 
 
-def _end_of_lines(descriptor: int) -> int:
-    """Where the last complete line ends; what is behind it was torn by a crash and is cut off."""
-    size = os.lseek(descriptor, 0, os.SEEK_END)
-    step = 1 << 16
-    end = size
-    while end:
-        start = max(0, end - step)
-        os.lseek(descriptor, start, os.SEEK_SET)
-        last_end = os.read(descriptor, end - start).rfind(b"\n")
-        if last_end >= 0:
-            end = start + last_end + 1
-            break
-        end = start
-    if end < size:
-        os.ftruncate(descriptor, end)
-    return end
+def read_ledgers(directory: RunDirectory) -> list[BatchLedger]:
+    """The ledger of a run's directory, and those of its parts that have sent batches, as far as they are on this machine."""
+    parts = sorted((directory.path / PARTS).glob(f"*/{LEDGER}"))
+    return [
+        BatchLedger.read(directory),
+        *(BatchLedger.read(directory.below(f"{PARTS}/{path.parent.name}")) for path in parts),
+    ]
+
+
+def fetch_ledgers(directory: RunDirectory) -> list[BatchLedger]:
+    """As `read_ledgers`, with those that are in a store only."""
+    names = [*directory.stored(LEDGER), *directory.stored(PARTS)]
+    directory.get(name for name in names if name.rpartition("/")[2] == LEDGER)
+    return read_ledgers(directory)
 
 
 def _now() -> str:

@@ -14,27 +14,28 @@ import orjson
 from verdict_cli.errors import Rejected
 from verdict_cli.features.batches.batch_api import (
     BATCHES_A_PAGE,
+    BatchApi,
     BatchState,
     HttpBatchApi,
     ResultLine,
+    created_id,
     file_size,
     seconds_of,
     sibling_url,
 )
+from verdict_cli.features.batches.batch_facts import TO_FILE
 from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.ledger import disk_errors
-from verdict_cli.features.batches.run_hooks import TO_FILE
 from verdict_cli.llm.model_families import provider_of
 from verdict_cli.llm.providers.chat_completions import RequestBodies
 from verdict_cli.llm.providers.json_mode import JsonMode
-from verdict_cli.llm.providers.wire_protocol import WireProtocol, count, object_at, objects
+from verdict_cli.llm.providers.wire_protocol import count, object_at, objects
 from verdict_cli.messages import Request
 from verdict_cli.model import Model
 
 TAG = "verdict"
 """The key of a batch's metadata."""
 _ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
-_UNPAID = frozenset({"batch_expired", "batch_cancelled"})
 
 
 class OpenAIBatches(HttpBatchApi):
@@ -54,16 +55,10 @@ class OpenAIBatches(HttpBatchApi):
         body, sent = self.body(request, mode)
         return openai_line(custom_id, self._target, body), sent
 
-    async def upload(self, file: Path) -> str:
-        uploaded = await self.http.post_form(self._url("/files"), file, {"purpose": "batch"})
-        return created_id(uploaded)
-
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
-        body = {"input_file_id": file_id, "endpoint": self._target, "completion_window": "24h", "metadata": {TAG: tag}}
-        return self._state(await self.http.post(self._url("/batches"), body))
-
-    def read(self, line: Any) -> ResultLine:
-        return openai_result(line)
+        body = {"input_file_id": file_id, "endpoint": self._target, "completion_window": "24h"}
+        created = await self.post_json(self.batch_url(), body | ({"metadata": {TAG: tag}} if self.has_tags else {}))
+        return self._state(object_at(created, "job") or created)  # Together's is inside `job`
 
     def _url(self, path: str) -> str:
         return sibling_url(self.endpoint.url, self._tail_of_url, path)
@@ -88,26 +83,13 @@ class OpenAIBatches(HttpBatchApi):
 
 
 class TogetherBatches(OpenAIBatches):
-    """Together's: its own upload path, no metadata, and a created batch inside `job`."""
+    """Together's: its own upload path, and no metadata."""
 
     has_tags = False
 
     async def upload(self, file: Path) -> str:
         fields = {"purpose": "batch-api", "file_name": file.name, "file_type": "jsonl"}
-        return created_id(await self.http.post_form(self._url("/files/upload"), file, fields))
-
-    async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
-        body = {"input_file_id": file_id, "endpoint": self._target, "completion_window": "24h"}
-        created = await self.http.post(self._url("/batches"), body)
-        return self._state(object_at(created, "job") or created)
-
-
-def created_id(value: Any) -> str:
-    """The id of what was created. Raises Rejected for a reply without one."""
-    identity = value.get("id") if isinstance(value, dict) else None
-    if not isinstance(identity, str) or not identity:
-        raise Rejected(f"the batch interface replied without an id: {str(value)[:200]}")
-    return identity
+        return created_id(await self.post_form(self._url("/files/upload"), file, fields))
 
 
 def openai_line(custom_id: str, target: str, body: bytes) -> bytes:
@@ -115,28 +97,13 @@ def openai_line(custom_id: str, target: str, body: bytes) -> bytes:
     return b'{"custom_id":"%b","method":"POST","url":"%b","body":%b}\n' % (custom_id.encode(), target.encode(), body)
 
 
-def openai_result(line: Any) -> ResultLine:
-    """The outcome in a decoded line of results or errors. Raises ValueError for a line that is not one."""
-    custom_id = line["custom_id"]
-    error, response = line.get("error"), line.get("response")
-    if isinstance(response, dict) and response.get("status_code"):
-        return ResultLine(custom_id, int(response["status_code"]), response.get("body"))
-    if isinstance(error, dict) and error.get("code") in _UNPAID:
-        return ResultLine(custom_id, unpaid=str(error.get("message") or error["code"]))
-    return ResultLine(custom_id, 500, {"error": error})
-
-
 _EXPORTED = "exported"
 
 
-class FileBatches:
+class FileBatches(BatchApi):
     """Writes each batch to ``target``; a second one of the same wave gets a number. Nothing is sent."""
 
     provider = TO_FILE
-    max_requests = 10**9
-    max_bytes = 10**12
-    has_tags = True
-    protocol: WireProtocol | None = None
 
     def __init__(self, model: Model, target: Path | None = None) -> None:
         self._name = model.name.partition("/")[2] or model.name
@@ -161,25 +128,7 @@ class FileBatches:
     async def get(self, batch_id: str) -> BatchState:
         return BatchState(batch_id, _EXPORTED, ended=False)
 
-    async def recent(self, since: float) -> AsyncIterator[BatchState]:
-        nothing: list[BatchState] = []
-        for state in nothing:
-            yield state
 
-    async def cancel(self, batch_id: str) -> None:
-        """There is nothing to cancel."""
-
-    async def results(self, state: BatchState, to: Path) -> None:
-        """There are no files of results: the user imports one."""
-
-    def read(self, line: Any) -> ResultLine:
-        return openai_result(line)
-
-    async def close(self) -> None:
-        """There is nothing to close."""
-
-
-_START, _END = b'{"requests":[', b"]}"
 _ANTHROPIC_STATUS = {
     "invalid_request_error": 400,
     "request_too_large": 400,
@@ -200,6 +149,7 @@ class AnthropicBatches(HttpBatchApi):
     max_requests = 100_000
     max_bytes = 255_000_000
     has_tags = False
+    uploads = False
     cursor = "after_id"
 
     def line(self, custom_id: str, request: Request, mode: JsonMode) -> tuple[bytes, str]:
@@ -208,11 +158,11 @@ class AnthropicBatches(HttpBatchApi):
 
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
         # Commas take the place of line ends, but for the last one.
-        size = file_size(file) - 1 + len(_START) + len(_END)
-        return self._state(await self.http.post_stream(self.batch_url(), _body_parts(file), size))
+        size = file_size(file) - 1 + len(b'{"requests":[]}')
+        return self._state(await self.post_stream(self.batch_url(), _body_parts(file), size))
 
     async def results(self, state: BatchState, to: Path) -> None:
-        await self.http.download(f"{self.batch_url(state.id)}/results", to)
+        await self.download(f"{self.batch_url(state.id)}/results", to)
 
     def read(self, line: Any) -> ResultLine:
         custom_id, result = line["custom_id"], line["result"]
@@ -245,18 +195,12 @@ class AnthropicBatches(HttpBatchApi):
 
 async def _body_parts(file: Path) -> AsyncIterator[bytes]:
     """The body of a batch's creation: the lines of a request file as a list."""
-    yield _START
-    with file.open("rb") as lines:
-        parts: list[bytes] = []
-        size = number = 0
-        for line in lines:
-            parts.append((b"," if number else b"") + line.rstrip(b"\n"))
-            number, size = number + 1, size + len(line)
-            if size > 1 << 20:
-                yield b"".join(parts)
-                parts, size = [], 0
-        yield b"".join(parts)
-    yield _END
+    comma = b'{"requests":['
+    with file.open("rb") as opened:
+        while lines := opened.readlines(1 << 20):
+            yield comma + b",".join(line.rstrip(b"\n") for line in lines)
+            comma = b","
+    yield b"]}"
 
 
 _GEMINI_STATUS = {3: 400, 5: 404, 7: 403, 8: 429, 4: 504, 13: 500, 14: 503, 16: 401}
@@ -279,16 +223,16 @@ class GeminiBatches(HttpBatchApi):
     async def upload(self, file: Path) -> str:
         about = {"file": {"displayName": file.name}}
         url = self._root(f"/upload{self._version}/files")
-        uploaded = await self.http.upload_resumable(url, file, about, "application/jsonl")
+        uploaded = await self.upload_resumable(url, file, about, "application/jsonl")
         return _name_of(object_at(uploaded, "file"))
 
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
         body = {"batch": {"displayName": tag, "inputConfig": {"fileName": file_id}}}
         name = quote(self.endpoint.name, safe="")
-        return self._state(await self.http.post(self._url(f"/models/{name}:batchGenerateContent"), body))
+        return self._state(await self.post_json(self._url(f"/models/{name}:batchGenerateContent"), body))
 
     async def cancel(self, batch_id: str) -> None:
-        await self.http.post(self._url(f"/{batch_id}:cancel"), {})
+        await self.post_json(self._url(f"/{batch_id}:cancel"), {})
 
     def next_page(self, page: Any, states: Sequence[BatchState], query: Mapping[str, Any]) -> Mapping[str, Any]:
         token = page.get("nextPageToken")
@@ -372,9 +316,6 @@ class MistralBatches(HttpBatchApi):
         settings.pop("model", None)
         return b'{"custom_id":"%b","body":%b}\n' % (custom_id.encode(), orjson.dumps(settings)), sent
 
-    async def upload(self, file: Path) -> str:
-        return created_id(await self.http.post_form(self._url("/files"), file, {"purpose": "batch"}))
-
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
         hours = min(_MOST_HOURS, max(1, math.ceil(batch_settings(self.model).wait_s / 3600)))
         body = {
@@ -384,16 +325,13 @@ class MistralBatches(HttpBatchApi):
             "metadata": {TAG: tag},
             "timeout_hours": hours,
         }
-        return self._state(await self.http.post(self._url("/batch/jobs"), body))
+        return self._state(await self.post_json(self._url("/batch/jobs"), body))
 
     def next_page(self, page: Any, states: Sequence[BatchState], query: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**query, "page": query["page"] + 1} if len(states) == BATCHES_A_PAGE else {}
 
     def batch_url(self, batch_id: str = "") -> str:
         return self._url(f"/batch/jobs{batch_id and f'/{batch_id}'}")
-
-    def read(self, line: Any) -> ResultLine:
-        return openai_result(line)
 
     def _state(self, value: Any) -> BatchState:
         status = str(value.get("status") or "")

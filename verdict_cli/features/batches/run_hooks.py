@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verdict_cli.errors import Problem, UsageError
-from verdict_cli.features.batches.batch_facts import batches_of, with_batches
+from verdict_cli.features.batches.batch_facts import TO_FILE, batches_of, with_batches
 from verdict_cli.features.batches.batch_keys import batch_key, batch_settings
 from verdict_cli.llm.model_families import (
     BASELINE_PREFIX,
@@ -31,8 +31,7 @@ from verdict_cli.run.preflight import models_in_use, models_of
 from verdict_cli.run_facts import RunFacts
 
 if TYPE_CHECKING:
-    from verdict_cli.features.batches.batch_api import BatchApi
-    from verdict_cli.features.batches.ledger import BatchLedger
+    from verdict_cli.features.batches.batch_api import HttpBatchApi
     from verdict_cli.run.estimate import Line
     from verdict_cli.run.job import Halt, RunJob, RunOptions
     from verdict_cli.run.model_client import ModelClient
@@ -42,13 +41,13 @@ if TYPE_CHECKING:
 # `validate` loads these hooks. What only runs need is imported in their methods: the waves with their clients, asyncio, prices.
 
 _ADAPTERS = {
-    "openai": "verdict_cli.features.batches.providers:OpenAIBatches",
-    "azure": "verdict_cli.features.batches.providers:OpenAIBatches",
-    "groq": "verdict_cli.features.batches.providers:OpenAIBatches",
-    "together_ai": "verdict_cli.features.batches.providers:TogetherBatches",
-    "anthropic": "verdict_cli.features.batches.providers:AnthropicBatches",
-    "gemini": "verdict_cli.features.batches.providers:GeminiBatches",
-    "mistral": "verdict_cli.features.batches.providers:MistralBatches",
+    "openai": "OpenAIBatches",
+    "azure": "OpenAIBatches",
+    "groq": "OpenAIBatches",
+    "together_ai": "TogetherBatches",
+    "anthropic": "AnthropicBatches",
+    "gemini": "GeminiBatches",
+    "mistral": "MistralBatches",
 }
 """The adapter of each provider that has a batch interface. It is imported when a batch is sent."""
 _BUILT_IN = {
@@ -60,8 +59,6 @@ _BUILT_IN = {
 
 TIER = "batch"
 """The service tier by which replies of batches are priced."""
-TO_FILE = "file"
-"""The name of the provider of files in the ledger: requests that were exported."""
 
 
 def batch_problem(model: Model) -> str | None:
@@ -83,18 +80,16 @@ def export_problem(model: Model) -> str | None:
     return None
 
 
-def open_batch_api(model: Model) -> BatchApi:
-    """The adapter of the model's provider. Raises Refused where the model has no endpoint or no key."""
-    module, _, name = _ADAPTERS[provider_of(model.name)].partition(":")
-    adapter: BatchApi = getattr(import_module(module), name)(model)
+def open_batch_api(model: Model) -> HttpBatchApi:
+    """The batch interface of the model's provider. Raises Refused where the model has no endpoint or no key."""
+    return _adapter(model)(model)
+
+
+def _adapter(model: Model) -> type[HttpBatchApi]:
+    from verdict_cli.features.batches import providers
+
+    adapter: type[HttpBatchApi] = getattr(providers, _ADAPTERS[provider_of(model.name)])
     return adapter
-
-
-def most_requests(model: Model) -> int:
-    """How many requests one batch of the model may have."""
-    module, _, name = _ADAPTERS[provider_of(model.name)].partition(":")
-    limit: int = getattr(import_module(module), name).max_requests
-    return min(limit, batch_settings(model).max_requests or limit)
 
 
 @dataclass(frozen=True)
@@ -157,11 +152,9 @@ class BatchOptions(RunHooks):
         """UsageError where batches of the run are in flight: their requests would be sent a second time."""
         if (self.defers(job) and same) or (job.recording is not None and not job.start.part_rows):
             return
-        from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
+        from verdict_cli.features.batches.ledger import fetch_ledgers
 
-        job.directory.get(name for name in job.directory.stored(LEDGER) if name == LEDGER)
-        ledgers = [BatchLedger.read(job.directory.path), *part_ledgers(job.directory)]
-        flying = [batch for ledger in ledgers for batch in ledger.in_flight]
+        flying = [batch for ledger in fetch_ledgers(job.directory) for batch in ledger.in_flight]
         if flying:
             raise UsageError(
                 f"{job.directory.display_name} has {plural(len(flying), 'batch|batches')} in flight",
@@ -176,13 +169,14 @@ class BatchOptions(RunHooks):
         return waves
 
     def awaits(self, folder: RunDirectory) -> bool:
-        from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
+        from verdict_cli.features.batches.ledger import fetch_ledgers
 
-        folder.get(name for name in folder.stored(LEDGER) if name == LEDGER)
-        return bool(BatchLedger.read(folder.path).in_flight)
+        return any(ledger.in_flight for ledger in fetch_ledgers(folder))
 
     def add_facts(self, directory: RunDirectory, facts: RunFacts) -> RunFacts:
-        return with_batches(facts, [batch for ledger in part_ledgers(directory) for batch in ledger.facts])
+        from verdict_cli.features.batches.ledger import fetch_ledgers
+
+        return with_batches(facts, [batch for ledger in fetch_ledgers(directory) for batch in ledger.facts])
 
     def model_problems(self, plan: Plan) -> Iterable[Problem]:
         for _, model, _ in models_in_use(plan):
@@ -220,15 +214,6 @@ class BatchOptions(RunHooks):
         )
 
 
-def part_ledgers(directory: RunDirectory) -> list[BatchLedger]:
-    """The batches of each part that has sent some."""
-    from verdict_cli.features.batches.ledger import LEDGER, BatchLedger
-    from verdict_cli.run.part_files import PARTS
-
-    directory.get(name for name in directory.stored(PARTS) if name.endswith(f"/{LEDGER}"))
-    return [BatchLedger.read(path.parent) for path in sorted((directory.path / PARTS).glob(f"*/{LEDGER}"))]
-
-
 @dataclass(frozen=True, slots=True)
 class WaveEstimate:
     """``waves`` at most when every request is answered at its first attempt, ``files`` in them, what they cost at batch
@@ -254,7 +239,9 @@ def estimate_waves(plan: Plan, lines: Sequence[Line]) -> WaveEstimate | None:
         requests[depth.get(line.unit, 1), line.model] += line.calls
         price = _price(model, line)
         cost = None if price is None or cost is None else cost + price
-    files = sum(math.ceil(count / most_requests(models[name])) for (_, name), count in requests.items())
+    files = sum(
+        math.ceil(count / _adapter(models[name]).most_requests(models[name])) for (_, name), count in requests.items()
+    )
     wait_s = max(batch_settings(model).wait_s for model in models.values())
     return WaveEstimate(waves, files, cost, waves * wait_s / 3600)
 

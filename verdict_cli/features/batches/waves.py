@@ -8,9 +8,11 @@ prices, and a wave that does not fit the budget is not sent.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,34 +20,33 @@ from time import monotonic, time
 from typing import TypeVar
 
 from verdict_cli.errors import BudgetError, ProviderError, Refused, Rejected, Retryable, UsageError
-from verdict_cli.features.batches.batch_api import BatchApi, BatchState, UploadApi
-from verdict_cli.features.batches.batch_calls import BatchCalls, CallParker, Collector, WaveJournal, short_id
-from verdict_cli.features.batches.batch_facts import PendingBatches, with_batches
+from verdict_cli.features.batches.batch_api import BatchApi, BatchState
+from verdict_cli.features.batches.batch_calls import BatchCalls, CallParker, Collector, short_id
+from verdict_cli.features.batches.batch_facts import TO_FILE, PendingBatches, with_batches
 from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.ledger import (
     LOST,
-    REQUESTS,
     SPLIT,
     BatchLedger,
     RequestFile,
     SentBatch,
     TokenCounts,
     read_keys,
-    reopened,
+    split_requests,
 )
 from verdict_cli.features.batches.providers import FileBatches
-from verdict_cli.features.batches.run_hooks import TIER, TO_FILE, BatchOptions, open_batch_api
+from verdict_cli.features.batches.run_hooks import TIER, BatchOptions, open_batch_api
 from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal
-from verdict_cli.llm.providers.price_book import cost_usd, list_price_usd
+from verdict_cli.llm.providers.price_book import charged_usd, cost_usd
 from verdict_cli.llm.providers.wire_values import loads
-from verdict_cli.messages import Ask, Request, Usage
+from verdict_cli.messages import Ask, Usage
 from verdict_cli.model import EndpointKey, Model
 from verdict_cli.run.job import Halt, RunJob
 from verdict_cli.run.model_client import ModelClient, has_alternative
 from verdict_cli.run.progress import PendingCalls
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.storage.journal.entry import JournalEntry, decode_entry
+from verdict_cli.storage.journal.entry import decode_entry
 from verdict_cli.storage.journal.journal import Journal
 
 FIRST_REPLY_TOKENS = 120
@@ -81,7 +82,8 @@ class WaveBudget:
         else:
             reply = min(FIRST_REPLY_TOKENS, model.max_tokens or FIRST_REPLY_TOKENS)
         # Rates may depend on a prompt's length: one request's price, times their number.
-        return file.count * (batch_price(model, Usage(round(prompt), round(reply))) or 0.0)
+        usage = Usage(round(prompt), round(reply))
+        return file.count * (charged_usd(model, cost_usd(model, usage, tier=TIER), usage, tier=TIER) or 0.0)
 
     def fitting(self, waves: list[tuple[Model, RequestFile]]) -> list[tuple[Model, RequestFile, int]]:
         """How many requests of each file may be sent.
@@ -92,9 +94,7 @@ class WaveBudget:
         self.spending.spend(0.0)
         self.spending.check()
         budget = self.spending.budget_usd
-        if budget is None:
-            return [(model, file, file.count) for model, file in waves]
-        room = budget - self.spending.spent_usd
+        room = math.inf if budget is None else budget - self.spending.spent_usd
         expected = {id(file): self.expected_usd(model, file) for model, file in waves}
         total = sum(expected.values())
         if total <= room:
@@ -127,14 +127,6 @@ class WaveBudget:
         )
 
 
-def batch_price(model: Model, usage: Usage) -> float | None:
-    """Dollars for one request in a batch; under a budget a pipeline file may raise a known price only."""
-    cost = cost_usd(model, usage, tier=TIER)
-    if cost is None or (model.cost is None and model.base_model is None):
-        return cost
-    return max(cost, list_price_usd(model.name, usage, tier=TIER) or 0.0)
-
-
 T = TypeVar("T")
 QUEUE_LIMIT = re.compile(
     r"token_limit_exceeded|enqueued token limit|queued? token|quota.{0,40}batch|batch.{0,40}(queue|enqueued).{0,40}limit",
@@ -152,90 +144,90 @@ class QueueFullError(Exception):
     """The account's limit of queued tokens does not admit the batch now."""
 
 
-class Submitter:
-    """Sends batches. A batch is looked for before it is created a second time, so that none is paid for twice."""
-
-    def __init__(self, ledger: BatchLedger, api_of: Callable[[Model], BatchApi]) -> None:
-        self._ledger, self._api_of = ledger, api_of
-
-    async def send(self, batch: SentBatch) -> None:
-        """Send an intended batch. Raises QueueFullError, or ProviderError where it cannot be sent."""
-        api = self._api_of(batch.model)
-        file = self._ledger.request_file(batch.number)
-        if isinstance(api, UploadApi) and not batch.file_id:
-            self._ledger.uploaded(batch, await _patiently(lambda: api.upload(file)))
-        for attempt in range(_TRIES):
-            try:
-                state = await api.create(batch.file_id, file, batch.tag)
-            except ProviderError as error:
-                if QUEUE_LIMIT.search(error.message):
-                    raise QueueFullError(error.message) from None
-                if not isinstance(error, Retryable):
-                    raise _refusal(error, batch) from None
-                await asyncio.sleep(min(30.0, error.retry_after_s or _DELAY_S * 2**attempt))
-                state_of_intent = await _patiently(lambda: self.look_for(batch, api))
-                if state_of_intent is None and attempt == _TRIES - 1:
-                    raise _unreachable(error, batch) from None
-                if state_of_intent is None:
-                    continue
-                state = state_of_intent
-            self._ledger.sent(batch, state.id, state.status)
-            return
-
-    async def recover(self, batch: SentBatch) -> None:
-        """Find the batch of an intent without an id, else send it. Raises as `send`."""
-        path = self._ledger.request_file(batch.number)
-        if not path.exists():
-            self._ledger.end(batch, LOST)
-            return
-        api = self._api_of(batch.model)
-        wait_s = batch.intended + ARRIVAL_S - time()
-        if 0 < wait_s <= ARRIVAL_S:
-            await asyncio.sleep(wait_s)
-        known = (
-            await _patiently(lambda: self.look_for(batch, api))
-            if batch.file_id or not isinstance(api, UploadApi)
-            else None
-        )
-        if known is None:
-            await self.send(batch)
-        else:
-            self._ledger.sent(batch, known.id, known.status)
-
-    async def look_for(self, batch: SentBatch, api: BatchApi) -> BatchState | None:
-        """The intended batch at the provider: the one with its tag; without tags, the one whose results have its custom ids."""
-        taken = {sent.id for sent in self._ledger.batches.values()}
-        candidates = []
-        async for state in api.recent(batch.intended):
-            if api.has_tags and state.tag == batch.tag:
-                return state
-            if not api.has_tags and state.id not in taken and state.requests in (0, batch.requests):
-                candidates.append(state)
-        if not candidates:
-            return None
-        names = {key.custom_id for key in read_keys(self._ledger.request_file(batch.number))}
-        for candidate in candidates:
-            if await self._has_results_of(candidate, names, batch, api):
-                return candidate
-        return None
-
-    async def _has_results_of(self, state: BatchState, names: set[str], batch: SentBatch, api: BatchApi) -> bool:
-        """Whether a batch's results are those of the requests. It is waited for: before its end nothing of it can be seen."""
-        delay_s = 2 * _DELAY_S
-        while not state.ended:
-            await asyncio.sleep(delay_s)
-            delay_s = min(60.0, 2 * delay_s)
-            state = await _patiently(partial(api.get, state.id))
-        path = self._ledger.request_file(batch.number).with_suffix(".candidate")
-        path.unlink(missing_ok=True)
+async def send_batch(ledger: BatchLedger, batch: SentBatch, api: BatchApi) -> None:
+    """Send an intended batch. Raises QueueFullError, or ProviderError where it cannot be sent."""
+    file = ledger.request_file(batch.number)
+    if api.uploads and not batch.file_id:
+        ledger.uploaded(batch, await _patiently(partial(api.upload, file)))
+    for attempt in range(_TRIES):
         try:
-            await api.results(state, path)
-            with path.open("rb") as file:
-                return any(api.read(loads(line)).custom_id in names for line in [file.readline()] if line)
-        except (ValueError, KeyError, TypeError, OSError):
-            return False
-        finally:
-            path.unlink(missing_ok=True)
+            state = await api.create(batch.file_id, file, batch.tag)
+        except ProviderError as error:
+            if QUEUE_LIMIT.search(error.message):
+                raise QueueFullError(error.message) from None
+            if isinstance(error, Rejected):
+                message = f"{error.message} (a batch of {batch.requests:,} requests)"
+                raise Refused(message, hint=error.hint, status=error.status) from None
+            if not isinstance(error, Retryable):
+                raise
+            await asyncio.sleep(min(30.0, error.retry_after_s or _DELAY_S * 2**attempt))
+            # It is looked for before it is created a second time, so that none is paid for twice.
+            state_of_intent = await _patiently(partial(look_for, ledger, batch, api))
+            if state_of_intent is None and attempt == _TRIES - 1:
+                raise Refused(
+                    f"a batch of {batch.requests:,} requests could not be sent: {error.message}",
+                    hint="the same command looks for it at the provider, and sends it if it is not there",
+                    kind="unreachable",
+                ) from None
+            if state_of_intent is None:
+                continue
+            state = state_of_intent
+        ledger.sent(batch, state.id, state.status)
+        return
+
+
+async def recover_batch(ledger: BatchLedger, batch: SentBatch, api: BatchApi) -> None:
+    """Find the batch of an intent without an id, else send it. Raises as `send_batch`."""
+    if not ledger.request_file(batch.number).exists():
+        ledger.end(batch, LOST)
+        return
+    wait_s = batch.intended + ARRIVAL_S - time()
+    if 0 < wait_s <= ARRIVAL_S:
+        await asyncio.sleep(wait_s)
+    known = None
+    if batch.file_id or not api.uploads:
+        known = await _patiently(partial(look_for, ledger, batch, api))
+    if known is None:
+        await send_batch(ledger, batch, api)
+    else:
+        ledger.sent(batch, known.id, known.status)
+
+
+async def look_for(ledger: BatchLedger, batch: SentBatch, api: BatchApi) -> BatchState | None:
+    """The intended batch at the provider: the one with its tag; without tags, the one whose results have its custom ids."""
+    taken = {sent.id for sent in ledger.batches.values()}
+    candidates = []
+    async for state in api.recent(batch.intended):
+        if api.has_tags and state.tag == batch.tag:
+            return state
+        if not api.has_tags and state.id not in taken and state.requests in (0, batch.requests):
+            candidates.append(state)
+    if not candidates:
+        return None
+    for candidate in candidates:
+        if await _has_results_of(candidate, ledger.request_file(batch.number), api):
+            return candidate
+    return None
+
+
+async def _has_results_of(state: BatchState, requests: Path, api: BatchApi) -> bool:
+    """Whether a batch's results are those of the requests. It is waited for: before its end nothing of it can be seen."""
+    delay_s = 2 * _DELAY_S
+    while not state.ended:
+        await asyncio.sleep(delay_s)
+        delay_s = min(60.0, 2 * delay_s)
+        state = await _patiently(partial(api.get, state.id))
+    names = {key.custom_id for key in read_keys(requests)}
+    path = requests.with_suffix(".candidate")
+    path.unlink(missing_ok=True)
+    try:
+        await api.results(state, path)
+        with path.open("rb") as file:
+            return any(api.read(loads(line)).custom_id in names for line in [file.readline()] if line)
+    except (ValueError, KeyError, TypeError, OSError):
+        return False
+    finally:
+        path.unlink(missing_ok=True)
 
 
 async def _patiently(call: Callable[[], Awaitable[T]]) -> T:
@@ -250,22 +242,6 @@ async def _patiently(call: Callable[[], Awaitable[T]]) -> T:
     raise AssertionError("unreachable")
 
 
-def _refusal(error: ProviderError, batch: SentBatch) -> ProviderError:
-    """The error that stops the run where the provider does not take a batch."""
-    if isinstance(error, Rejected):
-        message = f"{error.message} (a batch of {batch.requests:,} requests)"
-        return Refused(message, hint=error.hint, status=error.status)
-    return error
-
-
-def _unreachable(error: Retryable, batch: SentBatch) -> ProviderError:
-    return Refused(
-        f"a batch of {batch.requests:,} requests could not be sent: {error.message}",
-        hint="the same command looks for it at the provider, and sends it if it is not there",
-        kind="unreachable",
-    )
-
-
 FIRST_POLL_S = 1.0
 MOST_POLL_S = 60.0
 MOST_QUEUE_WAIT_S = 600.0
@@ -273,106 +249,151 @@ MOST_FAILED_BATCHES = 5
 """Batches that may end without a reply, one after another, before the run stops."""
 
 
-class Flights:
-    """What is in flight, and what waits for room in the account's queue. ``on_change`` is called when a batch was sent or has
-    ended, ``warn`` takes what the user is told."""
+class Waves:
+    """The calls of a run that sends batches: see `DeferredCalls`. Batches stay in flight when the run is stopped."""
 
-    def __init__(
-        self,
-        ledger: BatchLedger,
-        collector: Collector,
-        budget: WaveBudget,
-        *,
-        open_api: Callable[[Model], BatchApi] = open_batch_api,
-        on_change: Callable[[], None] = lambda: None,
-        warn: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self.ledger = ledger
-        self._collector, self._budget, self._on_change, self._warn = collector, budget, on_change, warn
-        self._open_api, self._apis = open_api, dict[EndpointKey, BatchApi]()
-        self._submitter = Submitter(ledger, self.api)
+    def __init__(self, options: BatchOptions, job: RunJob, journal: Journal, client: ModelClient, halt: Halt) -> None:
+        journal.finds_own = True  # rows are run again in every wave
+        chain = client.chain(
+            job.observer,
+            StopSignal(halt.is_set, halt.fail, job.directory.confirm_lease),
+            JournalOptions(
+                journal,
+                resumed=False,
+                as_recorded=False,
+                is_spared=has_alternative(job.plan),
+                on_append=lambda: None,
+                updated=job.update,
+            ),
+            job.rename_unit,
+        )
+        self._calls = BatchCalls(options, job, journal, chain, client.store)
+        self.ask: Ask = self._calls.ask
+        self.again, self.retry, self.forget = self._calls.again, self._calls.retry, chain.forget
+        self.waiting = False
+        _count_recorded(job, client.spending)
+        self._ledger = BatchLedger(job.directory) if job.fresh else BatchLedger.read(job.directory)
+        if job.fresh:
+            self._ledger.clear()
+        self._options, self._job, self._halt = options, job, halt
+        self._collector = Collector(self._ledger, journal, client.store)
+        self._budget = WaveBudget(client.deferred_spending)
+        self._apis: dict[EndpointKey, BatchApi] = {}
         self._states: dict[int, BatchState] = {}
         self._queue: list[tuple[Model, RequestFile]] = []
-        self.rest: list[tuple[Model, RequestFile]] = []
+        """What waits for room in the account's queue."""
+        self._rest: list[tuple[Model, RequestFile]] = []
+        """What the budget kept back of the last wave, until the length of its replies is known."""
         self._queue_delay_s = FIRST_POLL_S
         self._queue_at = 0.0
         self._failed_in_a_row = 0
         self._too_late: set[int] = set()
 
     @property
-    def any(self) -> bool:
-        """Whether a batch is in flight or waits to be sent."""
-        return bool(self.ledger.in_flight or self._queue)
-
-    def progress(self) -> PendingCalls:
-        """What is in flight, for display."""
-        flying = self.ledger.in_flight
+    def pending(self) -> PendingCalls:
+        flying = self._ledger.in_flight
         answered = sum(self._states[batch.number].answered for batch in flying if batch.number in self._states)
-        return PendingBatches(self.ledger.wave, len(flying), sum(batch.requests for batch in flying), answered)
+        return PendingBatches(self._ledger.wave, len(flying), sum(batch.requests for batch in flying), answered)
 
-    def api(self, model: Model) -> BatchApi:
-        """The interface of a model's provider."""
-        api = self._apis.get(model.endpoint_key)
-        if api is None:
-            api = self._apis[model.endpoint_key] = self._open_api(model)
-        return api
-
-    async def close(self) -> None:
-        """Close connections. Batches stay in flight."""
-        for _, file in (*self._queue, *self.rest):
-            file.discard()
-        for api in self._apis.values():
-            await api.close()
-
-    async def resume(self) -> None:
-        """Take over what an earlier process left: send or find intended batches, collect those that have ended."""
-        self.ledger.remove_unsent()
-        for batch in self.ledger.in_flight:
-            if batch.provider != self.api(batch.model).provider:
-                raise _elsewhere(batch)
-        for batch in self.ledger.batches.values():
+    async def start(self) -> None:
+        """Send or find intended batches, collect those that have ended."""
+        self._ledger.remove_unsent()
+        for batch in self._ledger.in_flight:
+            if batch.provider == self._api(batch.model).provider:
+                continue
+            if batch.provider == TO_FILE:
+                raise UsageError(
+                    f"{batch.requests:,} requests were exported to {batch.id or 'a file'}, and their results are missing",
+                    hint="verdict batch import RUN RESULTS; or `verdict batch cancel RUN`, and the requests are sent again",
+                )
+            raise UsageError(
+                f"a batch of {batch.requests:,} requests is in flight at {batch.provider}",
+                hint="collect it by the command that sent it, or give it up: verdict batch cancel RUN",
+            )
+        for batch in self._ledger.batches.values():
             if batch.ended:
                 self._budget.learn(batch.model, batch.counts)
             else:
                 self._budget.reserve(batch.expected_usd)
-        for batch in self.ledger.in_flight:
+        for batch in self._ledger.in_flight:
             if not batch.id:
-                await self._queue_if_full(batch, self._submitter.recover(batch))
-        if self.ledger.in_flight:
-            await self.poll()
+                await self._queue_if_full(batch, recover_batch)
+        if self._ledger.in_flight:
+            await self._poll()
 
-    def custom_ids(self) -> set[int]:
-        """The custom ids of requests in batches that have not ended, or that wait to be sent."""
-        paths = [self.ledger.request_file(batch.number) for batch in self.ledger.in_flight]
+    def begin_pass(self) -> None:
+        # Requests in batches that have not ended, or that wait to be sent, are not sent again.
+        paths = [self._ledger.request_file(batch.number) for batch in self._ledger.in_flight]
         paths += [file.path for _, file in self._queue]
-        return {short_id(key.custom_id) for path in paths for key in read_keys(path)}
+        known = {short_id(key.custom_id) for path in paths for key in read_keys(path)}
+        ledger, nodes = self._ledger, self._job.start.nodes
+        self._calls.parker = CallParker(ledger.requests, nodes, self._api, ledger.modes, known)
 
-    async def send_wave(self, files: list[tuple[Model, RequestFile]]) -> None:
-        """Send the files of a wave, as far as the budget allows; the rest is kept. Raises BudgetError, or ProviderError."""
-        await self._send_fitting(files, self.ledger.wave + 1)
+    async def answer(self) -> bool:
+        """Send what the rows wait for, and wait until batches have ended. A small wave waits while more can become ready."""
+        parker = self._calls.parker
+        assert parker is not None
+        files = list(parker.close())
+        least = min((batch_settings(model).min for model, _ in files), default=0)
+        if files and (parker.count >= least or not self._any):
+            await self._send_fitting(files, self._ledger.wave + 1)
+        self._end_pass()
+        while self._any:
+            if self._options.detach:
+                self.waiting = True
+                return False
+            await self._wait()
+            if self._halt.is_set() or not self._rest:
+                return not self._halt.is_set()
+            rest, self._rest = self._rest, []
+            await self._send_fitting(rest, self._ledger.wave)
+        return False
 
-    async def send_rest(self) -> None:
-        """Send what the budget kept back of the last wave, now that the length of its replies is known. Raises as `send_wave`."""
-        rest, self.rest = self.rest, []
-        await self._send_fitting(rest, self.ledger.wave)
+    async def close(self) -> None:
+        self._end_pass()
+        for _, file in (*self._queue, *self._rest):
+            file.discard()
+        for api in self._apis.values():
+            await api.aclose()
+
+    def facts(self, facts: RunFacts) -> RunFacts:
+        return with_batches(facts, self._ledger.facts)
+
+    @property
+    def _any(self) -> bool:
+        """Whether a batch is in flight or waits to be sent."""
+        return bool(self._ledger.in_flight or self._queue)
+
+    def _api(self, model: Model) -> BatchApi:
+        """The interface of a model's provider."""
+        key, export = model.endpoint_key, self._options.export
+        if key not in self._apis:
+            self._apis[key] = open_batch_api(model) if export is None else FileBatches(model, export)
+        return self._apis[key]
+
+    def _end_pass(self) -> None:
+        """Remove the requests that were not sent: their calls are parked again."""
+        if self._calls.parker is not None:
+            self._calls.parker.discard()
+            self._calls.parker = None
 
     async def _send_fitting(self, files: list[tuple[Model, RequestFile]], wave: int) -> None:
+        """Send the files of a wave, as far as the budget allows; the rest is kept. Raises BudgetError, or ProviderError."""
         for model, file, count in self._budget.fitting(files):
             part = file
             if count < file.count:
-                part, rest = file.split(count)
-                self.rest.append((model, rest))
+                part, rest = split_requests(file.path, count)
+                file.discard()
+                self._rest.append((model, rest))
             if part.count:
                 await self._send(model, part, wave)
-        self._on_change()
+        self._write_facts()
 
-    async def poll(self) -> bool:
+    async def _poll(self) -> bool:
         """Look at every batch in flight, and collect those that have ended. True if any has."""
         ended = False
-        for batch in self.ledger.in_flight:
-            if not batch.id:
-                continue
-            api = self.api(batch.model)
+        for batch in self._ledger.in_flight:
+            api = self._api(batch.model)
             try:
                 state = self._states[batch.number] = await api.get(batch.id)
                 if state.ended:
@@ -384,56 +405,67 @@ class Flights:
                 continue  # the next poll looks again
         if ended:
             self._queue_at = 0.0
-            self._on_change()
+            self._write_facts()
         return ended
 
-    async def send_queued(self) -> None:
+    async def _send_queued(self) -> None:
         """Send what waits for the account's queue, one after another until it is full again."""
         while self._queue and monotonic() >= self._queue_at:
             waiting = len(self._queue)
             model, file = self._queue.pop(0)
-            await self._send(model, file, max(1, self.ledger.wave))
+            await self._send(model, file, max(1, self._ledger.wave))
             if len(self._queue) >= waiting:
                 return
             self._queue_delay_s = FIRST_POLL_S
-            self._on_change()
+            self._write_facts()
 
-    async def wait(self, sleep: Callable[[float], Awaitable[bool]]) -> None:
-        """Poll until batches have ended, or ``sleep`` returns False.
+    async def _wait(self) -> None:
+        """Poll until batches have ended, or the run is to stop.
 
         Those of the same wave are waited for as long again as it has taken so far, so that their rows continue together.
         """
         delay_s, began, until = 0.0, monotonic(), None
-        while await sleep(delay_s):
-            ended = await self.poll()
-            await self.send_queued()
+        while await self._sleep(delay_s):
+            ended = await self._poll()
+            await self._send_queued()
             if ended and until is None:
                 until = 2 * monotonic() - began
-            if not self.any or (until is not None and monotonic() >= until):
+            if not self._any or (until is not None and monotonic() >= until):
                 return
             delay_s = FIRST_POLL_S if ended else min(MOST_POLL_S, max(FIRST_POLL_S, 2 * delay_s))
 
+    async def _sleep(self, seconds: float) -> bool:
+        """Wait; False once the run is to stop."""
+        try:
+            await asyncio.wait_for(self._halt.event.wait(), seconds)
+        except TimeoutError:
+            return not self._halt.is_set()
+        return False
+
     async def _send(self, model: Model, file: RequestFile, wave: int) -> None:
         expected = self._budget.expected_usd(model, file)
-        batch = self.ledger.intend(file, self.api(model).provider, model, wave, expected)
+        batch = self._ledger.intend(file, self._api(model).provider, model, wave, expected)
         self._budget.reserve(expected)
-        await self._queue_if_full(batch, self._submitter.send(batch))
+        await self._queue_if_full(batch, send_batch)
 
-    async def _queue_if_full(self, batch: SentBatch, sending: Awaitable[None]) -> None:
+    async def _queue_if_full(
+        self, batch: SentBatch, send: Callable[[BatchLedger, SentBatch, BatchApi], Awaitable[None]]
+    ) -> None:
         """Send a batch. One that the account's queue does not admit is split, and waits."""
         try:
-            await sending
+            await send(self._ledger, batch, self._api(batch.model))
         except QueueFullError as full:
             self._requeue(batch, str(full))
 
     def _requeue(self, batch: SentBatch, why: str) -> None:
         """Split a batch that was not admitted in two, which are sent when others have ended, or after a while."""
-        copy = reopened(self.ledger.request_file(batch.number))
-        halves = copy.split(copy.count // 2) if copy.count > 1 else (copy,)
-        self.ledger.end(batch, SPLIT)
+        halves = split_requests(self._ledger.request_file(batch.number), (batch.requests + 1) // 2)
+        self._ledger.end(batch, SPLIT)
         self._budget.settle(batch.expected_usd, 0.0)
-        self._queue += [(batch.model, half) for half in halves]
-        self._warn(f"{batch.provider} has no room in its queue for a batch of {batch.requests:,} requests: {why:.200}")
+        self._queue += [(batch.model, half) for half in halves if half.count]
+        self._job.warn(
+            f"{batch.provider} has no room in its queue for a batch of {batch.requests:,} requests: {why:.200}"
+        )
         self._queue_at = monotonic() + self._queue_delay_s
         self._queue_delay_s = min(MOST_QUEUE_WAIT_S, 2 * self._queue_delay_s)
 
@@ -442,7 +474,7 @@ class Flights:
             if QUEUE_LIMIT.search(state.problem):
                 self._requeue(batch, state.problem)
                 return
-            self.ledger.end(batch, state.status)
+            self._ledger.end(batch, state.status)
             self._budget.settle(batch.expected_usd, 0.0)
             raise Refused(
                 f"model {batch.model.name}: a batch of {batch.requests:,} requests failed: {state.problem:.500}",
@@ -468,151 +500,21 @@ class Flights:
             self._too_late.add(batch.number)
             await api.cancel(batch.id)
 
-
-def _elsewhere(batch: SentBatch) -> UsageError:
-    """The error of a run that has a batch at another place than where it would now send one."""
-    if batch.provider == TO_FILE:
-        message = f"{batch.requests:,} requests were exported to {batch.id or 'a file'}, and their results are missing"
-        hint = "verdict batch import RUN RESULTS; or `verdict batch cancel RUN`, and the requests are sent again"
-    else:
-        message = f"a batch of {batch.requests:,} requests is in flight at {batch.provider}"
-        hint = "collect it by the command that sent it, or give it up: verdict batch cancel RUN"
-    return UsageError(message, hint=hint)
+    def _write_facts(self) -> None:
+        """Write which batches there are. The facts of a run on several workers are those of the run, not of its parts."""
+        if not self._job.start.part_rows:
+            self._job.directory.write_facts(with_batches(self._job.start, self._ledger.facts))
 
 
-async def sleep_unless(event: asyncio.Event, seconds: float) -> bool:
-    """Wait; False once the event is set."""
-    try:
-        await asyncio.wait_for(event.wait(), seconds)
-    except TimeoutError:
-        return not event.is_set()
-    return False
-
-
-class Waves:
-    """The calls of a run that sends batches; see `DeferredCalls`. Batches stay in flight when the run is stopped."""
-
-    def __init__(self, options: BatchOptions, job: RunJob, journal: Journal, client: ModelClient, halt: Halt) -> None:
-        folder = job.directory.path
-        if job.fresh:
-            ledger = BatchLedger(folder, store=job.directory)
-            ledger.clear()
-        else:
-            ledger = BatchLedger.read(folder, store=job.directory)
-        self._nodes = dict(job.start.nodes)
-        recorded = WaveJournal(journal, self._nodes)
-        chain = client.chain(
-            job.observer,
-            StopSignal(halt.is_set, halt.fail, job.directory.confirm_lease),
-            JournalOptions(
-                recorded,
-                resumed=False,
-                as_recorded=False,
-                is_spared=has_alternative(job.plan),
-                on_append=lambda: None,
-                updated=job.update,
-            ),
-            job.rename_unit,
-        )
-        self._calls = BatchCalls(
-            options,
-            recorded,
-            chain.ask,
-            chain.ask_models,
-            client.store,
-            job.rename_unit,
-            updated=job.update,
-            retry_failed=job.retry_failed,
-        )
-        _count_recorded(_journal_entries(job), client.spending)
-        self._flights = Flights(
-            ledger,
-            Collector(ledger, recorded, journal.flush, client.store),
-            WaveBudget(client.deferred_spending),
-            open_api=open_batch_api if options.export is None else partial(_open_file, options.export),
-            # The facts of a run on several workers are those of the run, not of its parts.
-            on_change=lambda: None if job.start.part_rows else job.directory.write_facts(self.facts(job.start)),
-            warn=job.warn,
-        )
-        self._halt, self._detach = halt, options.detach
-        self.ask: Ask = self._calls.ask
-        self.forget = chain.forget
-        self.waiting = False
-
-    def again(self, request: Request) -> bool:
-        return self._calls.again(request)
-
-    @property
-    def retry(self) -> Callable[[Request], bool] | None:
-        return self._calls.retry
-
-    @property
-    def pending(self) -> PendingCalls:
-        return self._flights.progress()
-
-    async def start(self) -> None:
-        await self._flights.resume()
-
-    def begin_pass(self) -> None:
-        flights = self._flights
-        folder = flights.ledger.folder / REQUESTS
-        self._calls.parker = CallParker(folder, self._nodes, flights.api, flights.ledger.modes, flights.custom_ids())
-
-    async def answer(self) -> bool:
-        """Send what the rows wait for, and wait until batches have ended. A small wave waits while more can become ready."""
-        flights, parker = self._flights, self._calls.parker
-        assert parker is not None
-        files = list(parker.close())
-        least = min((batch_settings(model).min for model, _ in files), default=0)
-        if files and (parker.count >= least or not flights.any):
-            await flights.send_wave(files)
-        self._end_pass()
-        while flights.any:
-            if self._detach:
-                self.waiting = True
-                return False
-            await flights.wait(partial(sleep_unless, self._halt.event))
-            if self._halt.is_set() or not flights.rest:
-                return not self._halt.is_set()
-            await flights.send_rest()
-        return False
-
-    async def close(self) -> None:
-        self._end_pass()
-        await self._flights.close()
-
-    def facts(self, facts: RunFacts) -> RunFacts:
-        return with_batches(facts, self._flights.ledger.facts)
-
-    def _end_pass(self) -> None:
-        """Remove the requests that were not sent: their calls are parked again."""
-        if self._calls.parker is not None:
-            self._calls.parker.discard()
-            self._calls.parker = None
-
-
-def _open_file(target: Path, model: Model) -> BatchApi:
-    return FileBatches(model, target)
-
-
-def _journal_entries(job: RunJob) -> Iterator[JournalEntry]:
-    """The calls of earlier runs, once each."""
-    seen: set[int] = set()
-    with job.directory.journal.open("rb") as lines:
-        for line in lines:
-            try:
-                entry = decode_entry(line)
-            except ValueError:
-                continue
-            if hash(entry.key) not in seen:
-                seen.add(hash(entry.key))
-                yield entry
-
-
-def _count_recorded(entries: Iterator[JournalEntry], spending: Spending) -> None:
-    """With a budget: count what earlier runs of the directory have paid."""
+def _count_recorded(job: RunJob, spending: Spending) -> None:
+    """With a budget: count what earlier runs of the directory have paid, each call once."""
     if spending.budget_usd is None:
         return
-    for entry in entries:
-        if entry.reply is not None and not entry.reply.cached:
-            spending.add(entry.reply)
+    counted: set[int] = set()
+    with job.directory.journal.open("rb") as lines:
+        for line in lines:
+            with suppress(ValueError):
+                entry = decode_entry(line)
+                if hash(entry.key) not in counted and entry.reply is not None and not entry.reply.cached:
+                    spending.add(entry.reply)
+                counted.add(hash(entry.key))

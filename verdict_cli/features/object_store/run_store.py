@@ -34,10 +34,7 @@ _FLAT = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss"
 
 
 class RemoteFolder(Struct, frozen=True):
-    """The folder at ``url``, through fsspec's filesystem for it. Names are relative, with slashes.
-
-    Every method raises OutputError if the store refuses or cannot be reached.
-    """
+    """A `StoreFolder`, through fsspec's filesystem for its URL."""
 
     url: str
     _files: Any
@@ -74,7 +71,6 @@ class RemoteFolder(Struct, frozen=True):
         return replace(self, url=f"{self.url}/{name}", _root=f"{self._root}/{name}")
 
     def names(self, folder: str = "") -> list[str]:
-        """The names of all objects in the folder and below it, sorted."""
         with self._translated_errors(folder):
             self._files.invalidate_cache()
             try:
@@ -84,7 +80,6 @@ class RemoteFolder(Struct, frozen=True):
             return sorted(str(name)[len(self._root) + 1 :] for name in listed)
 
     def read(self, name: str) -> bytes | None:
-        """The object's content, None if it does not exist."""
         with self._translated_errors(name):
             try:
                 return bytes(self._files.cat_file(f"{self._root}/{name}"))
@@ -92,7 +87,6 @@ class RemoteFolder(Struct, frozen=True):
                 return None
 
     def read_all(self, names: Iterable[str]) -> Iterator[bytes]:
-        """The contents of the objects, in order, without those that have been removed."""
         remaining = list(names)
         while remaining:
             some, remaining = remaining[:_BATCH], remaining[_BATCH:]
@@ -142,18 +136,15 @@ class RemoteFolder(Struct, frozen=True):
         return True
 
     def put(self, path: Path, name: str) -> None:
-        """Upload the file as the object."""
         with self._translated_errors(name):
             self._create_parent(name)
             self._files.put_file(str(path), f"{self._root}/{name}")
 
     def get(self, name: str, path: Path) -> None:
-        """Download the object to the file."""
         with self._translated_errors(name):
             self._files.get_file(f"{self._root}/{name}", str(path))
 
     def get_all(self, names: Sequence[str], folder: Path) -> None:
-        """Download the objects, several at a time, to files of their names below a folder."""
         for parent in {(folder / name).parent for name in names}:
             parent.mkdir(parents=True, exist_ok=True)
         with self._translated_errors():
@@ -161,7 +152,6 @@ class RemoteFolder(Struct, frozen=True):
                 self._files.get([f"{self._root}/{name}" for name in names], [str(folder / name) for name in names])
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove the objects that exist."""
         paths = [f"{self._root}/{name}" for name in names]
         with self._translated_errors():
             try:
@@ -172,7 +162,6 @@ class RemoteFolder(Struct, frozen=True):
                     self._files.rm(path)
 
     def remove_folder(self, name: str) -> None:
-        """Remove the objects in a folder, and the folder in stores that have folders."""
         path = f"{self._root}/{name}"
         with self._translated_errors(name):
             self._files.invalidate_cache()
@@ -276,7 +265,6 @@ class Lease:
         return self.token
 
     def release(self) -> None:
-        """Release the lease."""
         self._released.set()
         if self._thread is not None:
             self._thread.join(HEARTBEAT_S)
@@ -290,12 +278,8 @@ class Lease:
 
     def _heartbeat_loop(self) -> None:
         while not self._released.wait(HEARTBEAT_S):
-            with suppress(OutputError):  # whoever writes to the store reports that it cannot be reached
-                self._heartbeat()
-
-    def _heartbeat(self) -> None:
-        with self._renewing:
-            self._renew()
+            with suppress(OutputError), self._renewing:  # whoever writes to the store reports that it cannot be reached
+                self._renew()
 
     def _renew(self) -> None:
         if self._lost is not None or self._released.is_set():
@@ -359,7 +343,7 @@ _NEEDED = re.compile(r"run\.json|batches\.jsonl|batches/.*|parts/[0-9]{6,}/done\
 
 @dataclass
 class RemoteRunDirectory:
-    """The directory in the store, and its copy in `VERDICT_CACHE_DIR`.
+    """A `RunStore`: the directory in the store, and its copy in `VERDICT_CACHE_DIR`.
 
     The copy's path depends on the URL alone, so that the next process finds what a killed one had not sent. The copy
     is removed when everything is in the store.
@@ -368,41 +352,34 @@ class RemoteRunDirectory:
     folder: RemoteFolder
     lease: Lease | None = None
     journalled: bool = False
-    place: Path | None = None
+    path: Path | None = None
     """The path of the copy, where another directory's has it."""
 
     @property
     def copy(self) -> Path:
-        """The path of the copy."""
-        return self.place or cache_directory() / "runs" / blake2b(self.folder.url.encode(), digest_size=12).hexdigest()
+        return self.path or cache_directory() / "runs" / blake2b(self.folder.url.encode(), digest_size=12).hexdigest()
 
     def segments(self) -> Segments:
-        """The journal in the store, for the copy's journal to be opened with."""
         self.journalled = True
         return Segments(self.folder, self.lease.check) if self.lease else Segments(self.folder)
 
     def below(self, name: str) -> RemoteRunDirectory:
-        """A folder in it."""
-        return RemoteRunDirectory(self.folder.below(name), self.lease, place=self.copy / name)
+        return RemoteRunDirectory(self.folder.below(name), self.lease, path=self.copy / name)
 
     def put(self, name: str) -> None:
-        """Send a file of the copy to the store. Raises OutputError, and JournalError where the lease was lost."""
         self._check()
         self.folder.put(self.copy / name, name)
 
     def put_journal(self) -> None:
-        """Send the copy's journal to the store as a whole, and remove it here. Raises as `put`."""
         self.segments().put_whole(self.copy / JOURNAL)
         for name in (SENT, JOURNAL):  # a journal without a count would be sent again
             (self.copy / name).unlink(missing_ok=True)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove files from the store. Raises as `put`."""
         self._check()
         self.folder.remove(names)
 
     def get(self, names: Iterable[str]) -> None:
-        """Fetch files that the copy lacks. OutputError when the store or the disk refuses."""
         self.folder.get_all([name for name in names if not (self.copy / name).exists()], self.copy)
 
     def _check(self) -> None:
@@ -410,13 +387,11 @@ class RemoteRunDirectory:
             self.lease.check()
 
     async def confirm_lease(self) -> None:
-        """Return once this process certainly has the directory. Raises JournalError where another has taken it over."""
         if self.lease is not None and self.lease.expired:
             await asyncio.to_thread(self.lease.check)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep other processes out, with the store's files in the copy. JournalError while another process writes."""
         try:
             self.copy.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(self.copy / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -435,7 +410,7 @@ class RemoteRunDirectory:
                 self.refresh()
                 yield
                 if self.journalled:
-                    Segments(self.folder, self.lease.check).put_whole(self.copy / JOURNAL)
+                    self.segments().put_whole(self.copy / JOURNAL)
             finally:
                 self.clear()
                 with suppress(OutputError):  # the lease expires by itself
@@ -444,7 +419,6 @@ class RemoteRunDirectory:
             os.close(descriptor)
 
     def clear(self) -> None:
-        """Remove the copy, unless it has calls that were not sent."""
         with suppress(OSError):
             if all(map(_is_sent, (self.copy / JOURNAL, *self.copy.glob(f"parts/*/{JOURNAL}")))):
                 shutil.rmtree(self.copy)
@@ -456,7 +430,7 @@ class RemoteRunDirectory:
         return path.read_text(encoding="utf-8")
 
     def refresh(self) -> None:
-        """Replace what a run needs from the start by what the store has. Journals stay: they may have calls that were not sent."""
+        # Journals stay: they may have calls that were not sent.
         for path in [*self.copy.iterdir(), *self.copy.glob("parts/*/*")]:
             if path.name not in (*_KEPT, "parts"):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -478,7 +452,7 @@ PACE_S = 0.5
 
 
 class Segments:
-    """The object `WHOLE`, and in `SEGMENT_FOLDER` an object for each batch of lines sent since that was written.
+    """`JournalSegments`: the object `WHOLE`, and in `SEGMENT_FOLDER` an object for each batch of lines sent since that was written.
 
     Objects are write-once with unique names, so a writer that was wrongly presumed dead cannot corrupt them. Their
     names begin with the writer's fencing token and sort in the order in which they were sent: what a writer sends after
@@ -496,7 +470,6 @@ class Segments:
         return self._folder.names(SEGMENT_FOLDER)
 
     def copy_to(self, file: IO[bytes]) -> None:
-        """Write all lines to the file."""
         with self._folder.opened(WHOLE) as whole:
             if whole is not None:
                 shutil.copyfileobj(whole, file, 1 << 20)
@@ -504,12 +477,10 @@ class Segments:
             file.write(content if content.endswith(b"\n") else content + b"\n")
 
     def wait(self) -> None:
-        """Wait until the next segment may be sent."""
         sleep(max(0.0, self._last + PACE_S - monotonic()))
         self._last = monotonic()
 
     def put(self, lines: bytes) -> None:
-        """Put the lines into the store as a segment."""
         token = self._check()
         if not self._number:
             matches = (_SEGMENT.search(name) for name in self.names())
@@ -525,7 +496,6 @@ class Segments:
         self._folder.remove(names)
 
     def clear(self) -> None:
-        """Remove all lines."""
         self._check()
         self._folder.remove([*self._folder.names(WHOLE), *self.names()])
 

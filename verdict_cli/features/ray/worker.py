@@ -9,25 +9,25 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
-from msgspec.structs import replace
 
-from verdict_cli.errors import ProviderError, ReplyError, Retryable, VerdictError
+from verdict_cli.errors import ProviderError, ReplyError, VerdictError
 from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.rate_limit import Flow, RateLimiters, estimate_tokens, limited, wait_for_rate_limit
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers import Providers
 from verdict_cli.llm.providers.price_book import worst_case_usd
 from verdict_cli.llm.providers.recording import Recording
-from verdict_cli.messages import Allowance, Ask, Output, Reply, Request, Row
+from verdict_cli.messages import Ask, Output, Reply, Request, Row
 from verdict_cli.model import Model
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.hooks import RunHooks
@@ -41,7 +41,7 @@ from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
 from verdict_cli.storage.paths import is_remote_url
-from verdict_cli.storage.stores import RunStore, StoreFolder
+from verdict_cli.storage.stores import StoreFolder
 
 LISTEN_S = 0.25
 """How long `permits` waits where there are none: its answer also says whether to stop."""
@@ -65,40 +65,14 @@ class PermitRequest(Struct, frozen=True):
     again: bool = False
 
 
-class CallOutcome(Struct, frozen=True):
-    """What limits and budget need of a call. ``reply`` has no text, and is None where nothing was paid for."""
-
-    reply: Reply | None
-    failed: bool = False
-    too_many: bool = False
-    allowance: Allowance | None = None
-    retry_after_s: float | None = None
-
-    @classmethod
-    def of(cls, result: Reply | ProviderError | ReplyError) -> CallOutcome:
-        """The outcome of a call that returned or raised ``result``."""
-        if isinstance(result, Reply):
-            return cls(_without_text(result))
-        too_many = isinstance(result, Retryable) and result.failure == "rate-limit"
-        reply = None if result.reply is None else _without_text(result.reply)
-        allowance = result.allowance if isinstance(result, ProviderError) else None
-        return cls(reply, True, too_many, allowance, result.retry_after_s if isinstance(result, Retryable) else None)
-
-    def result(self) -> Reply:
-        """The reply. Raises Retryable where the call failed."""
-        if self.reply is not None and not self.failed:
-            return self.reply
-        kind = "rate-limit" if self.too_many else "unavailable"
-        failed = Retryable("the call failed", kind=kind, retry_after_s=self.retry_after_s)
-        failed.reply, failed.allowance = self.reply, self.allowance
-        raise failed
+CallOutcome = Reply | ProviderError | ReplyError
+"""How a call has ended, without the reply's text: what limits and budget need of it."""
 
 
 class PermitGrant(Struct, frozen=True):
-    """The tickets of calls that may be sent, and of those that are refused, each with the error."""
+    """The tickets of calls that may be sent (None), and of those that are refused, with the error."""
 
-    tickets: Sequence[int] = ()
-    refused: Mapping[int, VerdictError] = msgspec.field(default_factory=dict)
+    answers: Mapping[int, VerdictError | None] = msgspec.field(default_factory=dict)
     stop: bool = False
 
 
@@ -110,8 +84,7 @@ class _Worker:
     requests: dict[int, PermitRequest] = field(default_factory=dict)
     waiting: dict[int, asyncio.Task[None]] = field(default_factory=dict)
     ends: dict[int, asyncio.Future[CallOutcome]] = field(default_factory=dict)
-    permitted: list[int] = field(default_factory=list)
-    refused: dict[int, VerdictError] = field(default_factory=dict)
+    answers: dict[int, VerdictError | None] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -160,7 +133,7 @@ class Coordinator:
             task, end = worker.waiting.pop(ticket, None), worker.ends.pop(ticket, None)
             if task is None or end is None or end.done():  # refused meanwhile, or its permit was taken away
                 model = None if request is None else request.model
-                self._spending.add(None if outcome is None else outcome.reply, model)
+                self._spending.add(_paid(outcome), model)
             elif outcome is None:
                 task.cancel()
             else:
@@ -179,12 +152,12 @@ class Coordinator:
             await asyncio.wait_for(worker.changed.wait(), LISTEN_S)
         worker.last_contact = monotonic()
         worker.changed.clear()
-        tickets, worker.permitted = worker.permitted, []
-        refused, worker.refused = worker.refused, {}
-        for ticket in refused:
-            for by_ticket in (worker.requests, worker.waiting, worker.ends):
-                by_ticket.pop(ticket, None)
-        return PermitGrant(tickets, refused, self._stopped)
+        answers, worker.answers = worker.answers, {}
+        for ticket, error in answers.items():
+            if error is not None:
+                for by_ticket in (worker.requests, worker.waiting, worker.ends):
+                    by_ticket.pop(ticket, None)
+        return PermitGrant(answers, self._stopped)
 
     async def end(self, name: str) -> None:
         """Forget the worker, whose partition has ended: the engine counts its rows."""
@@ -200,7 +173,6 @@ class Coordinator:
         return self._spending.spent_usd
 
     async def stop(self) -> None:
-        """Have all workers stop."""
         self._stopped = True
         for worker in self._workers.values():
             worker.changed.set()
@@ -213,17 +185,9 @@ class Coordinator:
         _add(units, self._gates.flows)
         _add(units, self._units)
         for part in self._running.values():
-            whole = structs.replace(
-                whole,
-                done=whole.done + part.done,
-                failed=whole.failed + part.failed,
-                calls=whole.calls + part.calls,
-                recalled=whole.recalled + part.recalled,
-                cached=whole.cached + part.cached,
-                running=whole.running + part.running,
-                waiting=whole.waiting + part.waiting,
-                cost_usd=None if whole.cost_usd is None or part.cost_usd is None else whole.cost_usd + part.cost_usd,
-            )
+            sums = {name: getattr(whole, name) + getattr(part, name) for name in _SUMS}
+            cost = None if whole.cost_usd is None or part.cost_usd is None else whole.cost_usd + part.cost_usd
+            whole = structs.replace(whole, **sums, cost_usd=cost)
             _add(units, part.units)
             if part.pending is not None:
                 whole = structs.replace(whole, pending=part.pending.plus(whole.pending))
@@ -260,11 +224,13 @@ class Coordinator:
             try:
                 permitted = True
                 del worker.requests[request.ticket]
-                worker.permitted.append(request.ticket)
+                worker.answers[request.ticket] = None
                 worker.changed.set()
                 outcome = await end
-                self._spending.add(outcome.reply, request.model)
-                return outcome.result()
+                self._spending.add(_paid(outcome), request.model)
+                if isinstance(outcome, Reply):
+                    return outcome
+                raise outcome
             finally:
                 self._spending.settle(reserved)
 
@@ -273,21 +239,32 @@ class Coordinator:
             await send(Request(PINNED_ROW, request.node, request.model, ()), request.again)
         except VerdictError as error:
             if not permitted:
-                worker.refused[request.ticket] = error
+                worker.answers[request.ticket] = error
                 worker.changed.set()
+
+
+_SUMS = ("done", "failed", "calls", "recalled", "cached", "running", "waiting")
+"""The counts of a run's progress that are those of its partitions together."""
 
 
 def _add(units: dict[str, Flow], others: Mapping[str, Flow]) -> None:
     for name, flow in others.items():
         known = units.setdefault(name, Flow())
-        known.waiting += flow.waiting
-        known.running += flow.running
-        known.answered += flow.answered
-        known.failed += flow.failed
+        for part in ("waiting", "running", "answered", "failed"):
+            setattr(known, part, getattr(known, part) + getattr(flow, part))
 
 
-def _without_text(reply: Reply) -> Reply:
-    return structs.replace(reply, text="", logprobs=None, sent="")
+def _paid(outcome: CallOutcome | None) -> Reply | None:
+    """The reply of a call, readable or not."""
+    return outcome if outcome is None or isinstance(outcome, Reply) else outcome.reply
+
+
+def _without_text(outcome: CallOutcome) -> CallOutcome:
+    if isinstance(outcome, Reply):
+        return structs.replace(outcome, text="", logprobs=None, sent="")
+    error = copy(outcome)
+    error.reply = error.reply and structs.replace(error.reply, text="", logprobs=None, sent="")
+    return error
 
 
 class SharedSpending(Spending):
@@ -301,30 +278,17 @@ class SharedSpending(Spending):
         self.spent_usd = self._spend(usd)
 
 
-class CoordinatorClient(Protocol):
-    """A `Coordinator`, in this or another process."""
-
-    async def post(
-        self,
-        requests: Sequence[PermitRequest],
-        ended: Sequence[tuple[int, CallOutcome | None]],
-        progress: Progress | None,
-    ) -> None: ...
-
-    async def permits(self) -> PermitGrant: ...
-
-    def spend(self, usd: float) -> float: ...
-
-
 @dataclass
 class SharedModelClient(ModelClient):
-    """A client whose limits and budget are the coordinator's. Messages are bundled: one is in flight in each direction.
+    """A client of the worker ``name`` whose limits and budget are those of the ``coordinator``, an actor. Messages are
+    bundled: one is in flight in each direction.
 
     Built-in models have no limits and need no permit. ``stop`` is requested when the coordinator says so, or cannot be
     reached.
     """
 
-    coordinator: CoordinatorClient | None = None
+    coordinator: Any = None
+    name: str = ""
     stop: Stop = field(default_factory=Stop)
     progress: Progress | None = None
     shared_budget_usd: float | None = None
@@ -339,8 +303,9 @@ class SharedModelClient(ModelClient):
     def deferred_spending(self) -> Spending:
         if self.shared_budget_usd is None:
             return self.spending
-        assert self.coordinator is not None
-        return SharedSpending(self.shared_budget_usd, self.coordinator.spend)
+        import ray
+
+        return SharedSpending(self.shared_budget_usd, lambda usd: ray.get(self.coordinator.spend.remote(usd)))
 
     def limit(self, ask: Ask) -> Ask:
         """``ask``, which waits for a permit."""
@@ -355,16 +320,15 @@ class SharedModelClient(ModelClient):
                 return await send_locally(request, again)
             ticket = next(self._tickets)
             await self._permit(ticket, request, again)
-            outcome = None
+            outcome: CallOutcome | None = None
             try:
-                reply = await ask(request)
-                outcome = CallOutcome.of(reply)
-                return reply
+                outcome = await ask(request)
+                return outcome
             except (ProviderError, ReplyError) as error:
-                outcome = CallOutcome.of(error)
+                outcome = error
                 raise
             finally:
-                self._end(ticket, outcome)
+                self._end(ticket, outcome and _without_text(outcome))
 
         return wait_for_rate_limit(send_permitted)
 
@@ -409,20 +373,18 @@ class SharedModelClient(ModelClient):
         self._changed.clear()
         requests, self._requests = self._requests, []
         ended, self._ended = self._ended, []
-        assert self.coordinator is not None
-        await self.coordinator.post(requests, ended, self.progress)
+        await self.coordinator.post.remote(self.name, requests, ended, self.progress)
 
     async def _listen(self) -> None:
-        assert self.coordinator is not None
         while True:
-            grant = await self.coordinator.permits()
-            for ticket in grant.tickets:
+            grant: PermitGrant = await self.coordinator.permits.remote(self.name)
+            for ticket, error in grant.answers.items():
                 permit = self._permits.pop(ticket, None)
-                if permit is not None and not permit.done():
+                if permit is None or permit.done():
+                    continue
+                if error is None:
                     permit.set_result(None)
-            for ticket, error in grant.refused.items():
-                permit = self._permits.pop(ticket, None)
-                if permit is not None and not permit.done():
+                else:
                     permit.set_exception(error)
             if grant.stop and not self.stop.requested:
                 self.stop.request()
@@ -465,31 +427,6 @@ class WorkerResult(Struct, frozen=True):
     worker: str = ""
 
 
-class _RayCoordinator(Struct, frozen=True):
-    """The coordinator, which is an actor."""
-
-    actor: Any
-    name: str
-
-    async def post(
-        self,
-        requests: Sequence[PermitRequest],
-        ended: Sequence[tuple[int, CallOutcome | None]],
-        progress: Progress | None,
-    ) -> None:
-        await self.actor.post.remote(self.name, requests, ended, progress)
-
-    async def permits(self) -> PermitGrant:
-        grant: PermitGrant = await self.actor.permits.remote(self.name)
-        return grant
-
-    def spend(self, usd: float) -> float:
-        import ray
-
-        spent: float = ray.get(self.actor.spend.remote(usd))
-        return spent
-
-
 def judge_partition(
     options: WorkerOptions,
     actor: Any,
@@ -509,21 +446,16 @@ def judge_partition(
         if directory.remote is not None and options.is_deferred:
             directory.prepare()
             directory.remote.refresh()  # calls of an earlier worker, which may be on another machine
-        result = _run(options, _RayCoordinator(actor, name), rows, directory, pinned)
+        done = _run(options, actor, name, rows, directory, pinned)
         if directory.remote is not None:
-            _send_tables(directory, directory.remote, name)
-        return replace(result, name=folder.rpartition("/")[2], worker=name)
+            for table in (directory.results, directory.calls):
+                directory.remote.folder.put(table, f"{name}/{table.name}")
+            directory.remote.clear()
+        return WorkerResult(done, done.error, folder.rpartition("/")[2], name)
     except VerdictError as error:
         return WorkerResult(error=error)
     finally:
         ray.get(actor.end.remote(name))
-
-
-def _send_tables(directory: RunDirectory, remote: RunStore, worker: str) -> None:
-    """Put the partition's tables into the store under the worker's name, and remove the copy."""
-    for table in (directory.results, directory.calls):
-        remote.folder.put(table, f"{worker}/{table.name}")
-    remote.clear()
 
 
 def fetch_tables(result: WorkerResult, run: StoreFolder, parts: Path) -> None:
@@ -536,11 +468,12 @@ def fetch_tables(result: WorkerResult, run: StoreFolder, parts: Path) -> None:
 
 def _run(
     options: WorkerOptions,
-    coordinator: _RayCoordinator,
+    actor: Any,
+    name: str,
     rows: Sequence[Row],
     folder: RunDirectory,
     pinned: Mapping[int, Output | None] | None,
-) -> WorkerResult:
+) -> PartitionResult:
     folder.prepare()
     plan = _plan(options.files)
     store = open_cache(plan) if options.cached else None
@@ -550,7 +483,8 @@ def _run(
         RateLimiters(options.concurrency),
         store=store,
         recorded=options.recording is not None,
-        coordinator=coordinator,
+        coordinator=actor,
+        name=name,
         stop=stop,
         shared_budget_usd=options.budget_usd,
     )
@@ -567,8 +501,7 @@ def _run(
         start=options.start,
     )
     try:
-        done = run_part(job, Partition(rows, len(rows), folder, pinned), stop, client.report, client)
-        return WorkerResult(done, done.error)
+        return run_part(job, Partition(rows, len(rows), folder, pinned), stop, client.report, client)
     finally:
         if store is not None:
             store.close()

@@ -95,14 +95,14 @@ def _journal(ask: Ask, calls: RunCalls) -> Ask:
 
 
 def _unit_names(ask: Ask, calls: RunCalls) -> Ask:
-    return ask if calls.renamed is None else _with_renamed_units(ask, calls.renamed)
+    return ask if calls.renamed is None else with_renamed_units(ask, calls.renamed)
 
 
 def _cache(ask: Ask, calls: RunCalls) -> Ask:
     if calls.store is None:
         return ask
     ask, forget = cached(ask, calls.store)
-    calls.forgetting.append(forget if calls.renamed is None else _with_renamed_units(forget, calls.renamed))
+    calls.forgetting.append(forget if calls.renamed is None else with_renamed_units(forget, calls.renamed))
     return ask
 
 
@@ -122,7 +122,8 @@ def _confirm(ask: Ask, calls: RunCalls) -> Ask:
     return ask_confirmed
 
 
-def _with_renamed_units(take: Callable[[Request], T], renamed: Callable[[str], str]) -> Callable[[Request], T]:
+def with_renamed_units(take: Callable[[Request], T], renamed: Callable[[str], str]) -> Callable[[Request], T]:
+    """``take``, which gets requests with the units' other names."""
     return lambda request: take(
         replace(request, node=renamed(request.node), written=request.written and renamed(request.written))
     )

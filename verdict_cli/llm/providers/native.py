@@ -167,13 +167,6 @@ class NativeProvider:
             raise Refused(f"model {model.name} is not one of this provider")
         address = endpoint(model, entry, os.environ)
         protocol = protocol_of(entry)
-        if protocol is not None:
-            own = protocol.headers(address.key or "")
-        elif entry is AZURE:
-            own = {"api-key": address.key} if address.key else {}
-        else:
-            own = {"Authorization": f"Bearer {address.key}"} if address.key else {}
-        extra = _headers(model.params.get("extra_headers") or {}, "params.extra_headers")
         secrets = model_secrets(model, os.environ)
         error_secrets = (*secrets, *address_secrets(address.url, os.environ))
         url = Url(address.url)
@@ -183,13 +176,27 @@ class NativeProvider:
             protocol=protocol,
             url=url,
             stream_url=Url(address.stream_url or address.url),
-            headers=HeaderMap(_HEADERS | _headers(own, address.key_variable) | extra),
+            headers=HeaderMap(_HEADERS | own_headers(model, address)),
             timeout=timedelta(seconds=model.timeout),
             mode=chosen_mode(model),
             client=self._clients.get(url),
             secrets=secrets,
             error_secrets=error_secrets,
         )
+
+
+def own_headers(model: Model, address: Endpoint) -> dict[str, str]:
+    """The headers with the model's key, and its `extra_headers`. Raises Refused where one cannot be sent."""
+    entry = family(model)
+    protocol = None if entry is None else protocol_of(entry)
+    if protocol is not None:
+        own = protocol.headers(address.key or "")
+    elif entry is AZURE:
+        own = {"api-key": address.key} if address.key else {}
+    else:
+        own = {"Authorization": f"Bearer {address.key}"} if address.key else {}
+    extra = _headers(model.params.get("extra_headers") or {}, "params.extra_headers")
+    return _headers(own, address.key_variable) | extra
 
 
 def _headers(values: Mapping[str, object], source: str) -> dict[str, str]:

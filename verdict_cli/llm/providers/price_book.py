@@ -308,11 +308,12 @@ def worst_case_usd(request: Request) -> float | None:
     return charged_usd(model, cost_usd(model, usage := Usage(prompt, _longest_reply(model))), usage)
 
 
-def charged_usd(model: Model, cost: float | None, usage: Usage) -> float | None:
-    """``cost``, or the list price where that is higher: under a budget a pipeline file may raise a known price only."""
+def charged_usd(model: Model, cost: float | None, usage: Usage, *, tier: str = "") -> float | None:
+    """``cost``, or the list price of the tier, by default the model's, where that is higher: under a budget a pipeline file
+    may raise a known price only."""
     if cost is None or (model.cost is None and model.base_model is None):
         return cost
-    listed = list_price_usd(model.name, usage, tier=str(model.params.get("service_tier") or ""))
+    listed = list_price_usd(model.name, usage, tier=tier or str(model.params.get("service_tier") or ""))
     return max(cost, listed or 0.0)
 
 

@@ -142,7 +142,9 @@ def _missing(data: str) -> Problem:
 
 BOM = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
-_COMPRESSED_CHUNK = 1 << 16
+_TEXT_CHUNK = 1 << 16
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""How "Unicode text" of spreadsheet programs begins."""
 
 
 @contextmanager
@@ -154,7 +156,8 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
             if start == BOM:
                 stream.read(3)
             if start[:2] in _UTF16:
-                yield io.BufferedReader(_Utf16(stream), _CHUNK)
+                decoder = codecs.getincrementaldecoder("utf-16")()
+                yield io.BufferedReader(_Recoded(stream, decoder, "utf-8"), _CHUNK)
             else:
                 _refuse_other_format(path, stream)
                 yield stream
@@ -212,46 +215,29 @@ def with_line_feeds(stream: IO[bytes], line: re.Pattern[bytes] = OUTSIDE_QUOTES)
     first = start[: start.find(b"\n") + 1] or start
     end = line.match(first)
     is_alone = end is not None and first[end.end() : end.end() + 1] != b"\n"
-    return io.BufferedReader(_LineFeeds(stream), _CHUNK) if is_alone else stream
+    if not is_alone:
+        return stream
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("latin-1")(), translate=True)
+    return io.BufferedReader(_Recoded(stream, decoder, "latin-1"), _CHUNK)
 
 
-class _LineFeeds(io.RawIOBase):
-    """The bytes of a stream with one line feed for each line end of any kind."""
+class _Recoded(io.RawIOBase):
+    """The bytes of a stream's text in another encoding, or with other line ends."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-        self._after_return = False
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while content := self._stream.read(len(buffer)):
-            first = 1 if self._after_return and content.startswith(b"\n") else 0
-            self._after_return = content.endswith(b"\r")
-            lines = content[first:].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-            if lines:
-                buffer[: len(lines)] = lines
-                return len(lines)
-        return 0
-
-
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-"""How "Unicode text" of spreadsheet programs begins."""
-
-
-class _Utf16(io.RawIOBase):
-    """The UTF-8 bytes of a stream of UTF-16."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._text = io.TextIOWrapper(stream, encoding="utf-16", newline="")
+    def __init__(
+        self, stream: IO[bytes], decoder: codecs.IncrementalDecoder | io.IncrementalNewlineDecoder, encoding: str
+    ) -> None:
+        self._stream, self._decoder, self._encoding = stream, decoder, encoding
         self._rest = b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        self._rest = self._rest or self._text.read(_COMPRESSED_CHUNK).encode("utf-8", "surrogatepass")
+        content = b"more"
+        while content and not self._rest:
+            content = self._stream.read(_TEXT_CHUNK)
+            self._rest = self._decoder.decode(content, final=not content).encode(self._encoding, "surrogatepass")
         count = min(len(buffer), len(self._rest))
         buffer[:count], self._rest = self._rest[:count], self._rest[count:]
         return count

@@ -15,10 +15,10 @@ from verdict_cli.storage.datasets.files import compression_of, format_of, unread
 def file_stamps(dataset: Dataset) -> tuple[tuple[int, ...], ...]:
     """What changes whenever a file of the dataset is written to or replaced, also if its content is as before."""
     try:
-        found = [path.stat() for path in dataset.files]
+        stats = [path.stat() for path in dataset.files]
     except OSError:
         return ()
-    return tuple((file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns) for file in found)
+    return tuple((file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns) for file in stats)
 
 
 def reading_settings(dataset: Dataset) -> bytes:

@@ -64,19 +64,14 @@ _DIGITS = bytes(48 if chr(byte) in "0123456789" else 32 for byte in range(256))
 """Each byte as a zero or a space, so that 19 digits in succession are found by a search for a text: with a pattern, that
 takes twenty times as long as everything else."""
 _LONG_NUMBER = b"0" * 19
-_FLAT = frozenset({str, int, float, bool, type(None)})
 
 
 def _is_inexact(text: bytes, value: dict[str, Any]) -> bool:
     """Whether orjson may have changed the object: it keeps the last of duplicate keys, and makes large integers floats.
 
-    A lost key has lost its quotes. Escaped quotes are counted exactly by `_exact` only, which takes ten times as long.
+    A lost key has lost its quotes. Quotes that are escaped by their number are counted by `_exact` only, which takes ten times as long.
     """
-    if b"\\" not in text:
-        kinds = [*map(type, value.values())]
-        if _FLAT.issuperset(kinds) and not (float in kinds and _LONG_NUMBER in text.translate(_DIGITS)):
-            return 2 * (len(kinds) + kinds.count(str)) != text.count(b'"')
-    elif rb"\u0022" in text:
+    if rb"\u0022" in text:
         return True
     unquoted = text.translate(_DIGITS, b'"')
     if _LONG_NUMBER in unquoted:
@@ -93,11 +88,11 @@ def _exact(text: bytes) -> dict[str, Any] | Problem:
     duplicates: list[str] = []
 
     def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs):
+        values = dict(pairs)
+        if len(values) < len(pairs):
             counts = Counter(key for key, _ in pairs)
             duplicates.append(next(key for key, count in counts.items() if count > 1))
-        return made
+        return values
 
     try:
         value: dict[str, Any] = json.loads(text, object_pairs_hook=keep)
@@ -177,7 +172,7 @@ def line_of(path: Path, position: int) -> int:
     return next(islice(_array_items(path), position, None))[0]
 
 
-_SPACE = re.compile(r"[ \t\r\n]*")
+_NO_SPACE = re.compile(r"[^ \t\r\n]")
 _CHUNK = 1 << 20
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
 """Finds the end of an item. Its values are not used: orjson reads the item again, by stricter rules."""
@@ -218,8 +213,8 @@ class _ArrayReader:
     def next_character(self) -> str:
         """The next character that is not white space, which is then at ``at``; "" at the end of the file."""
         while True:
-            found = _SPACE.match(self.text, self.at)
-            self.at = found.end() if found else self.at
+            text = _NO_SPACE.search(self.text, self.at)
+            self.at = text.start() if text else len(self.text)
             if self.at < len(self.text) or not self._read_more():
                 return self.text[self.at : self.at + 1]
 
@@ -261,7 +256,8 @@ class _ArrayReader:
         """The problem of a file that does not begin with a bracket."""
         first = self.text.lstrip().encode("latin-1").split(b"\n", 1)
         if len(first) == 2 and isinstance(parse_json_line(first[0]), dict):
-            return _json_lines_problem(self.path)
+            message = "the file holds JSON lines, not one JSON array"
+            return Problem("json-lines", message, "let its name end in .jsonl", str(self.path))
         if first[0].startswith(b"{"):
             message = "expected an array of objects, found one object"
             return Problem("not-an-array", message, self._hint_of_object(), str(self.path))
@@ -297,12 +293,6 @@ class _ArrayReader:
             self._line_start = self._line_start if newline < 0 else newline + 1
             self._counted = at
         return self._line, at - self._line_start + 1
-
-
-def _json_lines_problem(path: Path) -> Problem:
-    return Problem(
-        "json-lines", "the file holds JSON lines, not one JSON array", "let its name end in .jsonl", str(path)
-    )
 
 
 def _hint_of_rows(value: Mapping[str, Any]) -> str:

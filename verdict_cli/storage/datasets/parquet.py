@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import decimal
-import os
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,35 +31,23 @@ from verdict_cli.storage.tables.column_types import (
 _BATCH = 1000
 
 
-def header(path: Path) -> tuple[str, ...]:
-    """The file's column names."""
-    with open_parquet(path) as file:
-        return tuple(file.schema_arrow.names)
-
-
-def kinds(path: Path) -> dict[str, ColumnKind | None]:
-    """Column -> its kind; None for a kind that our tables do not have."""
-    with open_parquet(path) as file:
-        return {column.name: _kind_of(column) for column in file.schema_arrow}
-
-
-def _kind_of(column: Any) -> ColumnKind | None:
+def kind_of(column: Any) -> ColumnKind | None:
     """The kind of an Arrow field; None for a kind that our tables do not have."""
     import pyarrow as pa
 
-    tests: dict[ColumnKind, Callable[[Any], bool]] = {
-        "null": pa.types.is_null,
-        "bool": pa.types.is_boolean,
-        "int": pa.types.is_integer,
-        "float": pa.types.is_floating,
-        "str": lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
-    }
     if is_json(column):
         return "json"
     declared = declared_type(column)
     if declared and declared.shape and field("", "native", declared).type == column.type:
         return "native"
-    return next((kind for kind, fits in tests.items() if fits(column.type)), None)
+    tests: dict[ColumnKind, tuple[Callable[[Any], bool], ...]] = {
+        "null": (pa.types.is_null,),
+        "bool": (pa.types.is_boolean,),
+        "int": (pa.types.is_integer,),
+        "float": (pa.types.is_floating,),
+        "str": (pa.types.is_string, pa.types.is_large_string),
+    }
+    return next((kind for kind, fits in tests.items() if any(test(column.type) for test in fits)), None)
 
 
 def list_types(path: Path) -> dict[str, dict[str, Any]]:
@@ -129,14 +114,12 @@ def _may_be_opaque(kind: Any) -> bool:
 
     if isinstance(kind, pa.BaseExtensionType):
         return _may_be_opaque(kind.storage_type)
-    if pa.types.is_map(kind):
-        return _may_be_opaque(kind.key_type) or _may_be_opaque(kind.item_type)
-    if pa.types.is_struct(kind):
+    types = pa.types
+    nested = (types.is_map, types.is_struct, types.is_list, types.is_large_list, types.is_fixed_size_list)
+    if any(is_nested(kind) for is_nested in nested):
         return any(_may_be_opaque(kind.field(at).type) for at in range(kind.num_fields))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _may_be_opaque(kind.value_type)
-    is_known = pa.types.is_primitive(kind) or pa.types.is_null(kind) or pa.types.is_decimal(kind)
-    return not (is_known or pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    plain = (types.is_primitive, types.is_null, types.is_decimal, types.is_string, types.is_large_string)
+    return not any(is_plain(kind) for is_plain in plain)
 
 
 def _problem_in(value: Any) -> Problem | None:
@@ -152,17 +135,11 @@ def batches(path: Path, columns: Sequence[str] | None, size: int) -> Iterator[di
     with open_parquet(path) as file:
         schema = file.schema_arrow
         names = list(schema.names if columns is None else columns)
-        for batch in _observed_batches(path, file, names, size):
+        for batch in observed_batches(path, file, names, size):
             yield {name: column_values(batch.column(name), schema.field(name)) for name in names}
 
 
-def arrow_batches(path: Path, columns: Sequence[str], size: int) -> Iterator[Any]:
-    """`pyarrow.RecordBatch`es of these columns, for counting without converting to Python values."""
-    with open_parquet(path) as file:
-        yield from _observed_batches(path, file, list(columns), size)
-
-
-def _observed_batches(path: Path, file: Any, columns: list[str], size: int) -> Iterator[Any]:
+def observed_batches(path: Path, file: Any, columns: list[str], size: int) -> Iterator[Any]:
     """The batches of an open file or folder, which report how many rows are read."""
     if not is_observed():
         yield from file.iter_batches(batch_size=size, columns=columns)
@@ -174,42 +151,12 @@ def _observed_batches(path: Path, file: Any, columns: list[str], size: int) -> I
         report_read(path, "rows", done, total)
 
 
-def read_rows_at(
-    path: Path, positions: Sequence[int], columns: Sequence[str], size: int
-) -> Iterator[dict[str, list[Any]]]:
-    """Column -> values of the rows at these ascending positions, a batch at a time. Row groups without one are not read."""
-    import numpy as np
-
-    sorted_positions = np.asarray(positions, dtype=np.int64)
-    start = 0
-    for part in table_files(path):
-        with open_parquet(part) as file:
-            schema = file.schema_arrow
-            known = [name for name in columns if name in schema.names]
-            for group in range(file.num_row_groups):
-                end = start + file.metadata.row_group(group).num_rows
-                first, last = np.searchsorted(sorted_positions, [start, end])
-                here = sorted_positions[first:last] - start
-                start = end
-                if not len(here):
-                    continue
-                done = 0
-                for batch in file.iter_batches(batch_size=size, row_groups=[group], columns=known):
-                    first, last = np.searchsorted(here, [done, done + batch.num_rows])
-                    if last > first:
-                        chosen = batch.take(array((here[first:last] - done).tolist(), "int"))
-                        values = {name: column_values(chosen.column(name), schema.field(name)) for name in known}
-                        yield {name: values.get(name) or [None] * chosen.num_rows for name in columns}
-                    done += batch.num_rows
-
-
 def table_files(path: Path) -> list[Path]:
     """The files of a table in order: those of a folder, or the file itself."""
     return sorted(path.glob("*.parquet")) if path.is_dir() else [path]
 
 
 def count_rows(path: Path) -> int:
-    """The number of rows of a table."""
     total = 0
     for part in table_files(path):
         with open_parquet(part) as file:
@@ -232,31 +179,34 @@ class ParquetFolder:
 
     def iter_batches(self, *, batch_size: int = 65_536, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """The `pyarrow.RecordBatch`es of the columns."""
+        import pyarrow as pa
+
         names = list(self.schema_arrow.names if columns is None else columns)
+        wanted = pa.schema([self.schema_arrow.field(name) for name in names])
         for path, schema in zip(self._files, self._schemas, strict=True):
             known = [name for name in names if name in schema.names]
             with open_parquet(path) as file:
                 for batch in file.iter_batches(batch_size=batch_size, columns=known):
-                    yield self._widened(batch, names)
+                    yield pa.RecordBatch.from_arrays(widened(batch, wanted), schema=wanted)
 
-    def _widened(self, batch: Any, names: Sequence[str]) -> Any:
-        """The batch with the columns' types in all tables."""
-        import pyarrow as pa
 
-        wanted = [self.schema_arrow.field(name) for name in names]
-        arrays = []
-        for to in wanted:
-            if to.name not in batch.schema.names:
-                arrays.append(pa.nulls(batch.num_rows, to.type))
-                continue
-            own, column = batch.schema.field(to.name), batch.column(to.name)
-            if own.type == to.type and is_json(own) == is_json(to):
-                arrays.append(column)
-            elif column.null_count == len(column):
-                arrays.append(pa.nulls(len(column), to.type))
-            else:
-                arrays.append(array(column_values(column, own), _kind_of(to) or "json"))
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(wanted))
+def widened(table: Any, schema: Any) -> list[Any]:
+    """The columns of a table or a batch with the types of a schema, each of which holds all of their values."""
+    import pyarrow as pa
+
+    arrays = []
+    for to in schema:
+        if to.name not in table.schema.names:
+            arrays.append(pa.nulls(table.num_rows, to.type))
+            continue
+        own, column = table.schema.field(to.name), table.column(to.name)
+        if own.type == to.type and is_json(own) == is_json(to):
+            arrays.append(column)
+        elif column.null_count == len(column):
+            arrays.append(pa.nulls(len(column), to.type))
+        else:
+            arrays.append(array(column_values(column, own), kind_of(to) or "json"))
+    return arrays
 
 
 @lru_cache(maxsize=20_000)
@@ -274,15 +224,10 @@ def _widest(schemas: Sequence[Any]) -> Any:
     declared: dict[str, DeclaredType | None] = {}
     for schema in schemas:
         for column in schema:
-            kind = _kind_of(column) or "json"
+            kind = kind_of(column) or "json"
             kinds[column.name] = wider(kinds.get(column.name, "null"), kind, exact=True)
             declared[column.name] = declared.get(column.name) or declared_type(column)
     return pa.schema([field(name, kind, declared[name]) for name, kind in kinds.items()])
-
-
-_footers: dict[tuple[int, ...], Any] = {}
-"""The footers of files that were opened, by what changes with their content: a run and its report open each a dozen times."""
-_MOST_FOOTERS = 16
 
 
 @contextmanager
@@ -295,16 +240,9 @@ def open_parquet(path: Path) -> Iterator[Any]:
         yield ParquetFolder(path)
         return
     try:
-        with path.open("rb") as raw:
-            stamp = os.fstat(raw.fileno())
-            key = (stamp.st_dev, stamp.st_ino, stamp.st_size, stamp.st_mtime_ns)
-            with pq.ParquetFile(raw, metadata=_footers.get(key), page_checksum_verification=True) as file:
-                if key not in _footers:
-                    _refuse_duplicates(path, file.schema_arrow.names)
-                    while len(_footers) >= _MOST_FOOTERS:
-                        _footers.pop(next(iter(_footers)), None)
-                    _footers[key] = file.metadata
-                yield file
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            _refuse_duplicates(path, file.schema_arrow.names)
+            yield file
     except FileNotFoundError as error:
         raise DataError(unreadable(path, error)) from error
     except (pa.ArrowException, ValueError, OSError) as error:
@@ -374,11 +312,11 @@ def _plain_values(column: Any) -> list[Any]:
         return [unknown if there else None for there in column.is_valid().to_pylist()]
 
 
-def _slices(column: Any, flat: list[Any], made: Callable[[list[Any]], Any]) -> list[Any]:
+def _slices(column: Any, flat: list[Any], form: Callable[[list[Any]], Any]) -> list[Any]:
     """The slice of the values of each of its rows, from a column of lists or maps."""
     offsets, present = column.offsets.to_pylist(), column.is_valid().to_pylist()
     bounds = zip(offsets, offsets[1:], present, strict=False)
-    return [made(flat[start:end]) if there else None for start, end, there in bounds]
+    return [form(flat[start:end]) if there else None for start, end, there in bounds]
 
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -440,22 +378,16 @@ def _zone(name: str) -> datetime.tzinfo:
 
 def _plain(value: Any) -> Any:
     match value:
+        case None | str() | int() | float():
+            return value
         case dict():
             return {str(key): _plain(item) for key, item in value.items()}
-        case list() | tuple():
+        case list():
             return [_plain(item) for item in value]
-        case datetime.date() | datetime.time():
-            return value.isoformat()
-        case decimal.Decimal():
-            return float(value)
-        case datetime.timedelta():
-            return value.total_seconds()
-        case uuid.UUID():
-            return str(value)
         case bytes():
             try:
                 return value.decode()
             except UnicodeDecodeError:
                 return Problem("bad-encoding", "bytes that are not UTF-8 text", "leave that column out")
-        case _:
-            return value
+        case _:  # such as a UUID
+            return str(value)

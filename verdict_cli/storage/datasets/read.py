@@ -179,7 +179,6 @@ class _UniqueColumns:
         self._seen: dict[str, SeenIds] | None = None
 
     def add(self, source: Mapping[str, Any]) -> None:
-        """Take a row."""
         if self._seen is None:
             self._seen = {name: SeenIds() for name in USUAL_IDS if name in source}
         if not self._seen:

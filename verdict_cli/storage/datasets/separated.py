@@ -53,6 +53,9 @@ def _delimiter(first: str) -> str:
     return "," if counts[","] > 1 else max(counts, key=counts.__getitem__)
 
 
+_QUOTED = re.compile(rb'"(?:[^"]|"")*+"')
+
+
 def _has_quoted_cells(path: Path) -> bool:
     """Whether quotes enclose cells of a TSV file. In many, such as those of GLUE, they are text.
 
@@ -69,11 +72,9 @@ def _has_quoted_cells(path: Path) -> bool:
             if line.startswith(b'"') or b'\t"' in line:
                 for cell in line.rstrip(b"\r\n").split(b"\t"):
                     if cell.startswith(b'"'):
-                        closed = len(cell) > 1 and cell.endswith(b'"')
-                        inner = cell[1:-1]
-                        is_quoted = closed and b'"' not in inner.replace(b'""', b"")
+                        is_quoted = _QUOTED.fullmatch(cell) is not None
                         unclosed += not is_quoted
-                        escaped += is_quoted and b'"' in inner
+                        escaped += is_quoted and b'"' in cell[1:-1]
     return header.startswith(b'"') or unclosed <= escaped or _reads_with_quotes(path, tabs + 1)
 
 

@@ -85,12 +85,10 @@ def encode_entry(entry: JournalEntry, fingerprint: str = "") -> bytes:
     }
     if entry.item:
         fields |= {"item": entry.item, "content": entry.content}
-    if entry.reply is None:
-        fields |= {"failure": entry.failure, "error": entry.error, "retryable": entry.retryable}
-    else:
+    if entry.reply is not None:
         fields["reply"] = reply_fields(entry.reply)
-        if entry.failure or entry.error or entry.retryable:
-            fields |= {"failure": entry.failure, "error": entry.error, "retryable": entry.retryable}
+    if entry.reply is None or entry.failure or entry.error or entry.retryable:
+        fields |= {"failure": entry.failure, "error": entry.error, "retryable": entry.retryable}
     try:
         text = orjson.dumps(fields)
     except TypeError:  # half a surrogate pair: orjson refuses it, the standard library escapes it
@@ -137,12 +135,7 @@ def keys_of(line: bytes) -> tuple[CallKey, ...]:
 
 _CHECKSUM = re.compile(rb',"crc":"([0-9a-f]{8})"\}\s*\Z')
 _CHECKSUM_LENGTH = 19
-_KEYS = frozenset(
-    [
-        "row", "node", "fingerprint", "call", "attempt", "latency", "reply", "failure", "error", "retryable", "crc", "item",
-        "content",
-    ]
-)  # fmt: skip
+_KEYS = {"latency", "crc", *JournalEntry.__struct_fields__} - {"latency_s"}
 
 
 def _parsed(line: bytes) -> Any:

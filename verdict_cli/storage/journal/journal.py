@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -46,6 +46,7 @@ class Journal:
         self._index = DigestIndex()
         self._end = self._on_disk = self._opened_at = 0
         self.damaged = 0  # lines of earlier runs that cannot be read: their calls are made again
+        self.finds_own = False  # whether calls of this run are found as those of earlier runs are
         self._thread = ThreadPoolExecutor(1, "journal")
         self._syncing: asyncio.Task[None] | None = None
         self._broken: OutputError | None = None
@@ -70,8 +71,8 @@ class Journal:
             path.parent.mkdir(parents=True, exist_ok=True)
             new = not path.exists()
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
-            journal = None
-            try:
+            with ExitStack() as failed:
+                failed.callback(os.close, descriptor)
                 if not lock_file(descriptor):
                     raise JournalError(
                         f"another run is writing to {path.parent}",
@@ -82,14 +83,11 @@ class Journal:
                 if fresh:
                     os.ftruncate(descriptor, 0)
                 journal = cls(path, descriptor, nodes or {}, segments)
+                failed.callback(journal._reader.close)
                 journal._index_lines()
                 if segments is not None:
                     journal._replace_by(segments, fresh=fresh)
-            except BaseException:
-                if journal:
-                    journal._reader.close()
-                os.close(descriptor)
-                raise
+                failed.pop_all()
         except OSError as error:
             raise _refused(path, error) from error
         return journal
@@ -136,7 +134,11 @@ class Journal:
         """
         if self._broken:
             raise self._broken
-        self._write(encode_entry(entry, self._nodes.get(entry.node, "")))
+        line = encode_entry(entry, self._nodes.get(entry.node, ""))
+        if self.finds_own:
+            self.include([line])
+        else:
+            self._write(line)
 
     def include(self, lines: Iterable[bytes]) -> None:
         """Append lines of other journals unchanged. They count as calls of an earlier run.
@@ -180,7 +182,6 @@ class Journal:
             await asyncio.shield(self._syncing)
 
     def close(self) -> None:
-        """Flush and close the file."""
         self._thread.shutdown(wait=True)
         try:
             if not (self._broken or self._unsent):

@@ -38,7 +38,6 @@ _BUFFER_BYTES = 1 << 25
 
 
 def partition_name(part: int) -> str:
-    """The name of a partition's folder."""
     return f"{part:06}"
 
 
@@ -60,9 +59,7 @@ def partition_journal(
     number = -1
     for number, row in enumerate(rows):
         partitions.put(_digest(row.key), number // size)
-    every = [
-        name for part in range(number // size + 1) if (name := partition_name(part)) and (only is None or name in only)
-    ]
+    every = [name for name in map(partition_name, range(number // size + 1)) if only is None or name in only]
     spent, buffer, buffered = 0.0, defaultdict[str, list[bytes]](list), 0
     with journal.open("rb") as file:
         for line in file:
@@ -120,7 +117,6 @@ async def wait_for_workers(journal: Path) -> None:
 
 
 def clear_partition(run: Path, store: StoreFolder | None, name: str) -> None:
-    """Remove one partition."""
     with output_errors(run):
         shutil.rmtree(run / PARTITION_FOLDER / name, ignore_errors=True)
     if store is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal
 
@@ -65,20 +65,8 @@ class DeclaredType(Struct, frozen=True):
         return float(min(self.values)), float(max(self.values))
 
 
-class ListShape(Struct, frozen=True):
-    """Lists whose items have one form."""
-
-    item: Shape
-
-
-class StructShape(Struct, frozen=True):
-    """Mappings with these keys."""
-
-    fields: Mapping[str, Shape]
-
-
-Shape = Literal["bool", "int", "float", "str"] | ListShape | StructShape
-"""The form of values that Arrow has as lists, structs and scalars."""
+Shape = Literal["bool", "int", "float", "str"] | list["Shape"] | dict[str, "Shape"]
+"""The form of values that Arrow has as scalars, as lists (`[that of the items]`) and as structs (that of each key)."""
 _SCALAR_TYPES: dict[Any, Literal["bool", "int", "float", "str"]] = {
     "boolean": "bool",
     "integer": "int",
@@ -95,34 +83,34 @@ def _shape_of(schema: Mapping[str, Any]) -> Shape | None:
     kind = schema.get("type")
     if kind == "array":
         item = _shape_of(schema.get("items", {}))
-        return None if item is None else ListShape(item)
+        return None if item is None else [item]
     if kind == "object":
         fields = {name: _shape_of(inner) for name, inner in schema.get("properties", {}).items()}
         known = {name: shape for name, shape in fields.items() if shape is not None}
-        return StructShape(known) if known and len(known) == len(fields) else None
+        return known if known and len(known) == len(fields) else None
     return _SCALAR_TYPES.get(kind)
 
 
-def _arrow_type(shape: Shape) -> Any:
+def _arrow_type(shape: ColumnKind | Shape) -> Any:
     import pyarrow as pa
 
-    if isinstance(shape, ListShape):
-        return pa.list_(_arrow_type(shape.item))
-    if isinstance(shape, StructShape):
-        return pa.struct([(name, _arrow_type(inner)) for name, inner in shape.fields.items()])
+    if isinstance(shape, list):
+        return pa.list_(_arrow_type(shape[0]))
+    if isinstance(shape, dict):
+        return pa.struct([(name, _arrow_type(inner)) for name, inner in shape.items()])
     return field("", shape).type
 
 
 def fits_shape(values: Sequence[Any], shape: Shape) -> bool:
     """Whether the shape holds every one of the values exactly."""
-    if isinstance(shape, ListShape):
+    if isinstance(shape, list):
         lists = [value for value in values if value is not None]
-        return all(isinstance(value, list | tuple) for value in lists) and fits_shape([*chain(*lists)], shape.item)
-    if isinstance(shape, StructShape):
-        names = shape.fields.keys()
+        return all(isinstance(value, list | tuple) for value in lists) and fits_shape([*chain(*lists)], shape[0])
+    if isinstance(shape, dict):
+        names = shape.keys()
         mappings = [_text_keyed(value, names) for value in values if value is not None]
         return all(isinstance(value, Mapping) and value.keys() == names for value in mappings) and all(
-            fits_shape([value[name] for value in mappings], inner) for name, inner in shape.fields.items()
+            fits_shape([value[name] for value in mappings], inner) for name, inner in shape.items()
         )
     kind, exact = column_kind_of(values)
     return wider(shape, kind, exact=exact) == shape
@@ -132,34 +120,6 @@ def _text_keyed(value: Any, names: Collection[str]) -> Any:
     """A mapping with its keys as JSON has them: those of a distribution are the values of its scale."""
     is_plain = not isinstance(value, Mapping) or value.keys() == names or len(value) != len(names)
     return value if is_plain else decode_json_text(encode_json_text(value))
-
-
-def native_array(values: Sequence[Any], shape: Shape) -> Any:
-    """The values, which fit the shape, as an Arrow array."""
-    import numpy as np
-    import pyarrow as pa
-
-    if isinstance(shape, str):
-        return array(values, shape)
-    count = len(values)
-    present = [value is not None for value in values]
-    known = None if all(present) else _bits(present)
-    if isinstance(shape, ListShape):
-        ends = np.zeros(count + 1, np.int64)
-        np.cumsum(np.fromiter((len(value or ()) for value in values), np.int64, count), out=ends[1:])
-        if ends[-1] >= 1 << 31:
-            raise _too_large()
-        inner = [native_array([*chain(*(value for value in values if value))], shape.item)]
-        buffers = [known, pa.py_buffer(ends.astype(np.int32))]
-    else:
-        rows = [_text_keyed(value, shape.fields.keys()) or {} for value in values]
-        inner = [native_array([row.get(name) for row in rows], kind) for name, kind in shape.fields.items()]
-        buffers = [known]
-    return pa.Array.from_buffers(_arrow_type(shape), count, buffers, children=inner)
-
-
-def _too_large() -> OutputError:
-    return OutputError("a table cannot hold a row of more than 2 GiB", hint="leave the column out of the dataset")
 
 
 class Json(str):
@@ -224,36 +184,53 @@ def declared_type(field: Any) -> DeclaredType | None:
     return None if text is None else DeclaredType(orjson.loads(text))
 
 
-def array(values: Sequence[Any], kind: ColumnKind) -> Any:
-    """The values as an Arrow array of that kind.
+def array(values: Sequence[Any], kind: ColumnKind | Shape) -> Any:
+    """The values as an Arrow array of that kind, or of the shape that they fit.
 
     Built from buffers: `pyarrow.array` imports pandas, which takes longer than the rest of a small run.
     """
     import numpy as np
     import pyarrow as pa
 
-    count, nulls, known = len(values), values.count(None), None
+    count, nulls, known, inner = len(values), values.count(None), None, []
     if nulls == count:
-        return pa.nulls(count, field("", kind).type)
+        return pa.nulls(count, _arrow_type(kind))
     if nulls:
         known = _bits([value is not None for value in values])
-        nothing = {"str": "", "json": Json()}.get(kind, 0)
-        values = [nothing if value is None else value for value in values]
-    if kind == "bool":
-        data = [_bits(values)]
-    elif kind in ("int", "float"):
-        data = [pa.py_buffer(np.fromiter(values, np.int64 if kind == "int" else np.float64, count))]
+    if isinstance(kind, list):
+        data = [_offsets((len(value or ()) for value in values), count)]
+        inner = [array([*chain(*(value for value in values if value))], kind[0])]
+    elif isinstance(kind, dict):
+        data = []
+        rows = [_text_keyed(value, kind.keys()) or {} for value in values]
+        inner = [array([row.get(name) for row in rows], shape) for name, shape in kind.items()]
     else:
-        if kind == "json":
-            values = [value if isinstance(value, Json) else encode_json_text(value) for value in values]
-        text = "".join(values).encode()
-        ends = np.zeros(count + 1, np.int64)
-        sizes = map(len, values if text.isascii() else map(str.encode, values))
-        np.cumsum(np.fromiter(sizes, np.int64, count), out=ends[1:])
-        if len(text) >= 1 << 31:  # offsets of an Arrow string array are 32-bit
-            raise _too_large()
-        data = [pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(text)]
-    return pa.Array.from_buffers(field("", kind).type, count, [known, *data])
+        if nulls:
+            nothing = {"str": "", "json": Json()}.get(kind, 0)
+            values = [nothing if value is None else value for value in values]
+        if kind == "bool":
+            data = [_bits(values)]
+        elif kind in ("int", "float"):
+            data = [pa.py_buffer(np.fromiter(values, np.int64 if kind == "int" else np.float64, count))]
+        else:
+            if kind == "json":
+                values = [value if isinstance(value, Json) else encode_json_text(value) for value in values]
+            text = "".join(values).encode()
+            data = [_offsets(map(len, values if text.isascii() else map(str.encode, values)), count)]
+            data.append(pa.py_buffer(text))
+    return pa.Array.from_buffers(_arrow_type(kind), count, [known, *data], children=inner or None)
+
+
+def _offsets(sizes: Iterable[int], count: int) -> Any:
+    """The buffer of the ends of lists or texts of these sizes."""
+    import numpy as np
+    import pyarrow as pa
+
+    ends = np.zeros(count + 1, np.int64)
+    np.cumsum(np.fromiter(sizes, np.int64, count), out=ends[1:])
+    if ends[-1] >= 1 << 31:  # Arrow's offsets are 32-bit
+        raise OutputError("a table cannot hold a row of more than 2 GiB", hint="leave the column out of the dataset")
+    return pa.py_buffer(ends.astype(np.int32))
 
 
 def _bits(truths: Sequence[bool]) -> Any:

@@ -52,7 +52,7 @@ def read_annotations(path: Path) -> dict[str, dict[str, HumanLabel]]:
         raise DataError(
             Problem("not-readable", error.strerror or str(error), "check the permissions", str(path))
         ) from error
-    found: dict[str, dict[str, HumanLabel]] = {}
+    labels: dict[str, dict[str, HumanLabel]] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -68,12 +68,12 @@ def read_annotations(path: Path) -> dict[str, dict[str, HumanLabel]]:
         if not isinstance(by, str):
             problem = Problem("bad-label", "`by` is not a name", "fix or remove the line")
             raise DataError(problem.at(str(path), number, 1, ""))
-        row = found.setdefault(key, {})
+        row = labels.setdefault(key, {})
         if label.label is None and not label.note and not label.skipped:
             row.pop(by, None)
         else:
             row[by] = label
-    return {key: row for key, row in found.items() if row}
+    return {key: row for key, row in labels.items() if row}
 
 
 def consensus(labels: Sequence[Any]) -> Any:

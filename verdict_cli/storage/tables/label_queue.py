@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import orjson
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.storage.tables.human_labels import (
@@ -58,15 +59,10 @@ class LabelQueue(Struct, frozen=True):
 
     def file_text(self) -> bytes:
         """The file: a line on the draw, then one for each row."""
-        head = {
-            "queue": 1,
-            "choose": self.choose,
-            "annotators": self.annotators,
-            "blind": self.blind,
-            "seed": self.seed,
-        }
-        lines = [{"id": row.id, "row": row.row, "inclusion": row.inclusion} for row in self.rows]
-        return b"".join(orjson.dumps(line) + b"\n" for line in (head, *lines))
+        head = asdict(self)
+        rows = head.pop("rows")
+        lines = ({"queue": 1, **head}, *map(asdict, rows))
+        return b"".join(orjson.dumps(line) + b"\n" for line in lines)
 
 
 def read_queue(folder: Path) -> LabelQueue | None:
@@ -100,11 +96,11 @@ def human_values(folder: Path) -> dict[str, dict[str, Any]]:
     consensus, `note`, `labels` of each by name, and `inclusion`. Raises what `read_annotations` and `read_queue` do."""
     queue = read_queue(folder)
     drawn = {label_key(row.id): row.inclusion for row in queue.rows} if queue is not None else {}
-    found: dict[str, dict[str, Any]] = {key: {**NOBODY, "inclusion": inclusion} for key, inclusion in drawn.items()}
+    values: dict[str, dict[str, Any]] = {key: {**NOBODY, "inclusion": inclusion} for key, inclusion in drawn.items()}
     for key, row in read_annotations(folder / FILE).items():
         labels = ByAnnotator({by: annotation.label for by, annotation in row.items() if annotation.label is not None})
-        found[key] = {**row_label(row), "labels": labels, "inclusion": drawn.get(key)}
-    return found
+        values[key] = {**row_label(row), "labels": labels, "inclusion": drawn.get(key)}
+    return values
 
 
 def is_open(queue: LabelQueue, row: RowLabels, by: str) -> bool:

@@ -14,18 +14,20 @@ import orjson
 from verdict_cli.errors import DataError, OutputError, UsageError
 from verdict_cli.storage.datasets import parquet
 from verdict_cli.storage.datasets.dataset import missing_column
-from verdict_cli.storage.tables.column_types import ColumnKind, DeclaredType, declared_type
+from verdict_cli.storage.tables.column_types import ColumnKind, DeclaredType, array, declared_type
 from verdict_cli.storage.tables.writer import ParquetTable
 
 
 def table_columns(path: Path) -> tuple[str, ...]:
     """The table's column names, in order. Raises DataError for a file that is not a Parquet file."""
-    return parquet.header(path)
+    with parquet.open_parquet(path) as file:
+        return tuple(file.schema_arrow.names)
 
 
 def column_kinds(path: Path) -> dict[str, ColumnKind | None]:
     """Column -> its kind, None for one that verdict does not write. Raises DataError if it is not a Parquet file."""
-    return parquet.kinds(path)
+    with parquet.open_parquet(path) as file:
+        return {column.name: parquet.kind_of(column) for column in file.schema_arrow}
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None, batch: int = 5000) -> Iterator[dict[str, list[Any]]]:
@@ -42,21 +44,46 @@ def read_table(path: Path, columns: Sequence[str] | None = None, batch: int = 50
 
 def read_arrow(path: Path, columns: Sequence[str], batch: int = 10_000) -> Iterator[Any]:
     """`pyarrow.RecordBatch`es of these columns, for counting without making Python values."""
-    return parquet.arrow_batches(path, columns, batch)
+    with parquet.open_parquet(path) as file:
+        yield from parquet.observed_batches(path, file, list(columns), batch)
 
 
 def read_rows(
     path: Path, indices: Sequence[int], columns: Sequence[str] | None = None, batch: int = 1000
 ) -> Iterator[dict[str, list[Any]]]:
-    """Column -> values of the rows at these ascending indices, at most ``batch`` rows at a time."""
-    return parquet.read_rows_at(path, indices, table_columns(path) if columns is None else columns, batch)
+    """Column -> values of the rows at these ascending indices, at most ``batch`` rows at a time. Row groups without one are
+    not read."""
+    import numpy as np
+
+    sorted_indices = np.asarray(indices, dtype=np.int64)
+    names = table_columns(path) if columns is None else columns
+    start = 0
+    for part in parquet.table_files(path):
+        with parquet.open_parquet(part) as file:
+            schema = file.schema_arrow
+            known = [name for name in names if name in schema.names]
+            for group in range(file.num_row_groups):
+                end = start + file.metadata.row_group(group).num_rows
+                first, last = np.searchsorted(sorted_indices, [start, end])
+                here = sorted_indices[first:last] - start
+                start = end
+                done = 0
+                for rows in file.iter_batches(batch_size=batch, row_groups=[group], columns=known) if len(here) else ():
+                    first, last = np.searchsorted(here, [done, done + rows.num_rows])
+                    if last > first:
+                        chosen = rows.take(array((here[first:last] - done).tolist(), "int"))
+                        values = {
+                            name: parquet.column_values(chosen.column(name), schema.field(name)) for name in known
+                        }
+                        yield {name: values.get(name) or [None] * chosen.num_rows for name in names}
+                    done += rows.num_rows
 
 
 def declared_types(path: Path) -> dict[str, DeclaredType]:
     """Column -> what the pipeline declares of its values, as far as the table says it."""
     with parquet.open_parquet(path) as file:
-        found = {column.name: declared_type(column) for column in file.schema_arrow}
-    return {name: declared for name, declared in found.items() if declared is not None}
+        columns = list(file.schema_arrow)
+    return {column.name: declared for column in columns if (declared := declared_type(column)) is not None}
 
 
 def concatenate_tables(

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from verdict_cli.errors import OutputError
+from verdict_cli.storage.datasets.parquet import widened
 from verdict_cli.storage.tables.column_types import (
     ColumnKind,
     DeclaredType,
@@ -22,13 +23,10 @@ from verdict_cli.storage.tables.column_types import (
     encode_json_text,
     field,
     fits_shape,
-    native_array,
     wider,
 )
 
 _GROUP_BYTES = 32 << 20
-_PIECE = 500
-"""Rows that become Arrow arrays together: small, so that little is left to do when the last row comes."""
 _Run = tuple[tuple[str, ...], list[Sequence[Any]]]
 """Consecutive rows with the same columns: the names, and the values of each row."""
 
@@ -40,8 +38,8 @@ class ParquetTable:
     and are at least that wide. A column takes the narrowest kind that holds all of its values exactly: bool, int
     (64 bits), float, str, the lists and structs of its declared type (``native``, only where ``columns`` says so), else
     JSON text in every cell (the Arrow field's metadata then says ``verdict: json``; `read_table` decodes it). Where a later
-    row group does not fit, the file is rewritten as a stream. A thread makes arrays of the rows as they come, and a row group
-    of ``row_group`` rows, or of about 32 MB of text. ``declared`` are the types of columns by name, which `declared_types` reads.
+    row group does not fit, the file is rewritten as a stream. A thread writes row groups of ``row_group`` rows, or of about
+    32 MB of text. ``declared`` are the types of columns by name, which `declared_types` reads.
     Leaving the ``with`` block by an exception removes the unfinished file.
     """
 
@@ -55,7 +53,6 @@ class ParquetTable:
         self._path, self._row_group = path, row_group
         self._declared = declared or {}
         self._shapes = {name: shape for name, known in self._declared.items() if (shape := known.shape) is not None}
-        self._piece = min(_PIECE, row_group)
         self._kinds: dict[str, ColumnKind] = {
             name: "json" if kind == "native" and name not in self._shapes else kind
             for name, kind in (columns or {}).items()
@@ -73,8 +70,6 @@ class ParquetTable:
         self._generation = 0
         self._writer: Any = None
         self._written: dict[str, ColumnKind] = {}
-        self._pieces: list[tuple[int, dict[str, ColumnKind], list[Any]]] = []
-        self._held_bytes = 0
         self._thread = ThreadPoolExecutor(1, "table")
         self._flushing: Future[None] | None = None
         with self._disk():
@@ -87,7 +82,6 @@ class ParquetTable:
         self.add(tuple(row), tuple(row.values()))
 
     def add(self, names: tuple[str, ...], values: Sequence[Any]) -> None:
-        """Add a row with these columns and values."""
         types = [*map(type, values)]
         if names != self._names:
             self._begin(names)
@@ -104,7 +98,7 @@ class ParquetTable:
             self._pending_bytes += sum(map(len, self._texts(values)))
         for at in self._native:
             self._pending_bytes += _size(values[at])
-        if self._pending_rows >= self._piece or self._pending_bytes >= _GROUP_BYTES:
+        if self._pending_rows >= self._row_group or self._pending_bytes >= _GROUP_BYTES:
             self._hand_over()
 
     def _begin(self, names: tuple[str, ...]) -> None:
@@ -126,7 +120,7 @@ class ParquetTable:
 
     def end(self) -> None:
         """Start writing the last rows; `close` waits for it."""
-        self._hand_over(last=True)
+        self._hand_over()
 
     def close(self) -> None:
         """Write what is pending, and rename the file."""
@@ -145,7 +139,6 @@ class ParquetTable:
             raise
 
     def discard(self) -> None:
-        """Remove the unfinished file."""
         self._thread.shutdown()
         with suppress(OSError):
             if self._writer is not None:
@@ -167,7 +160,6 @@ class ParquetTable:
 
     @property
     def name(self) -> str:
-        """The name of the file."""
         return self._path.name
 
     @property
@@ -179,16 +171,10 @@ class ParquetTable:
     def _part(self) -> Path:
         return self._parts[self._generation % 2]
 
-    def _field(self, name: str, kind: ColumnKind) -> Any:
-        return field(name, kind, self._declared.get(name))
-
-    def _array(self, name: str, values: Sequence[Any], kind: ColumnKind) -> Any:
-        return native_array(values, self._shapes[name]) if kind == "native" else array(values, kind)
-
     def _schema(self) -> Any:
         import pyarrow as pa
 
-        return pa.schema([self._field(name, kind) for name, kind in self._kinds.items()])
+        return pa.schema([field(name, kind, self._declared.get(name)) for name, kind in self._kinds.items()])
 
     def _open(self) -> None:
         import pyarrow.parquet as pq
@@ -196,48 +182,25 @@ class ParquetTable:
         self._writer = pq.ParquetWriter(self._part, self._schema(), compression="zstd", write_page_checksum=True)
         self._written = dict(self._kinds)
 
-    def _hand_over(self, *, last: bool = False) -> None:
+    def _hand_over(self) -> None:
         """Gives the pending rows to the writing thread, once it has finished the previous ones."""
         if self._flushing is not None:
             self._flushing.result()
         runs, self._pending, self._names = self._pending, [], ()
-        size, self._pending_rows, self._pending_bytes = self._pending_bytes, 0, 0
-        self._flushing = self._thread.submit(self._flush, runs, size, last=last)
+        self._pending_rows = self._pending_bytes = 0
+        self._flushing = self._thread.submit(self._flush, runs)
 
-    def _flush(self, runs: list[_Run], size: int, *, last: bool) -> None:
-        if runs:
-            columns = self._columns(runs)
-            arrays = [self._array(name, columns[name], kind) for name, kind in self._kinds.items()]
-            self._pieces.append((sum(len(rows) for _, rows in runs), dict(self._kinds), arrays))
-            self._held_bytes += size
-        held = sum(count for count, _, _ in self._pieces)
-        if not last and held < self._row_group and self._held_bytes < _GROUP_BYTES:
-            return
+    def _flush(self, runs: list[_Run]) -> None:
+        """One row group of the rows."""
+        columns = self._columns(runs)
         with self._disk():
             if self._writer is None:
                 self._open()
             elif self._kinds != self._written:
                 self._write_again()
-            if held:
-                self._write_pieces()
-
-    def _write_pieces(self) -> None:
-        """One row group of all pending pieces, with the kinds that are known by now."""
-        import pyarrow as pa
-
-        pieces, self._pieces, self._held_bytes = self._pieces, [], 0
-        columns = []
-        for index, (name, kind) in enumerate(self._kinds.items()):
-            chunks = []
-            for count, kinds, arrays in pieces:
-                if name not in kinds:
-                    chunks.append(pa.nulls(count, self._field(name, kind).type))
-                elif kinds[name] == kind:
-                    chunks.append(arrays[index])
-                else:
-                    chunks.append(self._array(name, arrays[index].to_pylist(), kind))
-            columns.append(pa.chunked_array(chunks))
-        self._write_group(columns)
+            if runs:
+                forms = {name: self._shapes[name] if kind == "native" else kind for name, kind in self._kinds.items()}
+                self._write_group([array(columns[name], form) for name, form in forms.items()])
 
     def _columns(self, runs: list[_Run]) -> dict[str, list[Any]]:
         """The rows by column; widens the kinds to fit them."""
@@ -257,13 +220,10 @@ class ParquetTable:
     def _write_group(self, arrays: list[Any]) -> None:
         import pyarrow as pa
 
-        schema = self._schema()
-        rows = len(arrays[0])
-        self._writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=max(rows, 1))
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema()), row_group_size=len(arrays[0]))
 
     def _write_again(self) -> None:
         """Copy the rows on disk to a new file with the wider schema, which the next row groups are appended to."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
         self._writer.close()
@@ -271,18 +231,9 @@ class ParquetTable:
         self._generation += 1
         self._open()
         with pq.ParquetFile(old, page_checksum_verification=True) as file:
-            schema = file.schema_arrow
             for group in range(file.num_row_groups):
-                table = file.read_row_group(group)
-                arrays = []
-                for name, kind in self._kinds.items():
-                    if name not in schema.names:
-                        arrays.append(pa.nulls(table.num_rows, self._field(name, kind).type))
-                    elif schema.field(name).equals(self._field(name, kind), check_metadata=True):
-                        arrays.append(table.column(name))
-                    else:
-                        arrays.append(self._array(name, table.column(name).to_pylist(), kind))
-                self._write_group(arrays)
+                (batch,) = file.read_row_group(group).combine_chunks().to_batches()
+                self._write_group(widened(batch, self._schema()))
         old.unlink()
 
     @contextmanager
