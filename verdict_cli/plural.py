@@ -5,5 +5,5 @@ from __future__ import annotations
 
 def plural(count: int, noun: str) -> str:
     """`1 row`, `1,200 rows`; what is not a noun with an s has both forms: `reply|replies`, `row has|rows have`."""
-    one, _, more = noun.partition("|")
-    return f"{count:,} {one if count == 1 else more or f'{one}s'}"
+    singular, _, more = noun.partition("|")
+    return f"{count:,} {singular if count == 1 else more or f'{singular}s'}"

@@ -79,7 +79,7 @@ def by_unit(calls: Path) -> dict[str, UnitCalls]:
     """The calls of a `calls.parquet` by unit, in the order of their first appearance; empty if the file is missing."""
     if not calls.exists() or not set(_UNIT_COLUMNS) <= set(table_columns(calls)):
         return {}
-    found: dict[str, _UnitTotals] = {}
+    totals_of: dict[str, _UnitTotals] = {}
     for batch in read_arrow(calls, _UNIT_COLUMNS):
         units = batch.column("unit").dictionary_encode()
         codes = integers(units.indices)
@@ -87,8 +87,8 @@ def by_unit(calls: Path) -> dict[str, UnitCalls]:
         columns["failed"] = truths(batch.column("failure").is_valid())
         columns["answered"] = truths(batch.column("finish_reason").is_valid())
         for code, unit in enumerate(units.dictionary.to_pylist()):
-            found.setdefault(unit, _UnitTotals()).add(columns, codes == code)
-    return {unit: totals.totals() for unit, totals in found.items()}
+            totals_of.setdefault(unit, _UnitTotals()).add(columns, codes == code)
+    return {unit: totals.totals() for unit, totals in totals_of.items()}
 
 
 class Latency(Struct, frozen=True):
@@ -147,27 +147,27 @@ def token_masses(plan: Plan, results: Path, calls: Path) -> dict[str, TokenMass]
     masses: dict[str, TokenMass] = {}
     for node, reading in readings.items():
         names = [name for field in (MASS_FIELD, SAMPLED_FIELD) if (name := f"{node}.{field}") in present]
-        found: list[float] = [] if f"{node}.{MASS_FIELD}" in names else in_calls.get(node, [])
+        values: list[float] = [] if f"{node}.{MASS_FIELD}" in names else in_calls.get(node, [])
         sampled = 0
         for batch in read_table(results, names) if names else ():
-            found += [value for value in batch.get(f"{node}.{MASS_FIELD}", ()) if value is not None]
+            values += [value for value in batch.get(f"{node}.{MASS_FIELD}", ()) if value is not None]
             sampled += sum(value is True for value in batch.get(f"{node}.{SAMPLED_FIELD}", ()))
-        if found:
+        if values:
             samples = reading.more.count if reading.more is not None else 0
-            masses[node] = TokenMass(len(found), float(np.median(found)), reading.sequence, samples, sampled)
+            masses[node] = TokenMass(len(values), float(np.median(values)), reading.sequence, samples, sampled)
     return masses
 
 
 def _masses_of_calls(calls: Path) -> dict[str, list[float]]:
     """The `mass` of each reply that was read, by unit."""
     columns = ("unit", "failure", MASS_FIELD)
-    found: dict[str, list[float]] = {}
+    masses: dict[str, list[float]] = {}
     if calls.exists() and set(columns) <= set(table_columns(calls)):
         for batch in read_table(calls, columns):
             for unit, failure, mass in zip(*(batch[name] for name in columns), strict=True):
                 if failure is None and mass is not None:
-                    found.setdefault(unit, []).append(mass)
-    return found
+                    masses.setdefault(unit, []).append(mass)
+    return masses
 
 
 _ANSWER_COLUMNS = ("unit", "row", "item", "call", "attempt", "failure")
@@ -197,22 +197,22 @@ def kept_promises(plan: Plan, results: Path, *, seed: int, level: float) -> dict
 
     Rows in clusters of the first evaluation that has any are not independent; its interval allows for that.
     """
-    found: dict[str, MetricValue] = {}
+    shares: dict[str, MetricValue] = {}
     audited = [early for early in plan.early if early.audit_share]
     clusters = _clusters(plan, results) if audited else None
     for early in audited:
         pool = plan.nodes[early.pool]
         kept = _kept(plan, early, pool, results, seed)
-        known = np.array([each is not None for each in kept], dtype=bool)
-        hits = np.array([bool(each) for each in kept if each is not None], dtype=np.float64)
+        known = np.array([promise is not None for promise in kept], dtype=bool)
+        hits = np.array([bool(promise) for promise in kept if promise is not None], dtype=np.float64)
         cluster = None if clusters is None else clusters[known]
         draw = Draw(np.random.default_rng(abs(seed)), level)
-        found[pool.id] = mean_with_interval(hits, cluster, draw, boolean=True)
-    return found
+        shares[pool.id] = mean_with_interval(hits, cluster, draw, boolean=True)
+    return shares
 
 
 def _clusters(plan: Plan, results: Path) -> Ints | None:
-    cluster = next((each.cluster for each in plan.evaluations.values() if each.cluster is not None), None)
+    cluster = next((item.cluster for item in plan.evaluations.values() if item.cluster is not None), None)
     if cluster is None:
         return None
     evaluation = Evaluation(value=cluster, metrics=("mean",))
@@ -257,7 +257,7 @@ def _same_result(early: EarlyStop, pool: Node, outputs: Sequence[dict[str, Any] 
     if not part or not whole:
         return None
     if isinstance(early.rule, Mean):
-        first, second = (float(np.mean([value[early.rule.field] for value in each])) for each in (part, whole))
+        first, second = (float(np.mean([value[early.rule.field] for value in values])) for values in (part, whole))
         if early.rule.threshold is not None:
             return (first >= early.rule.threshold) == (second >= early.rule.threshold)
         return abs(first - second) <= (early.rule.within or 0.0)

@@ -84,15 +84,15 @@ def image_notes(addresses: Sequence[str]) -> list[str]:
 
 
 def _image_note(address: str) -> str:
-    found = _DATA_ADDRESS.match(address)
-    if found is None:
+    match = _DATA_ADDRESS.match(address)
+    if match is None:
         return address if len(address) <= _MOST_ADDRESS else f"{address[:_MOST_ADDRESS]}…"
     if address.endswith("…"):  # as the table of calls cuts it
-        return found[1] or "image"
-    size = len(address) - found.end()
-    if ";base64" in found[2]:
+        return match[1] or "image"
+    size = len(address) - match.end()
+    if ";base64" in match[2]:
         size = size * 3 // 4 - address[-2:].count("=")
-    return f"{found[1] or 'image'}, {_size(size)}"
+    return f"{match[1] or 'image'}, {_size(size)}"
 
 
 def _size(count: int) -> str:

@@ -74,14 +74,14 @@ class PipelineContext(Struct, frozen=True):
 
 def pipeline_names(pipelines: Sequence[PipelineContext]) -> list[str]:
     """What a reader calls each pipeline: its first run's directory, and how many runs it has."""
-    names = short_names([each.runs[0].run for each in pipelines])
-    repeats = [f" ({plural(len(each.runs), 'run')})" if len(each.runs) > 1 else "" for each in pipelines]
+    names = short_names([pipeline.runs[0].run for pipeline in pipelines])
+    repeats = [f" ({plural(len(pipeline.runs), 'run')})" if len(pipeline.runs) > 1 else "" for pipeline in pipelines]
     return [name + more for name, more in zip(names, repeats, strict=True)]
 
 
 def table_names(pipelines: Sequence[PipelineContext]) -> list[str]:
     """What the tables of several pipelines call each: its first run's directory, shortened where they stay different."""
-    names = short_names([each.runs[0].run for each in pipelines])
+    names = short_names([pipeline.runs[0].run for pipeline in pipelines])
     ends = LONGEST_NAME // 2
     cut = [name if len(name) <= LONGEST_NAME else f"{name[: ends - 1]}…{name[-ends:]}" for name in names]
     return cut if len(set(cut)) == len(cut) else names
@@ -89,11 +89,11 @@ def table_names(pipelines: Sequence[PipelineContext]) -> list[str]:
 
 def comparison_json(pipelines: Sequence[PipelineContext], comparison: RunComparison) -> dict[str, Any]:
     """The document of `verdict compare --json`; differences are `b` minus `a`, or from the reference."""
-    letters = [each.letter for each in pipelines]
+    letters = [pipeline.letter for pipeline in pipelines]
     two = _are_two_runs(pipelines)
-    runs: dict[str, Any] = {each.letter: [run_json(run) for run in each.runs] for each in pipelines}
+    runs: dict[str, Any] = {pipeline.letter: [run_json(run) for run in pipeline.runs] for pipeline in pipelines}
     runs = (
-        {letter: one for letter, (one,) in runs.items()}
+        {letter: run for letter, (run,) in runs.items()}
         if two
         else {
             "reference": letters[0],
@@ -107,14 +107,14 @@ def comparison_json(pipelines: Sequence[PipelineContext], comparison: RunCompari
         "paired_columns": list(comparison.paired.columns),
         "level": comparison.level,
         "evaluations": {
-            name: _evaluation_json(one, letters, comparison.level, two=two)
-            for name, one in comparison.evaluations.items()
+            name: _evaluation_json(evaluation, letters, comparison.level, two=two)
+            for name, evaluation in comparison.evaluations.items()
         },
     }
 
 
 def _are_two_runs(pipelines: Sequence[PipelineContext]) -> bool:
-    return [len(each.runs) for each in pipelines] == [1, 1]
+    return [len(pipeline.runs) for pipeline in pipelines] == [1, 1]
 
 
 def run_json(side: ComparisonContext) -> dict[str, Any]:
@@ -130,40 +130,42 @@ def run_json(side: ComparisonContext) -> dict[str, Any]:
     }
 
 
-def _evaluation_json(one: ComparedEvaluation, letters: Sequence[str], level: float, *, two: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {"kind": one.kind, "reason": one.reason}
+def _evaluation_json(
+    evaluation: ComparedEvaluation, letters: Sequence[str], level: float, *, two: bool
+) -> dict[str, Any]:
+    document: dict[str, Any] = {"kind": evaluation.kind, "reason": evaluation.reason}
     if two:
-        alone = one.alone or (0, 0)
-        found |= {"only_a": alone[0], "only_b": alone[1], "notes": contradictions(one.whole, letters, level)}
-        found["flipped"] = [
+        alone = evaluation.alone or (0, 0)
+        document |= {"only_a": alone[0], "only_b": alone[1], "notes": contradictions(evaluation.whole, letters, level)}
+        document["flipped"] = [
             {"id": flip.id, "a": flip.first, "b": flip.second, "target": flip.target, "gain": flip.gain}
-            for flip in one.flips
+            for flip in evaluation.flips
         ]
     else:
-        found |= {"not_in_all": list(one.alone)}
+        document |= {"not_in_all": list(evaluation.alone)}
     by = {
-        expression: {value: _slice_json(each, letters, level, two=two) for value, each in slices.items()}
-        for expression, slices in one.slices.items()
+        expression: {value: _slice_json(part, letters, level, two=two) for value, part in slices.items()}
+        for expression, slices in evaluation.slices.items()
     }
-    return {**found, **_slice_json(one.whole, letters, level, two=two), "by": by}
+    return {**document, **_slice_json(evaluation.whole, letters, level, two=two), "by": by}
 
 
 def _slice_json(part: Slice, letters: Sequence[str], level: float, *, two: bool) -> dict[str, Any]:
     if not two:
-        figures = {metric: _values_json(each, letters, level) for metric, each in part.metrics.items()}
+        figures = {metric: _values_json(compared, letters, level) for metric, compared in part.metrics.items()}
         return {"n": part.n, "figures": figures}
-    figures = {metric: difference_json(each) for metric, each in part.differences.items()}
+    figures = {metric: difference_json(compared) for metric, compared in part.differences.items()}
     return {"n": part.n, "figures": figures, "test": None if part.test is None else _test_json(part.test)}
 
 
-def _values_json(found: AgainstReference, letters: Sequence[str], level: float) -> dict[str, Any]:
-    spread = found.spread
+def _values_json(against: AgainstReference, letters: Sequence[str], level: float) -> dict[str, Any]:
+    spread = against.spread
     return {
-        "values": dict(zip(letters, found.values, strict=False)),
-        "runs": {letter: list(each) for letter, each in zip(letters, found.runs, strict=False)},
+        "values": dict(zip(letters, against.values, strict=False)),
+        "runs": {letter: list(values) for letter, values in zip(letters, against.runs, strict=False)},
         "differences": {
-            letter: difference_json(each, "reference", "pipeline")
-            for letter, each in zip(letters[1:], found.differences, strict=True)
+            letter: difference_json(difference, "reference", "pipeline")
+            for letter, difference in zip(letters[1:], against.differences, strict=True)
         },
         "between_runs": None
         if spread is None
@@ -177,19 +179,19 @@ def _values_json(found: AgainstReference, letters: Sequence[str], level: float) 
     }
 
 
-def difference_json(each: Difference, first: str = "a", second: str = "b") -> dict[str, Any]:
+def difference_json(difference: Difference, first: str = "a", second: str = "b") -> dict[str, Any]:
     """A metric of both sides, called `first` and `second`, and its difference."""
-    change = each.change
+    change = difference.change
     return {
-        first: each.first,
-        second: each.second,
+        first: difference.first,
+        second: difference.second,
         "difference": change.value,
         **{key: getattr(change, key) for key in ("low", "high", "n")},
-        "p": each.p,
-        "p_adjusted": each.p_adjusted,
+        "p": difference.p,
+        "p_adjusted": difference.p_adjusted,
         **{key: getattr(change, key) for key in ("se", "method", "df", "level", "reason")},
         "warnings": list(change.warnings),
-        "open_rows": None if each.open_rows is None else _open_json(each.open_rows),
+        "open_rows": None if difference.open_rows is None else _open_json(difference.open_rows),
     }
 
 
@@ -213,7 +215,7 @@ def comparison_document(
 ) -> ReportDocument:
     """The document; differences are from the first pipeline. `changes` are those of two runs' pipelines, `same_pipeline` says
     that there is but one."""
-    two, runs = _are_two_runs(pipelines), [run for each in pipelines for run in each.runs]
+    two, runs = _are_two_runs(pipelines), [run for pipeline in pipelines for run in pipeline.runs]
     names = pipeline_names(pipelines)
     if two:
         title = f"{runs[0].facts.name} → {runs[1].facts.name}"
@@ -226,10 +228,10 @@ def comparison_document(
         opening = [*_several_runs(pipelines)]
     sections = [Section("", opening, listed=False, essential=not two)]
     sections += [
-        Section(name, [*_evaluation(each, pipelines, comparison)], formatting.kind_text(each.kind))
-        for name, each in comparison.evaluations.items()
+        Section(name, [*_evaluation(evaluation, pipelines, comparison)], formatting.kind_text(evaluation.kind))
+        for name, evaluation in comparison.evaluations.items()
     ]
-    more: dict[str, Any] = {"changes": [asdict(each) for each in changes]} if two else {}
+    more: dict[str, Any] = {"changes": [asdict(change) for change in changes]} if two else {}
     return ReportDocument(
         title,
         [*sections, *changes_section(changes)],
@@ -247,7 +249,7 @@ def _two_runs(runs: Sequence[ComparisonContext], names: Sequence[str]) -> Iterat
         if (took := run.latency) is not None:
             known["latency"] = f"{took.median_s:.3g} s median, {took.p95_s:.3g} s p95"
     lines = dict.fromkeys((*facts[0], *facts[1]))
-    yield Table(("", *names), [(line, *(each.get(line, "–") for each in facts)) for line in lines])
+    yield Table(("", *names), [(line, *(facts_of_run.get(line, "–") for facts_of_run in facts)) for line in lines])
     yield from _baselines(runs)
     for name, run in zip(names, runs, strict=True):
         for notice in (*run_notes.replay_notice(run.facts), *version_notices(run.facts)):
@@ -262,11 +264,11 @@ def _baselines(runs: Sequence[ComparisonContext]) -> Iterator[Part]:
 
 
 def _several_runs(pipelines: Sequence[PipelineContext]) -> Iterator[Part]:
-    runs = [run for each in pipelines for run in each.runs]
+    runs = [run for pipeline in pipelines for run in pipeline.runs]
     names = table_names(pipelines)
     rows = [
         (
-            f"{name} (reference)" if each is pipelines[0] else name,
+            f"{name} (reference)" if pipeline is pipelines[0] else name,
             run.run,
             str(run.facts.seed),
             f"{run.facts.rows:,}",
@@ -274,14 +276,14 @@ def _several_runs(pipelines: Sequence[PipelineContext]) -> Iterator[Part]:
             f"{run.facts.calls:,}",
             formatting.money(run.facts.cost_usd),
         )
-        for name, each in zip(names, pipelines, strict=True)
-        for run in each.runs
+        for name, pipeline in zip(names, pipelines, strict=True)
+        for run in pipeline.runs
     ]
     yield Table(("pipeline", "run", "seed", "rows", "failed", "calls", "cost"), rows, (2, 3, 4, 5, 6))
-    for name, each in zip(names, pipelines, strict=True):
-        if len(each.runs) > 1:
-            yield Note(f"{name}: {plural(len(each.runs), 'run')} of one pipeline, compared by their mean")
-            for run in each.runs:
+    for name, pipeline in zip(names, pipelines, strict=True):
+        if len(pipeline.runs) > 1:
+            yield Note(f"{name}: {plural(len(pipeline.runs), 'run')} of one pipeline, compared by their mean")
+            for run in pipeline.runs:
                 if cached := run.facts.cached - run.facts.shared:
                     text = CACHED.format(run=run.run, cached=cached, calls=run.facts.calls)
                     yield Note(text, warning=True)
@@ -292,38 +294,40 @@ def _several_runs(pipelines: Sequence[PipelineContext]) -> Iterator[Part]:
 
 
 def _evaluation(
-    each: ComparedEvaluation, pipelines: Sequence[PipelineContext], comparison: RunComparison
+    evaluation: ComparedEvaluation, pipelines: Sequence[PipelineContext], comparison: RunComparison
 ) -> Iterator[Part]:
-    if each.reason:
-        yield Note(f"not compared: {each.reason}", warning=True)
+    if evaluation.reason:
+        yield Note(f"not compared: {evaluation.reason}", warning=True)
         return
-    whole, level, two = each.whole, comparison.level, _are_two_runs(pipelines)
+    whole, level, two = evaluation.whole, comparison.level, _are_two_runs(pipelines)
     names = pipeline_names(pipelines) if two else table_names(pipelines)
     paired = f"{plural(whole.n, 'row')} paired by {comparison.paired.text}"
-    if any(each.alone) and two:
-        paired += f"; {each.alone[0]:,} only in {names[0]}, {each.alone[1]:,} only in {names[1]}"
-    elif any(each.alone):
-        runs = [run.run for one in pipelines for run in one.runs]
-        left = [f"{count:,} of {run}" for run, count in zip(runs, each.alone, strict=True) if count]
+    if any(evaluation.alone) and two:
+        paired += f"; {evaluation.alone[0]:,} only in {names[0]}, {evaluation.alone[1]:,} only in {names[1]}"
+    elif any(evaluation.alone):
+        runs = [run.run for pipeline in pipelines for run in pipeline.runs]
+        left = [f"{count:,} of {run}" for run, count in zip(runs, evaluation.alone, strict=True) if count]
         paired += f"; not in all runs: {', '.join(left)}"
     yield Note(paired)
     if whole.test is not None:
         yield Note(significance_text(whole.test, names[1]))
     yield _metrics_table(whole, names, level, two=two)
-    if any(found.spread is not None and found.runs for found in whole.metrics.values()):
+    if any(against.spread is not None and against.runs for against in whole.metrics.values()):
         yield from _spread_parts(whole, names, level)
     for line in contradictions(whole, names, level):
         yield Note(line)
-    slices = {expression: parts for expression, parts in each.slices.items() if names[1:]}
+    slices = {expression: parts for expression, parts in evaluation.slices.items() if names[1:]}
     by_slice = [_slice_chart(expression, parts, names) for expression, parts in slices.items() if parts]
     if charts := [*_difference_charts(whole, names), *by_slice]:
         yield Only(PAGE_FORMATS, [Group(charts)])
     for expression, parts in slices.items():
-        folded, short = (_slices_table(expression, parts, names, level, folded=each) for each in (True, False))
+        folded, short = (
+            _slices_table(expression, parts, names, level, folded=is_folded) for is_folded in (True, False)
+        )
         yield Only(PAGE_FORMATS, [folded])
         yield Only(TEXT_FORMATS, [Note(f"by {expression}"), short])
-    if each.flips:
-        yield from _flips(each.flips, names)
+    if evaluation.flips:
+        yield from _flips(evaluation.flips, names)
 
 
 def _metrics_table(whole: Slice, names: Sequence[str], level: float, *, two: bool) -> Table:
@@ -332,16 +336,20 @@ def _metrics_table(whole: Slice, names: Sequence[str], level: float, *, two: boo
     tests = ("p", "p (adj.)")
     if two:
         rows = [
-            (metric, number(each.first), number(each.second), *_change_cells(each))
-            for metric, each in whole.differences.items()
+            (metric, number(difference.first), number(difference.second), *_change_cells(difference))
+            for metric, difference in whole.differences.items()
         ]
         return Table(("metric", *names, _axis(names), formatting.interval_header(level), *tests), rows, (1, 2, 3, 5, 6))
     rows = []
-    for metric, found in whole.metrics.items():
-        reference = found.values[0] if found.values else next((each.first for each in found.differences), None)
+    for metric, against in whole.metrics.items():
+        reference = (
+            against.values[0]
+            if against.values
+            else next((difference.first for difference in against.differences), None)
+        )
         rows.append((metric, names[0], number(reference), "", "", "", ""))
-        for name, each in zip(names[1:], found.differences, strict=True):
-            rows.append(("", name, number(each.second), *_change_cells(each)))
+        for name, difference in zip(names[1:], against.differences, strict=True):
+            rows.append(("", name, number(difference.second), *_change_cells(difference)))
     if not names[1:]:
         return Table(("metric", "mean of the runs"), [(row[0], row[2]) for row in rows], (1,))
     together = formatting.interval_header(level, "together" if len(names) > 2 else "")
@@ -352,7 +360,7 @@ def _change_cells(difference: Difference) -> tuple[str, str, str, str]:
     """The difference, its interval with the reason why one of both is missing, and its p-values."""
     change = difference.change
     interval = " ".join(filter(None, (formatting.interval(change.low, change.high), change.reason)))
-    p, adjusted = ("–" if each is None else f"{each:.3g}" for each in (difference.p, difference.p_adjusted))
+    p, adjusted = ("–" if value is None else f"{value:.3g}" for value in (difference.p, difference.p_adjusted))
     return formatting.format_number(change.value), interval, p, adjusted
 
 
@@ -380,9 +388,9 @@ def _spread_parts(whole: Slice, names: Sequence[str], level: float) -> Iterator[
 
 def _differences_of(part: Slice, names: Sequence[str]) -> Iterator[tuple[str, str, Difference]]:
     """Each metric with the name and the difference of each pipeline."""
-    for metric, found in part.metrics.items():
-        for name, each in zip(names[1:], found.differences, strict=True):
-            yield metric, name, each
+    for metric, against in part.metrics.items():
+        for name, difference in zip(names[1:], against.differences, strict=True):
+            yield metric, name, difference
 
 
 def _difference_charts(whole: Slice, names: Sequence[str]) -> Iterator[Dots]:
@@ -390,9 +398,11 @@ def _difference_charts(whole: Slice, names: Sequence[str]) -> Iterator[Dots]:
     higher = f"the pipeline is higher than {names[0]}" if names[2:] else f"{names[-1]} is higher"
     for unbounded, title in ((False, "Differences"), (True, "Differences in the metrics' own units")):
         points = [
-            ChartPoint(_point_name(metric, name, names), each.change.value, each.change.low, each.change.high)
-            for metric, name, each in _differences_of(whole, names)
-            if each.change.value is not None and has_own_unit(metric) == unbounded
+            ChartPoint(
+                _point_name(metric, name, names), difference.change.value, difference.change.low, difference.change.high
+            )
+            for metric, name, difference in _differences_of(whole, names)
+            if difference.change.value is not None and has_own_unit(metric) == unbounded
         ]
         if points:
             yield Dots(title, points, _axis(names), reference=0, caption=f"Right of the dashed line, {higher}.")
@@ -417,10 +427,14 @@ def _slice_chart(expression: str, slices: Mapping[str, Slice], names: Sequence[s
     main = next((name for part in slices.values() for name in part.metrics), "")
     points = [
         ChartPoint(
-            _point_name(value, name, names), each.change.value, each.change.low, each.change.high, f"n={part.n:,}"
+            _point_name(value, name, names),
+            difference.change.value,
+            difference.change.low,
+            difference.change.high,
+            f"n={part.n:,}",
         )
         for value, part in slices.items()
-        for metric, name, each in _differences_of(part, names)
+        for metric, name, difference in _differences_of(part, names)
         if metric == main
     ]
     return Dots(f"{main} by {expression}", points, _axis(names), reference=0, caption="Paired differences by slice.")
@@ -432,9 +446,9 @@ def _slices_table(
     """All metrics of each slice under a folded title, else the first metric of each."""
     rows = []
     for value, part in slices.items():
-        for metric, name, each in _differences_of(part, names):
+        for metric, name, difference in _differences_of(part, names):
             if folded or metric == next(iter(part.metrics)):
-                change, interval, _, adjusted = _change_cells(each)
+                change, interval, _, adjusted = _change_cells(difference)
                 pipeline = [name] if names[2:] else []
                 rows.append((value, f"{part.n:,}", metric, *pipeline, change, interval, adjusted))
     named = ["pipeline"] if names[2:] else []
@@ -486,7 +500,7 @@ class PipelineChange:
 
 def pipeline_changes(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[PipelineChange]:
     """The differences between two resolved pipelines, in the order of the first; measuring keys are left out."""
-    kept = [{key: value for key, value in each.items() if key not in _IGNORED} for each in (first, second)]
+    kept = [{key: value for key, value in document.items() if key not in _IGNORED} for document in (first, second)]
     return list(_changes(kept[0], kept[1], ""))[:MOST_CHANGES]
 
 
@@ -496,8 +510,8 @@ def _changes(first: Any, second: Any, path: str) -> Iterator[PipelineChange]:
             yield from _changes(first.get(key), second.get(key), f"{path}.{key}" if path else str(key))
     elif isinstance(first, list) and isinstance(second, list):
         for index in range(max(len(first), len(second))):
-            one, other = (each[index] if index < len(each) else None for each in (first, second))
-            yield from _changes(one, other, f"{path}[{index}]")
+            before, other = (values[index] if index < len(values) else None for values in (first, second))
+            yield from _changes(before, other, f"{path}[{index}]")
     elif first != second or type(first) is not type(second):
         yield PipelineChange(path, first, second)
 
@@ -506,17 +520,17 @@ def changes_section(changes: Sequence[PipelineChange]) -> Iterator[Section]:
     """A table of the differences, and the lines of texts that differ; no section where the pipelines are alike."""
     if not changes:
         return
-    rows = [(each.path, _cell(each.first), _cell(each.second)) for each in changes]
+    rows = [(change.path, _cell(change.first), _cell(change.second)) for change in changes]
     parts: list[Part] = [
         Table(("key", "a", "b"), rows, records=any(len(cell) > _LONGEST // 2 for row in rows for cell in row))
     ]
     parts += [
         CodeBlock(
-            f"{each.path}: lines that differ",
-            "\n".join(unified_diff(each.first.splitlines(), each.second.splitlines(), "a", "b", lineterm="", n=1)),
+            f"{change.path}: lines that differ",
+            "\n".join(unified_diff(change.first.splitlines(), change.second.splitlines(), "a", "b", lineterm="", n=1)),
         )
-        for each in changes
-        if isinstance(each.first, str) and isinstance(each.second, str) and "\n" in each.first + each.second
+        for change in changes
+        if isinstance(change.first, str) and isinstance(change.second, str) and "\n" in change.first + change.second
     ]
     yield Section("What differs between the pipelines", parts)
 
@@ -541,7 +555,11 @@ def compare_finished(
     """
     shared, contexts, keys = _shared_evaluations(runs), _contexts(runs, names), [_repeat_key(run) for run in runs]
     two = len(runs) == 2
-    groups = [[0], [1]] if two else [[at for at, key in enumerate(keys) if key == one] for one in dict.fromkeys(keys)]
+    groups = (
+        [[0], [1]]
+        if two
+        else [[at for at, key in enumerate(keys) if key == group_key] for group_key in dict.fromkeys(keys)]
+    )
     if len(groups) > MOST_PIPELINES:
         raise UsageError(
             f"{plural(len(groups), 'pipeline is|pipelines are')} more than {MOST_PIPELINES}",
@@ -549,7 +567,7 @@ def compare_finished(
         )
     order = [at for group in groups for at in group]
     comparison = compare_runs(
-        {name: [each[at] for at in order] for name, each in shared.items()},
+        {name: [evaluations[at] for at in order] for name, evaluations in shared.items()},
         [runs[at].directory.results for at in order],
         sizes=[len(group) for group in groups],
         by=by,
@@ -580,9 +598,13 @@ def _contexts(runs: Sequence[RunResult], names: Sequence[str]) -> list[Compariso
 def _shared_evaluations(runs: Sequence[RunResult]) -> dict[str, list[Evaluation]]:
     """Each evaluation that all runs have, as each of them defines it."""
     known = [run.plan.evaluations for run in runs]
-    shared = {name: [each[name] for each in known] for name in known[-1] if all(name in each for each in known)}
+    shared = {
+        name: [evaluations[name] for evaluations in known]
+        for name in known[-1]
+        if all(name in evaluations for evaluations in known)
+    }
     if not shared:
-        names = " and ".join(", ".join(each) or "none" for each in known)
+        names = " and ".join(", ".join(evaluations) or "none" for evaluations in known)
         which = " and ".join(str(run.directory.path) for run in runs)
         raise UsageError(f"{which} share no evaluation", hint=f"their evaluations are {names}")
     return shared

@@ -45,7 +45,7 @@ def run_conclusion(report: Report) -> str:
     """`Accuracy 0.900 [0.800, 0.950] on 96 rows; the gate passed; 10 rows disagree with the labels`: the first evaluation's
     main metric, what the gates decide, what studies conclude, and what failed; "" for a run without results."""
     parts = []
-    mains = {name: primary_metric(each, report.comparisons.get(name)) for name, each in report.measures.items()}
+    mains = {name: primary_metric(measure, report.comparisons.get(name)) for name, measure in report.measures.items()}
     name, main = next(((name, main) for name, main in mains.items() if main is not None), ("", None))
     if main is not None:
         metric, value = main
@@ -54,8 +54,8 @@ def run_conclusion(report: Report) -> str:
         parts.append(f"{head}{metric.replace('_', ' ')} {numbers} on {value.n:,} {report.measures[name].of}")
     parts += [gates_conclusion(report.gates)] if report.gates else []
     if main is not None and (wrong := _wrong(report.measures[name])) is not None:
-        of = report.measures[name].of
-        parts.append(f"{plural(wrong, f'{of[:-1]} disagrees|{of} disagree')} with the labels")
+        unit = report.measures[name].of
+        parts.append(f"{plural(wrong, f'{unit[:-1]} disagrees|{unit} disagree')} with the labels")
     sentences = {name: study.conclusion() for name, study in report.studies.items()}
     parts += [f"{formatting.visible_text(name, 60)}: {text}" for name, text in sentences.items() if text]
     if parts and report.facts.failed:
@@ -88,11 +88,13 @@ def gates_conclusion(gates: Sequence[GateOutcome]) -> str:
     """`1 of 3 gates failed: safety.accuracy 0.610 (≥ 0.7)`, and which are inconclusive."""
     parts: list[str] = []
     for verdict in ("failed", "inconclusive"):
-        found = [gate for gate in gates if gate.verdict == verdict]
-        if found:
-            named = [f"{gate.metric} {formatting.format_number(gate.value)} ({gate.rule})" for gate in found]
-            tolerated = " (tolerated)" if verdict == "inconclusive" and all(gate.passed for gate in found) else ""
-            count = f"{len(found)} {verdict}" if parts else f"{len(found)} of {plural(len(gates), 'gate')} {verdict}"
+        decided = [gate for gate in gates if gate.verdict == verdict]
+        if decided:
+            named = [f"{gate.metric} {formatting.format_number(gate.value)} ({gate.rule})" for gate in decided]
+            tolerated = " (tolerated)" if verdict == "inconclusive" and all(gate.passed for gate in decided) else ""
+            count = (
+                f"{len(decided)} {verdict}" if parts else f"{len(decided)} of {plural(len(gates), 'gate')} {verdict}"
+            )
             parts.append(f"{count}{tolerated}: {listed_names(named)}")
     return "; ".join(parts) or (f"all {plural(len(gates), 'gate')} passed" if len(gates) > 1 else "the gate passed")
 
@@ -144,7 +146,7 @@ def short_names(runs: Sequence[str]) -> list[str]:
     """The names of runs for a reader: of their paths the last parts that tell them apart."""
     parts = [PurePath(run).parts or (run,) for run in runs]
     for length in range(1, max(map(len, parts))):
-        names = [str(PurePath(*each[-length:])) for each in parts]
+        names = [str(PurePath(*path[-length:])) for path in parts]
         if len(set(names)) == len(names):
             break
     else:
@@ -158,35 +160,54 @@ def comparison_conclusion(comparison: RunComparison, names: Sequence[str]) -> st
     if len(comparison.sizes) == 1:
         return _spread_conclusion(comparison)
     sentences = []
-    for name, each in comparison.evaluations.items():
+    for name, evaluation in comparison.evaluations.items():
         head = f"{formatting.visible_text(name, 60)}: " if len(comparison.evaluations) > 1 else ""
-        said = f"not compared: {each.reason}" if each.reason else _sentence(each.whole, names, comparison.level)
-        sentences.append(head + said)
+        sentence = (
+            f"not compared: {evaluation.reason}"
+            if evaluation.reason
+            else _sentence(evaluation.whole, names, comparison.level)
+        )
+        sentences.append(head + sentence)
     more = f"; {plural(len(sentences) - MOST_NAMED, 'more evaluation')}" if len(sentences) > MOST_NAMED else ""
     return "; ".join(sentences[:MOST_NAMED]) + more
 
 
 def _sentence(whole: Slice, names: Sequence[str], level: float) -> str:
     """The differences from the first pipeline in the first metric that has any, else of other metrics."""
-    metrics = {metric: found.differences for metric, found in whole.metrics.items()}
-    main = next((name for name, found in metrics.items() if any(one.change.value is not None for one in found)), None)
+    metrics = {metric: differences.differences for metric, differences in whole.metrics.items()}
+    main = next(
+        (
+            name
+            for name, differences in metrics.items()
+            if any(difference.change.value is not None for difference in differences)
+        ),
+        None,
+    )
     if main is None:
         return "no metric could be compared"
-    pairs = [(name, one) for name, one in zip(names[1:], metrics[main], strict=True) if one.change.value is not None]
+    pairs = [
+        (name, difference)
+        for name, difference in zip(names[1:], metrics[main], strict=True)
+        if difference.change.value is not None
+    ]
     scored = "are scored in only one run" if len(names) == 2 else "are not scored in all runs"
     significant = [pair for pair in pairs if is_significant(pair[1], level)]
     if significant:
         return "; ".join(
-            f"{_open_text(one, one.change.value, scored)}{name} is {_better(main, one, names)}: "
-            f"{change_text(one)}{_decided_text(one, level)}"
-            for name, one in significant
+            f"{_open_text(difference, difference.change.value, scored)}{name} is {_better(main, difference, names)}: "
+            f"{change_text(difference)}{_decided_text(difference, level)}"
+            for name, difference in significant
         )
     name, largest = max(pairs, key=lambda pair: abs(pair[1].change.value or 0.0))
-    doubtful = next((text for _, one in pairs if (text := _open_text(one, None, scored))), "")
+    doubtful = next((text for _, difference in pairs if (text := _open_text(difference, None, scored))), "")
     largest_of = "the largest, " if len(pairs) > 1 else ""
     text = f"{doubtful}no significant difference in {main}: {largest_of}{name} − {names[0]} is {change_text(largest)}"
     text += _decided_text(largest, level)
-    also = [name for name, found in metrics.items() if any(is_significant(one, level) for one in found)]
+    also = [
+        name
+        for name, differences in metrics.items()
+        if any(is_significant(difference, level) for difference in differences)
+    ]
     return f"{text}; significant differences in {listed_names(also)}" if also else text
 
 
@@ -216,30 +237,32 @@ def _better(metric: str, difference: Difference, names: Sequence[str]) -> str:
 
 
 def _spread_conclusion(comparison: RunComparison) -> str:
-    whole = next((each.whole for each in comparison.evaluations.values() if not each.reason), Slice(0, {}))
-    for metric, found in whole.metrics.items():
-        if found.spread is not None and found.runs:
-            floor = formatting.format_number(found.spread.noise_floor(comparison.level))
+    whole = next(
+        (evaluation.whole for evaluation in comparison.evaluations.values() if not evaluation.reason), Slice(0, {})
+    )
+    for metric, against in whole.metrics.items():
+        if against.spread is not None and against.runs:
+            floor = formatting.format_number(against.spread.noise_floor(comparison.level))
             return f"two runs of this pipeline differ by up to {floor} in {metric} ({100 * comparison.level:g} of 100 pairs)"
     return ""
 
 
 def contradictions(whole: Slice, letters: Sequence[str], level: float) -> list[str]:
     """A line for each metric whose interval excludes 0 where a test beside it does not find a difference, or the reverse."""
-    found = []
+    texts = []
     for name, against in whole.metrics.items():
-        for letter, each in zip(letters[1:], against.differences, strict=True):
-            tests = [("p", each.p)]
+        for letter, difference in zip(letters[1:], against.differences, strict=True):
+            tests = [("p", difference.p)]
             if whole.test is not None and whole.test.name == MCNEMAR and name == TESTED_METRICS.get(whole.test.of):
                 tests.append(("McNemar's p", whole.test.p))
-            if (excluded := _excludes_zero(each)) is None:
+            if (excluded := _excludes_zero(difference)) is None:
                 continue
             other = [f"{test} is {p:.3g}" for test, p in tests if p is not None and (p < 1 - level) != excluded]
             if other:
-                of = f"{name} of {letter}" if letters[2:] else name
+                what = f"{name} of {letter}" if letters[2:] else name
                 does = "excludes" if excluded else "includes"
-                found.append(f"{of}: {CONTRADICTION.format(does=does, level=100 * level, p=' and '.join(other))}")
-    return found
+                texts.append(f"{what}: {CONTRADICTION.format(does=does, level=100 * level, p=' and '.join(other))}")
+    return texts
 
 
 def significance_text(test: Significance, name: str) -> str:

@@ -241,7 +241,7 @@ def _histogram_chart(title: str, bins: Histogram, x: str) -> Bars:
 
 
 def _bin_points(bins: Sequence[Bin]) -> list[PlanePoint]:
-    return [PlanePoint(each.x, each.y, each.low, each.high, label=plural(each.n, "row")) for each in bins]
+    return [PlanePoint(bin_.x, bin_.y, bin_.low, bin_.high, label=plural(bin_.n, "row")) for bin_ in bins]
 
 
 _SHOWN_DISAGREEMENTS = 3
@@ -253,14 +253,14 @@ def annotator_parts(study: AnnotatorStudy) -> Iterator[Part]:
     yield Note(_replacement(study))
     rows = [
         (
-            formatting.visible_text(each.name or "unnamed"),
-            f"{each.rows:,}",
-            f"{each.skipped:,}",
-            _number(each.with_others),
-            _number(each.with_judge),
-            "–" if each.p is None else f"{each.p:.3g}{'' if each.wins else ' (not shown)'}",
+            formatting.visible_text(annotator.name or "unnamed"),
+            f"{annotator.rows:,}",
+            f"{annotator.skipped:,}",
+            _number(annotator.with_others),
+            _number(annotator.with_judge),
+            "–" if annotator.p is None else f"{annotator.p:.3g}{'' if annotator.wins else ' (not shown)'}",
         )
-        for each in study.annotators
+        for annotator in study.annotators
     ]
     yield Table(
         ("annotator", "labels", "skipped", "agrees with others", "with the judge", "p (judge as good)"),
@@ -289,9 +289,9 @@ def agreement_chart(study: AnnotatorStudy) -> Dots:
         for name, metric in (("two people", study.ceiling), ("judge and a person", study.judge))
     ]
     points += [
-        ChartPoint(f"{each.name or 'unnamed'}, {other}", value, note=f"n={each.rows:,}")
-        for each in study.annotators
-        for other, value in (("others", each.with_others), ("judge", each.with_judge))
+        ChartPoint(f"{annotator.name or 'unnamed'}, {other}", value, note=f"n={annotator.rows:,}")
+        for annotator in study.annotators
+        for other, value in (("others", annotator.with_others), ("judge", annotator.with_judge))
     ]
     known = [point for point in points if point.value is not None]
     return Dots(
@@ -301,8 +301,8 @@ def agreement_chart(study: AnnotatorStudy) -> Dots:
 
 def _agreement_conclusion(study: AnnotatorStudy) -> str:
     people, judge, difference = (
-        formatting.number_with_interval(each.value, each.low, each.high)
-        for each in (study.ceiling, study.judge, study.difference)
+        formatting.number_with_interval(metric.value, metric.low, metric.high)
+        for metric in (study.ceiling, study.judge, study.difference)
     )
     kind = "agree on" if study.nominal else "have an agreement (minus the distance) of"
     return (
@@ -324,10 +324,10 @@ def _number(value: float | None) -> str:
 
 
 def _disagreements(pair: AnnotatorPair) -> str:
-    found = [
+    counted = [
         (count, f"{formatting.label(pair.labels[row])} / {formatting.label(pair.labels[column])}: {count:,}")
         for row, counts in enumerate(pair.counts)
         for column, count in enumerate(counts)
         if row != column and count
     ]
-    return ", ".join(text for _, text in sorted(found, key=lambda each: -each[0])[:_SHOWN_DISAGREEMENTS])
+    return ", ".join(text for _, text in sorted(counted, key=lambda entry: -entry[0])[:_SHOWN_DISAGREEMENTS])

@@ -144,8 +144,8 @@ def _reach(gap: int) -> int:
 def depth(plan: Plan, node: Node) -> int:
     """The number of links on the longest path from a root."""
     ranks: list[int] = []
-    for each in plan.nodes[: node.index + 1]:
-        ranks.append(1 + max((ranks[parent] for parent in each.parents), default=-1))
+    for earlier in plan.nodes[: node.index + 1]:
+        ranks.append(1 + max((ranks[parent] for parent in earlier.parents), default=-1))
     return ranks[node.index]
 
 
@@ -160,22 +160,22 @@ def _kind(plan: Plan, node: Node) -> str:
 def _description(plan: Plan, node: Node) -> str:
     fields = ", ".join(f"{name}: {kind.type_name()}" for name, kind in node.output.fields.items())
     pinned = ", pinned" if node.pinned else ""
-    each = "".join(f", each {plan.groups[group].name} of {plan.groups[group].text}" for group in node.groups)
+    entries = "".join(f", each {plan.groups[group].name} of {plan.groups[group].text}" for group in node.groups)
     when = when_text(plan, node)
-    return visible_text(f"{node.unit.type_name}{pinned}{each}{'' if when is None else f', when {when}'} ({fields})")
+    return visible_text(f"{node.unit.type_name}{pinned}{entries}{'' if when is None else f', when {when}'} ({fields})")
 
 
 def calls_a_row(plan: Plan) -> int:
     """Model calls that one row makes at most if every first reply can be read."""
-    found = _calls_of_groups(plan).items()
-    return sum(count * prod(plan.groups[group].most for group in groups) for groups, count in found)
+    calls = _calls_of_groups(plan).items()
+    return sum(count * prod(plan.groups[group].most for group in groups) for groups, count in calls)
 
 
 def count_calls(plan: Plan) -> str:
     """The model calls that one row makes: a number, and one for each list that decides about more."""
-    found = _calls_of_groups(plan)
-    text = f"{found.pop((), 0)} model calls a row"
-    for groups, count in found.items():
+    calls = _calls_of_groups(plan)
+    text = f"{calls.pop((), 0)} model calls a row"
+    for groups, count in calls.items():
         names = " and ".join(plan.groups[group].name for group in groups)
         some = plan.groups[groups[-1]].per_call
         text += f", {count} for each {names}" if some is None else f", {count} for every {some} of {names}"

@@ -147,13 +147,15 @@ def _published_comparison(table: Published, metric: MetricValue | None, facts: R
     known = find_metric(table.metric)
     better = 1 if known is not None and known.lower_is_better else -1
     rows.sort(key=lambda row: (row.value is None, better * (row.value or 0.0)))
-    place = f"table {table.table}" if isinstance(table.table, int) else table.table
+    location = f"table {table.table}" if isinstance(table.table, int) else table.table
     if table.page is not None:
-        place += f", page {table.page}" if isinstance(table.page, int) else f", {table.page}"
+        location += f", page {table.page}" if isinstance(table.page, int) else f", {table.page}"
     caveats = [OWN_SAMPLE] if Path(facts.dataset).stem in datasets() else []
     caveats += [table.caveat] if table.caveat else []
     decimals = max(_decimals(row.value) for row in table.rows)
-    return PublishedComparison(table.metric, table.source, place, tuple(rows), ". ".join(caveats), table.unit, decimals)
+    return PublishedComparison(
+        table.metric, table.source, location, tuple(rows), ". ".join(caveats), table.unit, decimals
+    )
 
 
 def _decimals(value: float) -> int:

@@ -85,14 +85,14 @@ def evaluate_run(
         try:
             distributions[name] = distributions_of(data)
             if at is not None:
-                kept.append(row_scores(name, at, data, [one for one in measured.values if find_metric(one)]))
+                kept.append(row_scores(name, at, data, [metric for metric in measured.values if find_metric(metric)]))
         except VerdictError:
             raise
         except Exception as error:  # what only the page shows must not cost the metrics
             fault = f"internal error in verdict (please report it): {type(error).__name__}: {error}"[:500]
             warning = f"charts and rows of this evaluation are missing from the report: {fault}"
             measures[name] = replace(measured, warnings=(*measured.warnings, warning))
-        kept.sort(key=lambda each: not each.labelled)
+        kept.sort(key=lambda scores: not scores.labelled)
         del kept[MOST_SCORED:]
     return EvaluationResults(measures, distributions, tuple(kept))
 
@@ -124,13 +124,13 @@ def distributions_of(data: EvaluationData) -> Distributions:
 def proportions_by_bin(x: Floats, hits: Floats, edges: Floats) -> tuple[Bin, ...]:
     """The share of `hits` (0 or 1) with Wilson's interval, in bins of `x` that are closed on the right."""
     bins = np.clip(np.searchsorted(edges[1:-1], x, side="left"), 0, len(edges) - 2)
-    found = []
+    bins_found = []
     for index in np.unique(bins):
         here = bins == index
         n, hit = int(here.sum()), round(float(hits[here].sum()))
         low, high = wilson(hit, n, CONFIDENCE_LEVEL)
-        found.append(Bin(n, float(x[here].mean()), hit / n, low, high))
-    return tuple(found)
+        bins_found.append(Bin(n, float(x[here].mean()), hit / n, low, high))
+    return tuple(bins_found)
 
 
 def means_by_bin(x: Floats, y: Floats, scale: tuple[float, float] | None = None) -> tuple[Bin, ...]:
@@ -142,7 +142,7 @@ def means_by_bin(x: Floats, y: Floats, scale: tuple[float, float] | None = None)
     if len(values) > MOST_TARGETS:
         edges = np.unique(np.quantile(x, np.linspace(0, 1, HISTOGRAM_BINS + 1)))
         bins = np.searchsorted(edges[1:-1], x, side="right")
-    found = []
+    means = []
     for index in np.unique(bins):
         here = y[bins == index]
         reach = (
@@ -152,8 +152,8 @@ def means_by_bin(x: Floats, y: Floats, scale: tuple[float, float] | None = None)
         )
         middle = float(here.mean())
         ends = max(middle - reach, least), min(middle + reach, most)
-        found.append(Bin(len(here), float(x[bins == index].mean()), middle, *ends))
-    return tuple(found)
+        means.append(Bin(len(here), float(x[bins == index].mean()), middle, *ends))
+    return tuple(means)
 
 
 def quantiles(x: Floats, bins: int = 5) -> Floats:
@@ -185,7 +185,7 @@ def histogram(
     shown = np.sort(present[np.argsort(-sizes, kind="stable")][:MOST_LABELS_IN_CHART])
     names = disambiguate_labels([labels[code] for code in shown])
     counts = {name: np.histogram(x[codes == code], edges)[0].tolist() for name, code in zip(names, shown, strict=True)}
-    return Histogram(tuple(edges.tolist()), {name: tuple(each) for name, each in counts.items()})
+    return Histogram(tuple(edges.tolist()), {name: tuple(bin_counts) for name, bin_counts in counts.items()})
 
 
 class ReportContext(Struct, frozen=True):

@@ -225,7 +225,11 @@ def _probabilities(logprobs: Any) -> tuple[list[tuple[str, list[tuple[str, float
     lists = orjson.loads(logprobs) if isinstance(logprobs, str) else logprobs  # text in runs of earlier versions
     for number, alternatives in enumerate(lists, 1):
         # Rounding can make the log-probability of a certain token slightly positive.
-        shares = [(each["token"], math.exp(min(each["logprob"], 0.0))) for each in alternatives if _is_valid(each)]
+        shares = [
+            (alternative["token"], math.exp(min(alternative["logprob"], 0.0)))
+            for alternative in alternatives
+            if _is_valid(alternative)
+        ]
         invalid += len(alternatives) - len(shares)
         if len(alternatives) > 1 and len(positions) < MOST_POSITIONS:
             shares.sort(key=lambda share: -share[1])
@@ -261,12 +265,14 @@ def entry_tables(outputs: Mapping[str, Any]) -> tuple[list[EntryTable], dict[str
         names = list(dict.fromkeys(name for _, entries in units for entry in entries for name in entry or ()))
         columns = ["entry", *names]
         rows: list[list[Any]] = [[number] for number in numbers]
-        for place, cells in enumerate(rows):
-            known: Mapping[str, Any] = next((entries[place] for _, entries in units if entries[place] is not None), {})
+        for position, cells in enumerate(rows):
+            known: Mapping[str, Any] = next(
+                (entries[position] for _, entries in units if entries[position] is not None), {}
+            )
             cells += [known.get(name) for name in names]
         for unit, _ in units:
             left.pop(f"{unit}.{ITEM_COLUMN}")
-            for column in [each for each in left if each.startswith(f"{unit}.")]:
+            for column in [key for key in left if key.startswith(f"{unit}.")]:
                 values = [value for _, value in _numbered(left.pop(column), numbers[-1].count(".") if numbers else 0)]
                 columns.append(column)
                 for cells, value in zip(rows, values, strict=False):
@@ -278,8 +284,8 @@ def entry_tables(outputs: Mapping[str, Any]) -> tuple[list[EntryTable], dict[str
 
 def _numbered(values: Sequence[Any], depth: int | None = None, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Number and value of each entry, of lists inside lists too; ``depth``: how deep, where values may be lists."""
-    for place, value in enumerate(values):
-        number = f"{prefix}{place}"
+    for position, value in enumerate(values):
+        number = f"{prefix}{position}"
         if isinstance(value, list) and depth != 0:
             yield from _numbered(value, None if depth is None else depth - 1, f"{number}.")
         else:

@@ -142,7 +142,7 @@ def is_beyond_chance(metric: str) -> bool:
 def _coverage_tile(report: Report) -> Iterator[Tile]:
     """The share of the labelled rows with a prediction; of several evaluations, or of none, that of rows with a result."""
     facts = report.facts
-    measured = [each for each in report.measures.values() if each.coverage is not None]
+    measured = [measure for measure in report.measures.values() if measure.coverage is not None]
     if len(report.measures) == len(measured) == 1:
         labelled = measured[0].rows - measured[0].unlabelled
         yield Tile(
@@ -399,5 +399,5 @@ def _binned(x: Floats, y: Floats) -> tuple[Bin, ...]:
 def _scatter(
     title: str, bins: Sequence[Bin], x: str, y: str, y_range: tuple[float, float] | None, caption: str
 ) -> Scatter:
-    points = [PlanePoint(each.x, each.y, each.low, each.high, label=plural(each.n, "row")) for each in bins]
+    points = [PlanePoint(bin_.x, bin_.y, bin_.low, bin_.high, label=plural(bin_.n, "row")) for bin_ in bins]
     return Scatter(title, (Series("", points, joined=True),), x, y, y_range=y_range or (None, None), caption=caption)

@@ -136,11 +136,11 @@ def write_report(
 
 def _studies(run: RunResult) -> dict[str, EvaluationStudy]:
     """The evaluations of each kind that a feature measures."""
-    found: dict[str, EvaluationStudy] = {}
+    studies: dict[str, EvaluationStudy] = {}
     for name, evaluation in run.plan.studies.items():
         if (own := evaluator_of(evaluation)) is not None:
-            found |= own[1].measure({name: evaluation}, run.directory.results, run.facts.seed)
-    return found
+            studies |= own[1].measure({name: evaluation}, run.directory.results, run.facts.seed)
+    return studies
 
 
 def _write(directory: RunDirectory, name: str, render: Callable[[], str], warn: Callable[[str], None]) -> None:

@@ -41,7 +41,7 @@ class _Checked(Struct, frozen=True, forbid_unknown_fields=True):
 def keep_checked(job: RunJob) -> None:
     """Keep what the check found of the job's dataset."""
     data = job.data
-    found = _Checked(
+    checked = _Checked(
         _digest(job.plan),
         data.fingerprint,
         data.rows,
@@ -51,7 +51,7 @@ def keep_checked(job: RunJob) -> None:
         data.selection.kept,
         data.selection.id,
     )
-    job.directory.write(_FILE, msgspec.json.encode(found))
+    job.directory.write(_FILE, msgspec.json.encode(checked))
 
 
 def checked_earlier(
@@ -62,7 +62,7 @@ def checked_earlier(
     if any(node.code for node in plan.nodes):
         return None
     pipeline = _digest(plan)
-    known = [found for found in _found(out, plan) if found.pipeline == pipeline]
+    known = [checked for checked in _found(out, plan) if checked.pipeline == pipeline]
     if not known:
         return None
     selection = Selection(limit, sample, seed)
@@ -71,11 +71,11 @@ def checked_earlier(
         fingerprint = dataset_fingerprint(dataset, selection)
     except DataError:  # the check reports it
         return None
-    for found in known:
-        if found.fingerprint == fingerprint:
-            selection = Selection(limit, sample, seed, found.kept, found.id)
+    for checked in known:
+        if checked.fingerprint == fingerprint:
+            selection = Selection(limit, sample, seed, checked.kept, checked.id)
             return DatasetFacts(
-                found.rows, found.total, found.skipped, found.columns, fingerprint, selection, stamps=stamps
+                checked.rows, checked.total, checked.skipped, checked.columns, fingerprint, selection, stamps=stamps
             )
     return None
 

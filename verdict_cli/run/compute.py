@@ -84,14 +84,14 @@ def _criteria(
     around: Mapping[str, Any] = {} if row.entry is None else row.entry.names
     if given is None:
         return [(output, {**around, "index": number}) for number, output in enumerate(before)]
-    found: list[tuple[Output | None, Mapping[str, Any]]] = []
+    criteria: list[tuple[Output | None, Mapping[str, Any]]] = []
     for number, source in enumerate(given):
         names: Any = entries[source.unit] if source.within else around
         for index in source.within:
             names = None if names is None else names[index]
         if names is not None:
-            found.append((source.output, {**names, "index": source.within[-1] if source.within else number}))
-    return found
+            criteria.append((source.output, {**names, "index": source.within[-1] if source.within else number}))
+    return criteria
 
 
 def _pool(work: PoolNode, before: Sequence[Output | None], indices: Sequence[int], seed: int) -> dict[str, Any]:
@@ -100,13 +100,13 @@ def _pool(work: PoolNode, before: Sequence[Output | None], indices: Sequence[int
         raise RowError(f"{len(left)} of {len(before)} units are left, the quorum is {work.unit.quorum}", kind="quorum")
     weights = None if work.weights is None else [work.weights[index] for index, _ in left]
     pooled: dict[str, Any] = {}
-    said: dict[str, list[Any]] = {}
+    values_of: dict[str, list[Any]] = {}
     for name, numbers in work.fields:
-        values = said[name] = [numbers[index](pooled_field(output, name)) for index, output in left]
+        values = values_of[name] = [numbers[index](pooled_field(output, name)) for index, output in left]
         pooled[name] = work.unit.pool_seeded(values, weights, seed)
         if len(left) < len(before):
             pooled[name] = work.unit.of_the_rest(pooled[name], values)
-    return work.unit.to_output(pooled) | work.unit.extra_fields(pooled, said, weights)
+    return work.unit.to_output(pooled) | work.unit.extra_fields(pooled, values_of, weights)
 
 
 def empty_output(node: Node) -> dict[str, Any]:
@@ -125,10 +125,10 @@ def pooled_values(node: Node, outputs: Sequence[Output | None], leaves: Sequence
     """The values that a pool takes from each of these parents that has an output with its fields."""
     work = node.work
     assert isinstance(work, PoolNode)
-    found = []
+    pooled = []
     for leaf in leaves:
         output = outputs[leaf]
         if output is not None and all(name in output for name, _ in work.fields):
             index = node.parents.index(leaf)
-            found.append({name: numbers[index](output[name]) for name, numbers in work.fields})
-    return found
+            pooled.append({name: numbers[index](output[name]) for name, numbers in work.fields})
+    return pooled

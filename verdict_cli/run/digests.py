@@ -25,29 +25,29 @@ _PART_FILE = re.compile(r"parts/[0-9]{6,}/(done\.json|journal\.jsonl)|(results|c
 
 def evidence(directory: RunDirectory) -> list[str]:
     """The names of the files that only `verdict run` writes. A part's mark is there for its files, whose digests it has."""
-    found = [name for name in _EVIDENCE if (directory.path / name).is_file()]
+    files = [name for name in _EVIDENCE if (directory.path / name).is_file()]
     parts = sorted(path.name for path in (directory.path / "parts").glob("*") if path.is_dir())
     for part in parts:
         mark = f"parts/{part}/{MARK}"
         names = [mark] if (directory.path / mark).exists() else _part_files(part)
-        found += [name for name in names if _PART_FILE.fullmatch(name) and (directory.path / name).is_file()]
-    marked = {name for part in parts if f"parts/{part}/{MARK}" in found for name in _part_files(part)}
+        files += [name for name in names if _PART_FILE.fullmatch(name) and (directory.path / name).is_file()]
+    marked = {name for part in parts if f"parts/{part}/{MARK}" in files for name in _part_files(part)}
     for table in PART_TABLES:
         here = sorted(f"{table}/{path.name}" for path in (directory.path / table).glob("*.parquet"))
-        found += [name for name in here if name not in marked and name not in found]
-    return found
+        files += [name for name in here if name not in marked and name not in files]
+    return files
 
 
 def changed_in_part(directory: RunDirectory, mark: str) -> list[str]:
     """What differs from the digests in a part's mark, a message for each file."""
-    found = PartMark.read(directory.path / mark)
+    part = PartMark.read(directory.path / mark)
     names = _part_files(Path(mark).parent.name)
-    if found is None or found.digests.keys() != set(names):
+    if part is None or part.digests.keys() != set(names):
         return [f"{mark}: it is not the mark of a part"]
     return [
         f"{name}: the {'content has changed since the part ended' if there else 'file is missing'}"
         for name in names
-        if not (there := (directory.path / name).is_file()) or file_digest(directory.path / name) != found.digests[name]
+        if not (there := (directory.path / name).is_file()) or file_digest(directory.path / name) != part.digests[name]
     ]
 
 
@@ -83,22 +83,22 @@ def changed_files(directory: RunDirectory, facts: RunFacts) -> list[str]:
                 str(directory.path / _OWN),
             )
         )
-    found = []
+    changes = []
     for name, digest in facts.digests.items():
         path = directory.path / name
         if name == _OWN:
             actual = _facts_digest(facts)
         elif not (Path(name).name == name or _PART_FILE.fullmatch(name)) or not path.is_file():
-            found.append(f"{name}: the file is missing")
+            changes.append(f"{name}: the file is missing")
             continue
         else:
             actual = file_digest(path)
         if actual != digest:
-            found.append(f"{name}: the content has changed since the run ended")
+            changes.append(f"{name}: the content has changed since the run ended")
         elif path.name == MARK:
-            found += changed_in_part(directory, name)
+            changes += changed_in_part(directory, name)
     missing = {_OWN, *evidence(directory)} - facts.digests.keys()
-    return found + [f"{name}: run.json has no digest of it" for name in sorted(missing)]
+    return changes + [f"{name}: run.json has no digest of it" for name in sorted(missing)]
 
 
 def file_digest(path: Path) -> str:

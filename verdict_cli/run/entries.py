@@ -87,8 +87,8 @@ async def answer_together(
     )
 
     def outputs(response: Mapping[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        found = [{name: entry[name] for name in work.response.fields} for entry in response["entries"]]
-        pairs = zip(found, values, strict=True)
+        entries = [{name: entry[name] for name in work.response.fields} for entry in response["entries"]]
+        pairs = zip(entries, values, strict=True)
         return [(entry, work.unit.combine_responses([entry], ((),), given["input"])) for entry, given in pairs]
 
     def accept(response: dict[str, Any]) -> None:
@@ -114,13 +114,13 @@ def _reading(response: RecordType, numbers: Sequence[int]) -> BoundExtractor:
     schema["properties"]["entries"] |= {"items": items, "minItems": len(numbers), "maxItems": len(numbers)}
 
     def read(reply: Reply, _: Request) -> dict[str, Any]:
-        found = expected.read(json_object(reply.text, cut=reply.finish_reason == "length"))
-        indices = [entry["index"] for entry in found["entries"]]
+        answers = expected.read(json_object(reply.text, cut=reply.finish_reason == "length"))
+        indices = [entry["index"] for entry in answers["entries"]]
         if indices != list(numbers):
             raise ReplyError(
                 f"the reply judges the entries {indices!r:.200}, expected {list(numbers)!r:.200}, in this order"
             )
-        return found
+        return answers
 
     return BoundExtractor(expected, read, json_schema=schema, corrects=True, deviates=repaired, thoughts="keep")
 
@@ -158,7 +158,7 @@ T = TypeVar("T")
 async def run_entries(count: int, run: Callable[[int], Awaitable[T]], slots: EntrySlots) -> list[T]:
     """What ``run`` gives for each entry, in order. After an error that stops the run, no further entry is started; those
     that are running are waited for, since their calls are paid for. Entries with a pending call hold back no other."""
-    found: list[Any] = [None] * count
+    outcomes: list[Any] = [None] * count
     numbers: Iterator[int] = iter(range(count))
     errors: list[VerdictError] = []
     pending: list[Pending] = []
@@ -174,7 +174,7 @@ async def run_entries(count: int, run: Callable[[int], Awaitable[T]], slots: Ent
                     slots.free -= 1
                     workers.append(asyncio.create_task(work(holds_slot=True)))
                 try:
-                    found[number] = await run(number)
+                    outcomes[number] = await run(number)
                 except Pending as error:
                     pending.append(error)
                 except VerdictError as error:
@@ -196,7 +196,7 @@ async def run_entries(count: int, run: Callable[[int], Awaitable[T]], slots: Ent
             await asyncio.gather(*workers, return_exceptions=True)
     if errors or pending:
         raise [*errors, *pending][0]
-    return found
+    return outcomes
 
 
 def entry_rows(row: Row, group: EachGroup, entries: Sequence[Any]) -> list[Row]:

@@ -28,13 +28,13 @@ async def escalate_answer(
     Raises what `answer_node` raises.
     """
     for stage in range(len(node.stages)):
-        found = await answer_node(node, row, previous, context, calls, stage)
-        if not doubtful(escalation, found.values | {"response": found.response, "output": found.output}):
+        answered = await answer_node(node, row, previous, context, calls, stage)
+        if not doubtful(escalation, answered.values | {"response": answered.response, "output": answered.output}):
             break
     else:
         if escalation.abstains:
             return None, Answered(stage)
-    output, model = found.output, calls[-1].request.model.name if calls else ""
+    output, model = answered.output, calls[-1].request.model.name if calls else ""
     kept = None
     if draw(context.seed, row.draw_id, f"audit {node.id}") < escalation.audit_share * 2**64:
         kept = stage == len(node.stages) - 1 or await _same_verdict(node, row, previous, context, calls, output)
@@ -57,22 +57,24 @@ async def _same_verdict(
 
 def doubtful(escalation: Escalation, values: Mapping[str, Any]) -> bool:
     """Whether `escalate.when` holds for an answer. RowError where its value is not a boolean."""
-    found = escalation.when(values)
-    if not isinstance(found, bool):
-        raise RowError(f"`escalate.when` gives {found!r:.80}, not true or false", hint="compare: `output.p < 0.8`")
-    return found
+    doubts = escalation.when(values)
+    if not isinstance(doubts, bool):
+        raise RowError(f"`escalate.when` gives {doubts!r:.80}, not true or false", hint="compare: `output.p < 0.8`")
+    return doubts
 
 
 def stages_of(node: Node, answered: Answered | None, calls: Sequence[Call], *, abstained: bool) -> tuple[Stage, ...]:
     """The counts of each stage of an escalating unit at a row, of which ``answered`` gave the output; where it may abstain,
     that is the last stage."""
     per_stage = calls_of(node)
-    found = [] if node.stages else [Stage(ITSELF, int(answered is not None), 0, 0.0)]
+    stages = [] if node.stages else [Stage(ITSELF, int(answered is not None), 0, 0.0)]
     for number in range(len(node.stages)):
-        made = [call for call in calls if call.request.call // per_stage == number]
+        stage_calls = [call for call in calls if call.request.call // per_stage == number]
         here = answered if answered is not None and answered.stage == number else None
         audit = (0, 0) if here is None or here.kept is None else (1, int(here.kept))
-        found.append(Stage(node.stages[number][0].name, int(here is not None), len(made), cost_of(made), *audit))
+        stages.append(
+            Stage(node.stages[number][0].name, int(here is not None), len(stage_calls), cost_of(stage_calls), *audit)
+        )
     if node.escalation is not None and node.escalation.abstains:
-        found.append(Stage(ABSTAIN, int(abstained), 0, 0.0))
-    return tuple(found)
+        stages.append(Stage(ABSTAIN, int(abstained), 0, 0.0))
+    return tuple(stages)

@@ -59,21 +59,21 @@ def _runs(plan: Plan, around: tuple[int, ...], values: Mapping[str, Any] | None)
         known = (plan.conditions[number] for number in numbers if values is not None)
         return all(condition(values or {}) for condition in known if not condition.waits)
 
-    found: Counter[int] = Counter()
+    runs: Counter[int] = Counter()
     for node in plan.nodes:
         if node.groups == around and not node.pinned and holds(node.checked):
-            found[node.index] += 1
+            runs[node.index] += 1
     for number, group in enumerate(plan.groups):
         if group.around != around or not holds(group.checked):
             continue
         if group.waits or values is None:
             inside = _runs(plan, (*around, number), None)
             times = -(-group.most // (group.per_call or 1))
-            found.update({index: count * times for index, count in inside.items()})
+            runs.update({index: count * times for index, count in inside.items()})
             continue
         for index, entry in list(enumerate(group.list_of(values)))[:: group.per_call or 1]:
-            found.update(_runs(plan, (*around, number), {**values, group.name: entry, "index": index}))
-    return found
+            runs.update(_runs(plan, (*around, number), {**values, group.name: entry, "index": index}))
+    return runs
 
 
 TEXT_TOKENS = 100

@@ -68,9 +68,9 @@ def _for_truth(counts: LabelCounts, labels: list[Any]) -> Iterator[str]:
     if None not in meant.values() and column is not None and len(column) == 2 and _all_read(labels):
         yield f"write `dataset: {{schema: {{{column[1]}: bool}}}}`, which reads the labels as true and false"
     if plain and len(labels) == 2:
-        one, other = labels
+        first, other = labels
         yield (
-            f"write `prediction: \"'{one}' if {prediction} else '{other}'\"`, or with the two labels exchanged: "
+            f"write `prediction: \"'{first}' if {prediction} else '{other}'\"`, or with the two labels exchanged: "
             "the first is the one that true means"
         )
 
@@ -91,11 +91,11 @@ def _with_filter(counts: LabelCounts, labels: list[Any]) -> Iterator[str]:
         if number and not counts.possible.numeric:
             continue
         try:
-            made = {label_value_key(turn(label) if isinstance(label, str) else label) for label in labels}
+            turned = {label_value_key(turn(label) if isinstance(label, str) else label) for label in labels}
         except (ValueError, OverflowError):
             continue
-        finite = all(is_text or math.isfinite(value) for is_text, value in made)
-        if made and finite and (made <= known or (number and not known)):
+        finite = all(is_text or math.isfinite(value) for is_text, value in turned)
+        if turned and finite and (turned <= known or (number and not known)):
             yield f"write `target: {_operand(counts.target.text)} | {name}`"
 
 

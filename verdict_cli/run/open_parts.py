@@ -71,9 +71,9 @@ class RunParts:
         """The rows that are left, each with its number among them. A part is opened with its first row."""
         transform = self._job.transform_row
         index = 0
-        for number, found, rows in unfinished_parts(self._job, self._layout, self._marks):
+        for number, row_range, rows in unfinished_parts(self._job, self._layout, self._marks):
             part = self._begin(number)
-            part.range = found
+            part.range = row_range
             for row in rows:
                 if self._layout.size:  # else the root journal has all calls: no row need be looked up
                     self._part_of[row.key] = part
@@ -252,9 +252,9 @@ def unfinished_parts(
     seen = DigestIndex("I")
     rows = stream_rows(job.dataset, job.data.selection, skipped=[layout.span(number) for number in marks])
 
-    def numbered(number: int, found: RowRange) -> Iterator[Row]:
+    def numbered(number: int, row_range: RowRange) -> Iterator[Row]:
         for row in islice(rows, len(layout.span(number))):
-            key = found.add(row)
+            key = row_range.add(row)
             copies = seen.count(key) + (count_sorted(before, key) if before else 0)
             yield replace(row, key=f"{row.key}.{copies}") if copies else row
 
@@ -263,8 +263,8 @@ def unfinished_parts(
             for key in marks[number].row_keys():
                 seen.count(key)
         else:
-            found = RowRange(job.dataset)
-            yield number, found, numbered(number, found)
+            row_range = RowRange(job.dataset)
+            yield number, row_range, numbered(number, row_range)
 
 
 def hold_same_rows(job: RunJob, layout: PartLayout, digests: Mapping[int, str]) -> bool:
@@ -364,10 +364,10 @@ def _kinds(columns: Columns) -> list[tuple[str, ColumnKind]]:
 
 def widest_columns(tables: Iterable[Columns]) -> Columns:
     """The columns of all tables, in the order of their first appearance."""
-    found: dict[str, tuple[ColumnKind, bool]] = {}
+    widest: dict[str, tuple[ColumnKind, bool]] = {}
     for columns in tables:
         for name, (kind, exact) in columns.items():
-            known, known_exact = found.get(name, ("null", True))
+            known, known_exact = widest.get(name, ("null", True))
             both = exact and known_exact
-            found[name] = wider(known, kind, exact=both), both
-    return found
+            widest[name] = wider(known, kind, exact=both), both
+    return widest

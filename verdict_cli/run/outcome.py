@@ -135,7 +135,7 @@ def _number(kind: FieldType) -> Callable[[Any], Any] | None:
         scale = kind.scale
         if not scale.numeric():
             return None
-        return lambda found: math.fsum(p * (scale.number(value) or 0.0) for value, p in found.items())
+        return lambda distribution: math.fsum(p * (scale.number(value) or 0.0) for value, p in distribution.items())
     if kind.numeric() is False:
         return None
     scaled = without_null(kind)

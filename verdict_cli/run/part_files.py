@@ -127,7 +127,7 @@ class PartLayout(Struct, frozen=True):
             return set()
         here = {number for number in self.existing() if self.journal(number).exists()}
         stored = (_JOURNAL.match(name) for name in self.directory.stored(PARTS))
-        return here | {int(found[1]) for found in stored if found}
+        return here | {int(match[1]) for match in stored if match}
 
     def existing(self) -> list[int]:
         """The numbers of the parts that have a folder."""
@@ -138,7 +138,7 @@ class PartLayout(Struct, frozen=True):
 
     def marks(self, facts: RunFacts) -> dict[int, PartMark]:
         """The marks of the finished parts of the run with these facts."""
-        found = {}
+        marks = {}
         stored = {name for table in PART_TABLES for name in self.directory.stored(table)}
         for number in self.existing():
             mark = PartMark.read(self.mark(number)) if number < self.count else None
@@ -148,8 +148,8 @@ class PartLayout(Struct, frozen=True):
             made_of = (mark.spec_fingerprint, mark.data_fingerprint, mark.first, mark.rows)
             span = self.span(number)
             if made_of == (facts.spec_fingerprint, facts.data_fingerprint, span.start, len(span)):
-                found[number] = mark
-        return found
+                marks[number] = mark
+        return marks
 
     def reopen(self, number: int) -> None:
         """Remove a part's mark, then its tables: its journal stays, from which it is made again."""

@@ -79,18 +79,25 @@ def re_extract(
         for name, reader in named.items():
             if isinstance(reader, str):
                 continue
-            found, reason = _read(reader, reply, request)
+            response, reason = _read(reader, reply, request)
             count = counts[request.node, name]
             shared = (
-                own.keys() & found.keys() & scored[request.node] if own is not None and found is not None else set()
+                own.keys() & response.keys() & scored[request.node]
+                if own is not None and response is not None
+                else set()
             )
-            same = own is not None and found is not None and all(own[key] == found[key] for key in shared)
+            same = own is not None and response is not None and all(own[key] == response[key] for key in shared)
             count[0] += 1
-            count[1] += found is not None
+            count[1] += response is not None
             count[2] += bool(shared)
             count[3] += bool(shared) and same
-            if not same and not (own is None and found is None) and len(disagreements) < most and name != OWN_EXTRACTOR:
-                disagreements.append(Disagreement(request.row.id, request.node, name, own, found, reason))
+            if (
+                not same
+                and not (own is None and response is None)
+                and len(disagreements) < most
+                and name != OWN_EXTRACTOR
+            ):
+                disagreements.append(Disagreement(request.row.id, request.node, name, own, response, reason))
     rereadings = tuple(
         ReExtraction(unit, name, reader)
         if isinstance(reader, str)
@@ -108,14 +115,14 @@ def _scored(response: RecordType) -> frozenset[str]:
 
 def _readers(work: LLMNode, extractors: Sequence[str]) -> dict[str, BoundExtractor | str]:
     """A reading by name; the reason where an extractor does not fit the unit."""
-    found: dict[str, BoundExtractor | str] = {
+    readers: dict[str, BoundExtractor | str] = {
         OWN_EXTRACTOR: work.reading if work.reading.calls == 1 else "it reads several replies together"
     }
     for name in extractors:
         chosen: Extractor = _regex(work.response) if name == "regex" else resolve_extractor(name)
         trouble = chosen.validation_error(work.response)
-        found[name] = trouble[1] if trouble else _held_to(work.response, chosen.bind(work.response))
-    return found
+        readers[name] = trouble[1] if trouble else _held_to(work.response, chosen.bind(work.response))
+    return readers
 
 
 def _held_to(response: RecordType, reading: BoundExtractor) -> BoundExtractor:
@@ -123,11 +130,11 @@ def _held_to(response: RecordType, reading: BoundExtractor) -> BoundExtractor:
     scales = {name: kind for name, kind in response.fields.items() if isinstance(kind, ScaleType)}
 
     def read(reply: Reply, request: Request) -> dict[str, Any]:
-        found = reading.parse(reply, request)
-        for name in scales.keys() & found.keys():
-            if reading.output.fields.get(name) == scales[name] or not _between(scales[name], found[name]):
-                scales[name].read(found[name])
-        return found
+        values = reading.parse(reply, request)
+        for name in scales.keys() & values.keys():
+            if reading.output.fields.get(name) == scales[name] or not _between(scales[name], values[name]):
+                scales[name].read(values[name])
+        return values
 
     return replace(reading, parse=read)
 
@@ -180,12 +187,16 @@ def recorded_replies(calls: Path, seed: int) -> Iterator[tuple[Request, Reply]]:
                 yield request, Reply(text, finish or "stop", _logprobs(logprobs))
 
 
-def _logprobs(found: Any) -> Any:
+def _logprobs(logprobs: Any) -> Any:
     """The log-probabilities of a call; runs of earlier versions have them as JSON text."""
     import orjson
 
     try:
-        return None if found is None else read_logprobs(orjson.loads(found) if isinstance(found, str) else found)
+        return (
+            None
+            if logprobs is None
+            else read_logprobs(orjson.loads(logprobs) if isinstance(logprobs, str) else logprobs)
+        )
     except ValueError as fault:
         message = f"log-probabilities that no run writes: {fault}"
         raise DataError(Problem("not-a-run", message, "run the pipeline again", "calls.parquet")) from None

@@ -145,8 +145,8 @@ def column_types(plan: Plan, dataset: Dataset) -> dict[str, DeclaredType]:
         if all(schema == schemas_of_file.get(name) for schemas_of_file in of_files)
     }
     typed = plan.row_types.fields if plan.row_types else {}
-    found = {f"source.{name}": kind for name, kind in same.items() if kind.shape is not None and name not in typed}
-    return found | declared_columns(plan)
+    types = {f"source.{name}": kind for name, kind in same.items() if kind.shape is not None and name not in typed}
+    return types | declared_columns(plan)
 
 
 def declared_columns(plan: Plan) -> dict[str, DeclaredType]:
@@ -157,14 +157,14 @@ def declared_columns(plan: Plan) -> dict[str, DeclaredType]:
     }
     if plan.output_node is not None:
         types |= {f"output.{name}": kind for name, kind in plan.output_node.result.fields.items()}
-    found = {
+    columns = {
         name: DeclaredType(schema) for name, kind in types.items() if (schema := _declared_schema(without_null(kind)))
     }
     others = {f"{node.id}.{ITEM_COLUMN}": _entries_type(plan, node) for node in plan.nodes if node.groups}
     others |= {f"source.{name}": kind for name, kind in (plan.row_types.fields if plan.row_types else {}).items()}
     others |= {"skipped": TextListType()} if plan.conditions else {}
     lists = {name: DeclaredType(without_null(kind).json_schema()) for name, kind in others.items()}
-    return found | {name: declared for name, declared in lists.items() if declared.shape is not None}
+    return columns | {name: declared for name, declared in lists.items() if declared.shape is not None}
 
 
 def _entries_type(plan: Plan, node: Node) -> FieldType:

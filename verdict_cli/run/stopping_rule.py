@@ -38,16 +38,16 @@ def is_decided(early: EarlyStop, values: Sequence[Mapping[str, Any]], left: int)
 @lru_cache(maxsize=1024)
 def first_batch(early: EarlyStop) -> int:
     """How many units are called before the first check: no fewer can decide the layer, even if all agree."""
-    of = len(early.items)
+    total = len(early.items)
     rule = early.rule
     if isinstance(rule, Mean):
         same = [{rule.field: end} for end in (rule.low, rule.high)]
     else:
         same = [{field: True for field, _ in rule.fields}]
-    for asked in range(min(early.first, of), of):
-        if any(is_decided(early, [values] * asked, of - asked) for values in same):
+    for asked in range(min(early.first, total), total):
+        if any(is_decided(early, [values] * asked, total - asked) for values in same):
             return asked
-    return of
+    return total
 
 
 @lru_cache(maxsize=1 << 16)

@@ -84,8 +84,8 @@ class LogPlace(Struct, frozen=True):
         value = mapping.get(key) if isinstance(mapping, Mapping) else None
         if not isinstance(value, kind):
             names = " or ".join(_KIND_NAMES[expected] for expected in (kind if isinstance(kind, tuple) else (kind,)))
-            found = "nothing" if value is None else f"{value!r:.60}"
-            raise not_in_format(self.path, f"{self.name}.{key}: expected {names}, found {found}")
+            shown = "nothing" if value is None else f"{value!r:.60}"
+            raise not_in_format(self.path, f"{self.name}.{key}: expected {names}, found {shown}")
         return value
 
     def row(

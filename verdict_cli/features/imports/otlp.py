@@ -59,24 +59,24 @@ def event_messages(name: Any, values: Mapping[str, Any], body: Any = None) -> tu
     if name != "gen_ai.choice" and name not in _EVENT_ROLES:
         return "", []
     contents = (body, parsed(values.get("gen_ai.event.content")), values)
-    said = next((content for content in contents if isinstance(content, Mapping)), {})
+    event = next((content for content in contents if isinstance(content, Mapping)), {})
     if name == "gen_ai.choice":
-        if said.get("index") not in (None, 0):
+        if event.get("index") not in (None, 0):
             return "output", []
-        inner = parsed(said.get("message"))
+        inner = parsed(event.get("message"))
         if isinstance(inner, str):
             inner = {"content": inner}
-        return "output", [_message(inner if isinstance(inner, Mapping) else said, "assistant")]
-    return "input", [_message(said, _EVENT_ROLES[name])]
+        return "output", [_message(inner if isinstance(inner, Mapping) else event, "assistant")]
+    return "input", [_message(event, _EVENT_ROLES[name])]
 
 
-def _message(said: Mapping[str, Any], role: str) -> dict[str, Any]:
-    message = {"role": role, "content": parsed_parts(said.get("content"))}
-    calls = parsed(said.get("tool_calls"))
+def _message(content: Mapping[str, Any], role: str) -> dict[str, Any]:
+    message = {"role": role, "content": parsed_parts(content.get("content"))}
+    calls = parsed(content.get("tool_calls"))
     if isinstance(calls, list):
         message["tool_calls"] = calls
-    if role == "tool" and isinstance(said.get("id"), str):
-        message["tool_call_id"] = said["id"]
+    if role == "tool" and isinstance(content.get("id"), str):
+        message["tool_call_id"] = content["id"]
     return _with_content(message)
 
 

@@ -223,8 +223,8 @@ def spread_of_change(
 
 def repeated(plan: Plan, evaluation: Evaluation, name: str, metric: str, results: Path) -> tuple[str, Parts] | str:
     """The unit that the pilot repeats, and the parts of its score's variance; or why they are not known."""
-    said = evaluation.prediction or evaluation.value
-    fields = set(re.findall(r"\boutput\.(\w+)", said or ""))
+    prediction = evaluation.prediction or evaluation.value
+    fields = set(re.findall(r"\boutput\.(\w+)", prediction or ""))
     counts = Counter(
         node.name for node in plan.nodes if isinstance(node.work, LLMNode) and fields <= set(node.output.fields)
     )
@@ -238,7 +238,7 @@ def repeated(plan: Plan, evaluation: Evaluation, name: str, metric: str, results
     rows = [str(row) for batch in read_table(results, ["row"]) for row in batch["row"]]
     key = "prediction" if evaluation.prediction is not None else "value"
     for node in ids:
-        text = re.sub(r"\boutput\.(?=\w)", f"nodes['{node}'].", said or "")
+        text = re.sub(r"\boutput\.(?=\w)", f"nodes['{node}'].", prediction or "")
         repeated_once = evaluation.model_copy(update={key: text, "metrics": (metric,), "by": (), "gold": None})
         columns.append(scores_of(run_rows({name: repeated_once}, results, rows)[name][0], [metric]))
     parts = sample_parts(np.column_stack(columns))

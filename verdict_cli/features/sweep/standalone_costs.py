@@ -69,12 +69,12 @@ def _iterate_calls(calls: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _models(plan: Plan) -> dict[tuple[str, str], Model]:
-    found = {}
+    models = {}
     for node in plan.nodes:
         if isinstance(node.work, LLMNode):
             for model in (*(model for stage in node.stages for model in stage), *node.work.follow_up):
-                found[node.id, model.name] = model
-    return found
+                models[node.id, model.name] = model
+    return models
 
 
 def _price(call: Mapping[str, Any], model: Model | None, recorded: bool) -> float | None:

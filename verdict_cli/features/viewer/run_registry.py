@@ -72,7 +72,7 @@ def compare_entries(entries: Sequence[RunEntry]) -> RunsCompared:
     if len(runs) > 2:
         return RunsCompared(document.as_json())
     keys = row_identities([run.directory.results for run in runs]).keys
-    positions = tuple({key: place for place, key in enumerate(of_run)} for of_run in keys)
+    positions = tuple({key: index for index, key in enumerate(of_run)} for of_run in keys)
     return RunsCompared(document.as_json(), comparison, positions)
 
 

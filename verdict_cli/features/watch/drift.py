@@ -51,7 +51,7 @@ def drift_intervals(scores: Floats, reference: int = 1, alpha: float = 0.05) -> 
     counts = known[:reference].sum(axis=0)
     base = filled[:reference].sum(axis=0) / np.maximum(counts, 1)
     steps = np.diff(scores, axis=0)
-    found = []
+    intervals = []
     for look in range(reference, len(scores)):
         seen = steps[:look][np.isfinite(steps[:look])]
         variance, largest = (float((seen**2).mean()) / 2, float(np.abs(seen).max())) if len(seen) else (1.0, 1.0)
@@ -68,8 +68,8 @@ def drift_intervals(scores: Floats, reference: int = 1, alpha: float = 0.05) -> 
                 interval = DriftInterval(look, start, change, max(change - reach, -1.0), min(change + reach, 1.0))
                 if abs(change) - reach > abs(best.change) - (best.high - best.low) / 2:
                     best = interval
-        found.append(best)
-    return found
+        intervals.append(best)
+    return intervals
 
 
 def _change(

@@ -94,7 +94,7 @@ class SampledColumns(Struct, frozen=True):
     @property
     def entry_paths(self) -> dict[str, ColumnPath]:
         """The paths of the options that are entries of a list."""
-        return {option: (*self.paths.get(name, (name,)), place) for option, (name, place) in self.entries.items()}
+        return {option: (*self.paths.get(name, (name,)), index) for option, (name, index) in self.entries.items()}
 
     def suggested(self) -> list[str]:
         """The columns that a judge probably reads; within columns those that are named like it, and others only where there are

@@ -78,7 +78,7 @@ def nested_columns(samples: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Colu
             keys = dict.fromkeys(key for value in seen for key in value if isinstance(key, str))
             inner = [((*path, key), [value.get(key) if value else None for value in values]) for key in keys]
         elif _are_entries(path, values):
-            inner = [((*path, place), [value[place] for value in values]) for place in range(len(seen[0]))]
+            inner = [((*path, index), [value[index] for value in values]) for index in range(len(seen[0]))]
         todo = inner + todo
     return inner_columns
 

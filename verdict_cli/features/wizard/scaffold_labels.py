@@ -202,9 +202,9 @@ def _numbered_order(words: Sequence[str]) -> tuple[str, ...] | None:
     """The order of words with a number each, such as `1 star`, `2 stars`, or `1 - poor`, `5 - excellent`."""
     numbers = [re.findall(r"\d+(?:\.\d+)?", word) for word in words]
     ends = all(re.match(r"\d|.*\d$", word.strip()) and re.search("[^\\W\\d_]{2}|[★⭐*]", word) for word in words)
-    if not ends or len(words) < 2 or not all(len(found) == 1 for found in numbers):
+    if not ends or len(words) < 2 or not all(len(written) == 1 for written in numbers):
         return None
-    values = [float(found[0]) for found in numbers]
+    values = [float(written[0]) for written in numbers]
     texts = {re.sub(r"[\d.]+|s\b", "", word).strip() for word in words}
     if len(set(values)) < len(words) or max(values) > _MOST_NUMBERS or (len(texts) > 1 and not _are_first(words)):
         return None

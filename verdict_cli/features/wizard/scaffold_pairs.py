@@ -65,12 +65,12 @@ def compared_pair(samples: Mapping[str, Sequence[Any]]) -> Pair | None:
 def named_pair(samples: Mapping[str, Sequence[Any]], labels: Sequence[Any]) -> Pair | None:
     """The two columns of texts whose names differ in one word, where these words are the labels: `base_output` and `new_output`
     with the labels `base` and `new`."""
-    said = {_plain(str(label)) for label in given_labels(labels) if str(label).strip().lower() not in _TIES}
+    labels_given = {_plain(str(label)) for label in given_labels(labels) if str(label).strip().lower() not in _TIES}
     texts = [name for name, values in samples.items() if _are_texts(values)]
-    for first in texts if 0 < len(said) <= 2 else ():
+    for first in texts if 0 < len(labels_given) <= 2 else ():
         for second in texts:
             own = _own_words((first, second))
-            if first != second and own is not None and said <= {*own, _plain(first), _plain(second)}:
+            if first != second and own is not None and labels_given <= {*own, _plain(first), _plain(second)}:
                 return first, second
     return None
 
@@ -119,11 +119,11 @@ def _amounts(values: Sequence[Any]) -> list[float | None] | None:
     """The numbers, with yes as 1; None for values of another kind."""
     amounts: list[float | None] = []
     for value in values:
-        said = truth(value)
+        truth_value = truth(value)
         if value is None or value == "":
             amounts.append(None)
-        elif said is not None or numeric(value):
-            amounts.append(float(said if said is not None else value))
+        elif truth_value is not None or numeric(value):
+            amounts.append(float(truth_value if truth_value is not None else value))
         else:
             return None
     return amounts
@@ -180,9 +180,9 @@ def _choice(text: str, pair: Pair, sides: Mapping[str, str]) -> str | None:
     if more and {sides.get(first), sides.get(second)} == {"A", "B"}:
         return sides[first]
     words = re.findall(r"[^\W\d_]+|\d+", text)
-    said = [word for word in words if word in sides]
-    if len(said) == 1 and all(word in sides or word in _SAYING_BETTER for word in words):
-        return sides[said[0]]
+    named_sides = [word for word in words if word in sides]
+    if len(named_sides) == 1 and all(word in sides or word in _SAYING_BETTER for word in words):
+        return sides[named_sides[0]]
     is_name = words and words[-1] in sides and len(text.split()) <= _MOST_WORDS
     return sides[words[-1]] if is_name else None
 
@@ -191,17 +191,17 @@ def _labels_of_side(pair: Pair, values: Sequence[Any], name: str) -> dict[Any, s
     """The choices of yes and no in a column such as `a_is_better`."""
     words = _words(name)
     sides = _side_words(pair)
-    said = [sides[word] for word in words if word in sides and word not in PREFERENCES]
+    named_sides = [sides[word] for word in words if word in sides and word not in PREFERENCES]
     labels = list(dict.fromkeys(given_labels(values)))
-    if len(said) != 1 or not {*_COMPARED} & {*words} or not labels:
+    if len(named_sides) != 1 or not {*_COMPARED} & {*words} or not labels:
         return None
     yes = {
         label: truth(label) if truth(label) is not None else {"0": False, "1": True}.get(str(label)) for label in labels
     }
     if None in yes.values():
         return None
-    other = "B" if said[0] == "A" else "A"
-    return {label: said[0] if is_yes else other for label, is_yes in yes.items()}
+    other = "B" if named_sides[0] == "A" else "A"
+    return {label: named_sides[0] if is_yes else other for label, is_yes in yes.items()}
 
 
 _NUMBERED = (

@@ -125,7 +125,7 @@ def _decoded(text: str) -> Any:
 def _valid_escapes(match: re.Match[str]) -> str:
     """A JSON string in which a backslash that JSON does not know, as in TeX's `\\(`, stands for itself; "" for a last comma."""
     return _ESCAPE.sub(
-        lambda found: found[0] if found[1] else _UNKNOWN_ESCAPES.get(found[2], rf"\\{found[2]}"), match[1] or ""
+        lambda escape: escape[0] if escape[1] else _UNKNOWN_ESCAPES.get(escape[2], rf"\\{escape[2]}"), match[1] or ""
     )
 
 

@@ -309,8 +309,8 @@ def are_labels(words: Sequence[str]) -> bool:
         return True
     if len(plain) != 2:
         return False
-    one, other = sorted(plain, key=len)
-    negated = other.endswith(one) and _NEGATED.fullmatch(other[: -len(one)]) is not None
+    shorter, other = sorted(plain, key=len)
+    negated = other.endswith(shorter) and _NEGATED.fullmatch(other[: -len(shorter)]) is not None
     return negated or _LABELS.issuperset(plain)
 
 

@@ -118,7 +118,7 @@ def cluster_freedom(sample: Sample) -> float:
     return max(effective_clusters(sample) - 1, LEAST_CLUSTER_FREEDOM)
 
 
-def raised_design_effect(found: float, sizes: Floats, share: float, *, skewed: bool = False) -> float:
+def raised_design_effect(seen: float, sizes: Floats, share: float, *, skewed: bool = False) -> float:
     """The design effect of a metric in clusters of these sizes, of which a share of rows (or all others) decides.
 
     A sample that lacks the long tail of skewed values also lacks the correlation of its rows, the more so the fewer
@@ -128,8 +128,8 @@ def raised_design_effect(found: float, sizes: Floats, share: float, *, skewed: b
     information = 4 * share * (1 - share) * clusters * (clusters / len(sizes) if skewed else 1.0)
     correlation = ASSUMED_CORRELATION_OF_SKEWED if skewed else ASSUMED_CORRELATION
     assumed = 1 + (float((sizes**2).sum()) / float(sizes.sum()) - 1) * correlation
-    mixed = (found * information + assumed * ASSUMED_CLUSTERS) / (information + ASSUMED_CLUSTERS)
-    return max(found, mixed, 1.0)
+    mixed = (seen * information + assumed * ASSUMED_CLUSTERS) / (information + ASSUMED_CLUSTERS)
+    return max(seen, mixed, 1.0)
 
 
 def most_frequent_share(values: Floats, sample: Sample) -> float:
@@ -139,21 +139,21 @@ def most_frequent_share(values: Floats, sample: Sample) -> float:
 
 def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
     """Why the interval of this statistic may not hold; [] where it does."""
-    found = []
+    warnings = []
     share = statistic.share is not None
     if sample.cluster is not None:
         effective = effective_clusters(sample)
         if effective < (FEWEST_CLUSTERS if share else FEW_CLUSTERS_OF_METRIC):
-            found.append(FEW_EFFECTIVE.format(effective=effective))
+            warnings.append(FEW_EFFECTIVE.format(effective=effective))
     for classes in statistic.classes:
-        found += _few_of_rarest(classes, sample, statistic)
+        warnings += _few_of_rarest(classes, sample, statistic)
     for values in statistic.varies:
-        found += _few_others(values, sample)
+        warnings += _few_others(values, sample)
     if statistic.scale_ends is not None and hidden_by_uniformity(statistic.varies[0], sample, statistic.scale_ends):
-        found.append(CLOSE_TOGETHER.format(rows=plural(sample.n, "row")))
+        warnings.append(CLOSE_TOGETHER.format(rows=plural(sample.n, "row")))
     if statistic.certain is not None and (certain := int(sample.counts @ statistic.certain)):
-        found.append(CERTAIN_ROWS.format(rows=plural(certain, "probability is|probabilities are")))
-    return found
+        warnings.append(CERTAIN_ROWS.format(rows=plural(certain, "probability is|probabilities are")))
+    return warnings
 
 
 def raised_rank_variance(variance: float, value: float, separates: Floats, sample: Sample) -> tuple[float, float]:
@@ -177,7 +177,7 @@ def hiding_rows(statistic: Statistic, sample: Sample, design_effect: float) -> f
     if sample.cluster is not None:
         effective = effective_clusters(sample)
         rows = min(rows, effective * (1 if effective < sample.units / UNEQUAL else ROWS_OF_CLUSTER))
-    if max(len(np.unique(each)) for each in statistic.varies) <= min(FEW_VALUES, sample.n / 2):
+    if max(len(np.unique(values)) for values in statistic.varies) <= min(FEW_VALUES, sample.n / 2):
         rows *= ROWS_ON_SCALE
     few = sample.n < SHOWN_FROM or (
         rows < SHOWN_IF_SKEWED_FROM and not near_normal(statistic.tails[0][sample.atom], NOT_NORMAL)
@@ -219,8 +219,8 @@ def _few_of_rarest(classes: Floats, sample: Sample, statistic: Statistic) -> lis
         return [FEW_OTHER_LABELS.format(rows="only " + plural(fewest, "row has|rows have"))]
     if sample.cluster is None:
         return []
-    each = [kish(cluster_sizes(sample, (inverse == index).astype(np.float64))) for index in range(len(counts))]
-    return [FEW_CLUSTERS_OF_LABEL.format(effective=min(each))] if min(each) < FEWEST_CLUSTERS else []
+    worth = [kish(cluster_sizes(sample, (inverse == index).astype(np.float64))) for index in range(len(counts))]
+    return [FEW_CLUSTERS_OF_LABEL.format(effective=min(worth))] if min(worth) < FEWEST_CLUSTERS else []
 
 
 def _few_others(values: Floats, sample: Sample) -> list[str]:
@@ -347,11 +347,11 @@ def jackknife_errors(
     if not counts:
         return {}
     of_all = np.concatenate(counts)
-    found = {name: _jackknife_error(np.concatenate(each), of_all) for name, each in values.items()}
+    errors = {name: _jackknife_error(np.concatenate(parts), of_all) for name, parts in values.items()}
     if sample.cluster is None:
-        return found
+        return errors
     alone = jackknife_errors(statistics, structs.replace(sample, cluster=None), rng, width, most)
-    return {name: _in_clusters(error, alone[name], statistics[name], sample) for name, error in found.items()}
+    return {name: _in_clusters(error, alone[name], statistics[name], sample) for name, error in errors.items()}
 
 
 def _in_clusters(
@@ -363,7 +363,9 @@ def _in_clusters(
     if statistic.differs is not None:
         share = _share_of(statistic.differs, sample)
     else:
-        share = max((most_frequent_share(each, sample) for each in statistic.varies or statistic.classes), default=0.5)
+        share = max(
+            (most_frequent_share(values, sample) for values in statistic.varies or statistic.classes), default=0.5
+        )
     seen = (error.error / alone.error) ** 2
     skewed = statistic.interval == "skewness" and not statistic.tails
     raised = raised_design_effect(seen, cluster_sizes(sample), max(share, 0.5), skewed=skewed)
@@ -427,7 +429,7 @@ def skewness_corrected_interval(
     units = effective_clusters(sample)
     # Tails that look like normal ones need no more than what few rows hide of any skewness.
     heavy = bool(statistic.tails) and not (sample.n >= SHOWN_FROM and near_normal(statistic.tails[0][sample.atom]))
-    raised = [1 + RAISED_BY_FEW / units + of * skewness for of in (RAISED if heavy else RAISED[:1])]
+    raised = [1 + RAISED_BY_FEW / units + factor * skewness for factor in (RAISED if heavy else RAISED[:1])]
     reach = max(spread * abs(_uncorrected(-quantile, skewness * times)) for times in raised)
     far = middle + away * max(reach, away * (plain[int(away > 0)] - middle))
     low, high = scale.back(min(near, far)), scale.back(max(near, far))
@@ -551,19 +553,23 @@ def share_metric(value: float, share: Proportion, sample: Sample, level: float, 
         if exact or trials >= FEW_TRIALS:
             return metric
         return metric.warned(FEW_COUNTED.format(rows=plural(int(trials), "row counts|rows count")))
-    found = clustered_share(share, sample)
-    few = FEW_EFFECTIVE.format(effective=found.effective_clusters) if found.effective_clusters < FEWEST_CLUSTERS else ""
+    clustered = clustered_share(share, sample)
+    few = (
+        FEW_EFFECTIVE.format(effective=clustered.effective_clusters)
+        if clustered.effective_clusters < FEWEST_CLUSTERS
+        else ""
+    )
     return MetricValue(
         value,
         low,
         high,
         sample.n,
-        clusters=found.clusters,
-        effective_n=found.effective_rows,
-        se=_error(found.value, found.effective_rows, share),
+        clusters=clustered.clusters,
+        effective_n=clustered.effective_rows,
+        se=_error(clustered.value, clustered.effective_rows, share),
         method="Wilson of effective rows (CR3)",
-        df=max(found.effective_clusters - 1, LEAST_CLUSTER_FREEDOM),
-        design_effect=float(sample.counts @ share.trials) / found.effective_rows,
+        df=max(clustered.effective_clusters - 1, LEAST_CLUSTER_FREEDOM),
+        design_effect=float(sample.counts @ share.trials) / clustered.effective_rows,
     ).warned(few)
 
 
@@ -689,9 +695,9 @@ def _correlations(covariance: Floats, overlap: npt.NDArray[np.bool_]) -> Floats:
     """How the parts' errors go together; where no row shows it, fully if rows or clusters count in both."""
     spread = np.sqrt(np.diag(covariance))
     known = np.outer(spread, spread) > 0
-    found: Floats = np.where(known, covariance / np.where(known, np.outer(spread, spread), 1.0), overlap)
-    np.fill_diagonal(found, 1.0)
-    return found
+    correlations: Floats = np.where(known, covariance / np.where(known, np.outer(spread, spread), 1.0), overlap)
+    np.fill_diagonal(correlations, 1.0)
+    return correlations
 
 
 def _by_unit(column: Floats, sample: Sample) -> Floats:

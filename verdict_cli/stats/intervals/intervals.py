@@ -88,34 +88,34 @@ class Draw(Struct, frozen=True):
 def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, draw: Draw) -> dict[str, MetricValue]:
     """Each statistic's value on the sample with its interval."""
     values = {name: value_of(statistic, sample) for name, statistic in statistics.items()}
-    found: dict[str, MetricValue] = {}
+    metrics: dict[str, MetricValue] = {}
     with_error: dict[str, Statistic] = {}
     for name, statistic in statistics.items():
         value = values[name]
         if value is None:
             too_large = sample.n and np.isinf(statistic.at(sample.counts[None, :])[0])
             why = TOO_LARGE if too_large else statistic.undefined if sample.n else "no rows"
-            found[name] = MetricValue(None, None, None, sample.n, why)
+            metrics[name] = MetricValue(None, None, None, sample.n, why)
         elif sample.units < 2 and (statistic.share is None or sample.cluster is not None):
-            found[name] = MetricValue(value, None, None, sample.n, ONE_UNIT.format(unit=_unit(sample)))
+            metrics[name] = MetricValue(value, None, None, sample.n, ONE_UNIT.format(unit=_unit(sample)))
         elif statistic.interval == "transformed" and statistic.transformed is not None:
-            found[name] = _transformed(value, statistic.transformed, sample, draw)
+            metrics[name] = _transformed(value, statistic.transformed, sample, draw)
         elif statistic.interval == "proportion" and statistic.share is not None:
-            found[name] = share_metric(value, statistic.share, sample, draw.level, exact=draw.exact)
+            metrics[name] = share_metric(value, statistic.share, sample, draw.level, exact=draw.exact)
         elif statistic.interval == "mean_of_proportions" and statistic.shares is not None:
             ends = mean_share_interval(statistic.shares(), sample, draw.level, exact=draw.exact)
-            found[name] = replace(_within_bounds(value, *ends, statistic, sample), method="MOVER")
+            metrics[name] = replace(_within_bounds(value, *ends, statistic, sample), method="MOVER")
         elif statistic.interval == "order_statistics" and statistic.ordered is not None:
-            found[name] = median_metric(value, statistic.ordered, sample, draw.level)
+            metrics[name] = median_metric(value, statistic.ordered, sample, draw.level)
         elif statistic.interval == "inverted_test" and statistic.bins is not None:
             ends = inverted_test_interval(statistic.bins, sample, effective_clusters(sample), draw.rng, draw.level)
-            found[name] = replace(_within_bounds(value, *ends, statistic, sample), method="inverted test")
+            metrics[name] = replace(_within_bounds(value, *ends, statistic, sample), method="inverted test")
         else:
             with_error[name] = statistic
     for name, (middle, error) in _errors(with_error, values, sample, draw).items():
-        one = _metric_value(values[name] or 0.0, middle, error, with_error[name], sample, draw.level)
-        found[name] = _with_unexplained(one, with_error[name], sample, draw)
-    return {name: _described(found[name], statistic, sample, draw.level) for name, statistic in statistics.items()}
+        metric = _metric_value(values[name] or 0.0, middle, error, with_error[name], sample, draw.level)
+        metrics[name] = _with_unexplained(metric, with_error[name], sample, draw)
+    return {name: _described(metrics[name], statistic, sample, draw.level) for name, statistic in statistics.items()}
 
 
 def mean_with_interval(
@@ -132,22 +132,22 @@ def mean_with_interval(
     return metrics_with_intervals({"mean": mean}, sample, draw)["mean"]
 
 
-def _described(found: MetricValue, statistic: Statistic, sample: Sample, level: float) -> MetricValue:
+def _described(metric: MetricValue, statistic: Statistic, sample: Sample, level: float) -> MetricValue:
     """The metric with its level, clusters and warnings."""
-    found = replace(found, level=level)
+    metric = replace(metric, level=level)
     if sample.cluster is not None:
-        effect = found.design_effect
-        if effect is None and found.effective_n:
-            effect = sample.n / found.effective_n
+        effect = metric.design_effect
+        if effect is None and metric.effective_n:
+            effect = sample.n / metric.effective_n
         worth = sample.n / effect if effect else None
-        found = replace(found, clusters=sample.units, effective_n=worth, design_effect=effect)
-    elif found.value is not None:
-        found = replace(found, effective_n=float(sample.n))
-    if found.low is None or found.high is None:
-        return found
-    if found.se is None and found.high > found.low:
-        found = replace(found, se=(found.high - found.low) / 2 / normal(level))
-    return found.warned(*reliability_warnings(statistic, sample))
+        metric = replace(metric, clusters=sample.units, effective_n=worth, design_effect=effect)
+    elif metric.value is not None:
+        metric = replace(metric, effective_n=float(sample.n))
+    if metric.low is None or metric.high is None:
+        return metric
+    if metric.se is None and metric.high > metric.low:
+        metric = replace(metric, se=(metric.high - metric.low) / 2 / normal(level))
+    return metric.warned(*reliability_warnings(statistic, sample))
 
 
 def _errors(
@@ -158,10 +158,10 @@ def _errors(
     smooth: dict[str, Statistic] = {}
     grouped: dict[str, Statistic] = {}
     resampled: dict[str, Statistic] = {}
-    found: dict[str, tuple[float, StandardError | None]] = {}
+    errors_of: dict[str, tuple[float, StandardError | None]] = {}
     for name, statistic in statistics.items():
         if statistic.blockwise:
-            found[name] = values[name] or 0.0, _block_error(statistic, sample, draw.rng)
+            errors_of[name] = values[name] or 0.0, _block_error(statistic, sample, draw.rng)
         elif not statistic.smooth:
             resampled[name] = statistic
         elif many and not statistic.tails:  # few groups do not show a skewness
@@ -172,13 +172,13 @@ def _errors(
         jackknife_errors(grouped, sample, draw.rng, draw.width, FEW_DELETIONS).items() if grouped else ()
     ):
         plain = error and structs.replace(error, skewness=0.0, freedom=min(error.freedom, FEW_DELETIONS - 1))
-        found[name] = values[name] or 0.0, plain
+        errors_of[name] = values[name] or 0.0, plain
     if smooth:
         errors = jackknife_errors(smooth, sample, draw.rng, draw.width)
-        found |= {name: (values[name] or 0.0, error) for name, error in errors.items()}
+        errors_of |= {name: (values[name] or 0.0, error) for name, error in errors.items()}
     for name, drawn in _resample(resampled, sample, draw, FEW_RESAMPLES if many else RESAMPLES).items():
-        found[name] = _bootstrap_error(values[name] or 0.0, drawn, resampled[name])
-    return found
+        errors_of[name] = _bootstrap_error(values[name] or 0.0, drawn, resampled[name])
+    return errors_of
 
 
 def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Draw) -> MetricValue:
@@ -198,20 +198,20 @@ def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Dr
     if value is None or sample.units < 2:
         return metrics_with_intervals({"change": both}, sample, draw)["change"]
     middle, error = _errors({"change": both}, {"change": value}, sample, draw)["change"]
-    found = paired_interval(value, error, (old, new), sample, draw.level)
-    if found is None and error is None and np.isfinite(new.bounds).all():
+    change = paired_interval(value, error, (old, new), sample, draw.level)
+    if change is None and error is None and np.isfinite(new.bounds).all():
         reach = unseen_share(sample, draw.level) * (new.bounds[1] - new.bounds[0])
-        found = MetricValue(value, value - reach, value + reach, sample.n, SAME, method="rule of three")
-    found = found or _metric_value(value, middle, error, both, sample, draw.level)
+        change = MetricValue(value, value - reach, value + reach, sample.n, SAME, method="rule of three")
+    change = change or _metric_value(value, middle, error, both, sample, draw.level)
     if draw.exact and old.share is not None and new.share is not None:
         exact = exact_paired_ends(old.share, new.share, sample, draw.level)
-        if exact is not None and found.low is not None and found.high is not None:
+        if exact is not None and change.low is not None and change.high is not None:
             # For continuity: without it, gates at their limit pass in up to 3%. Where no row differs, the rule of three is exact.
             half = 0.5 / sample.n if error else 0.0
-            found = replace(found, low=min(found.low - half, exact[0]), high=max(found.high + half, exact[1]))
+            change = replace(change, low=min(change.low - half, exact[0]), high=max(change.high + half, exact[1]))
     # The adjusted Wald interval allows for few differing rows, and needs no warning of them.
-    adjusted = found.method == "adjusted Wald"
-    return _described(found, structs.replace(both, varies=() if adjusted else both.varies), sample, draw.level)
+    adjusted = change.method == "adjusted Wald"
+    return _described(change, structs.replace(both, varies=() if adjusted else both.varies), sample, draw.level)
 
 
 def _differences(old: Statistic, new: Statistic) -> tuple[Floats, ...]:
@@ -258,8 +258,8 @@ def _metric_value(
     else:
         ends = student_interval(middle, error, statistic.scale, level)
         method = "jackknife" if statistic.smooth and not statistic.blockwise else "resamples"
-    found = _within_bounds(value, *ends, statistic, sample)
-    return replace(found, se=error.error, method=method, df=finite_or_none(freedom), design_effect=error.design_effect)
+    metric = _within_bounds(value, *ends, statistic, sample)
+    return replace(metric, se=error.error, method=method, df=finite_or_none(freedom), design_effect=error.design_effect)
 
 
 def _transformed(value: float, transformed: TransformedStatistic, sample: Sample, draw: Draw) -> MetricValue:
@@ -276,16 +276,21 @@ def _transformed(value: float, transformed: TransformedStatistic, sample: Sample
     return replace(inner, value=value, low=min(ends[0], value), high=high, se=error or None, reason=reason)
 
 
-def _with_unexplained(found: MetricValue, statistic: Statistic, sample: Sample, draw: Draw) -> MetricValue:
+def _with_unexplained(correlation: MetricValue, statistic: Statistic, sample: Sample, draw: Draw) -> MetricValue:
     """A correlation whose end next to 0 is also that of residuals as large as their own interval allows."""
-    if not statistic.unexplained or found.low is None or found.high is None or not 0 < abs(found.value) < 1:
-        return found
-    low, high = found.low, found.high
-    for one in metrics_with_intervals(dict(zip("xy", statistic.unexplained, strict=True)), sample, draw).values():
-        if one.value and one.high is not None:
-            limit = unexplained_limit(found.value, one.high / one.value)
-            low, high = (min(low, limit), high) if found.value > 0 else (low, max(high, -limit))
-    return replace(found, low=low, high=high)
+    if (
+        not statistic.unexplained
+        or correlation.low is None
+        or correlation.high is None
+        or not 0 < abs(correlation.value) < 1
+    ):
+        return correlation
+    low, high = correlation.low, correlation.high
+    for residual in metrics_with_intervals(dict(zip("xy", statistic.unexplained, strict=True)), sample, draw).values():
+        if residual.value and residual.high is not None:
+            limit = unexplained_limit(correlation.value, residual.high / residual.value)
+            low, high = (min(low, limit), high) if correlation.value > 0 else (low, max(high, -limit))
+    return replace(correlation, low=low, high=high)
 
 
 def _unit(sample: Sample) -> str:

@@ -114,9 +114,9 @@ class LabelRows(Struct, frozen=True):
         over, under = _parts(name, right, targets, predictions, n, beta)
         if self.average == "micro":
             return ratio(over.sum(axis=1), under.sum(axis=1))
-        each = np.nan_to_num(ratio(over, under))
+        values = np.nan_to_num(ratio(over, under))
         weights = targets if self.average == "weighted" else (targets + predictions > 0).astype(float)
-        return ratio((each * weights).sum(axis=1), weights.sum(axis=1))
+        return ratio((values * weights).sum(axis=1), weights.sum(axis=1))
 
     def shares_of(self, name: str, beta: float) -> Callable[[], list[Proportion | HarmonicMean]] | None:
         """The labels' shares whose mean the metric is; None for pooled decisions."""
@@ -238,9 +238,9 @@ def label_statistics(
     beta: float = 1.0,
 ) -> dict[str, Statistic]:
     """The metrics of labels `0 … labels - 1` at each atom. `missing`: the last label stands for "no prediction"."""
-    found = np.union1d(targets, predictions)
-    table = ConfusionTable(np.searchsorted(found, targets), np.searchsorted(found, predictions), len(found))
-    scored = len(found) - (missing and labels - 1 in found)
+    used = np.union1d(targets, predictions)
+    table = ConfusionTable(np.searchsorted(used, targets), np.searchsorted(used, predictions), len(used))
+    scored = len(used) - (missing and labels - 1 in used)
     differs = (targets != predictions).astype(float)
 
     def of(
@@ -280,7 +280,7 @@ def label_statistics(
         "krippendorff_alpha": of("krippendorff_alpha", nominal_alpha, CONSTANT_LABELS),
         "accuracy": proportion("accuracy", 1 - differs, np.ones(len(differs))),
     }
-    rows = LabelRows(targets, predictions, found[:scored], average)
+    rows = LabelRows(targets, predictions, used[:scored], average)
     if positive is not None:
         return given | positive_statistics(rows, positive, beta)
 

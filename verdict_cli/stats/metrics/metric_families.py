@@ -50,48 +50,48 @@ def metric_input(name: str, data: EvaluationData) -> MetricInput:
 
 def by_input(metrics: Iterable[str], data: EvaluationData) -> dict[MetricInput, list[str]]:
     """The metrics by their input, each in its order."""
-    found: dict[MetricInput, list[str]] = {}
+    grouped: dict[MetricInput, list[str]] = {}
     for name in metrics:
-        found.setdefault(metric_input(name, data), []).append(name)
-    return found
+        grouped.setdefault(metric_input(name, data), []).append(name)
+    return grouped
 
 
-def needs_target(of: MetricInput) -> bool:
+def needs_target(family: MetricInput) -> bool:
     """Whether rows without a target are left out."""
-    return "target" in REQUIRED_KEYS[of]
+    return "target" in REQUIRED_KEYS[family]
 
 
-def counts_wrong_rows(of: MetricInput) -> bool:
+def counts_wrong_rows(family: MetricInput) -> bool:
     """Whether a missing prediction can count as wrong: metrics of labels and whole rankings."""
-    return of in ("labels", "ranking")
+    return family in ("labels", "ranking")
 
 
-def usable(of: MetricInput, data: EvaluationData) -> RowMask:
+def usable(family: MetricInput, data: EvaluationData) -> RowMask:
     """The rows that metrics of this input count."""
-    if data.wrong and counts_wrong_rows(of):
+    if data.wrong and counts_wrong_rows(family):
         return has_target(data)
-    present = has_prediction(of, data)
-    if of in ("choice", "choice_length", "lengths"):
+    present = has_prediction(family, data)
+    if family in ("choice", "choice_length", "lengths"):
         present = present & ~_labels_in(data.prediction, data, (TIE,))
-    if of in ("choice_length", "lengths"):
+    if family in ("choice_length", "lengths"):
         present = present & data.longer.present
-    if of == "choice_length":
+    if family == "choice_length":
         present = present & (data.longer.numbers != 0)
-    return np.logical_and(has_target(data), present) if needs_target(of) else present
+    return np.logical_and(has_target(data), present) if needs_target(family) else present
 
 
 def has_target(data: EvaluationData) -> RowMask:
     return np.not_equal(data.target, MISSING)
 
 
-def has_prediction(of: MetricInput, data: EvaluationData) -> RowMask:
+def has_prediction(family: MetricInput, data: EvaluationData) -> RowMask:
     """The rows on which the pipeline gave what this input needs."""
-    if of == "panel":
+    if family == "panel":
         return judged_rows(data)
-    if of == "consistent":
+    if family == "consistent":
         return data.consistent.present
-    if of in ("value", "samples", "probability"):
-        return (data.probability if of == "probability" else data.value).present
+    if family in ("value", "samples", "probability"):
+        return (data.probability if family == "probability" else data.value).present
     return np.not_equal(data.prediction, MISSING)
 
 
@@ -101,112 +101,112 @@ def _labels_in(codes: Ints, data: EvaluationData, labels: tuple[str, ...]) -> Ro
 
 def judged_rows(data: EvaluationData) -> RowMask:
     """The rows on which two or more judges of a panel have a vote."""
-    votes: Ints = np.sum([np.not_equal(each, MISSING) for each in data.votes], axis=0)
+    votes: Ints = np.sum([np.not_equal(codes, MISSING) for codes in data.votes], axis=0)
     return np.greater(votes, 1)
 
 
-def key_columns(of: MetricInput, data: EvaluationData) -> tuple[npt.NDArray[np.generic], ...]:
+def key_columns(family: MetricInput, data: EvaluationData) -> tuple[npt.NDArray[np.generic], ...]:
     """The columns whose distinct rows are the atoms of metrics of this input."""
-    if of == "panel":
+    if family == "panel":
         return (*data.votes, data.target)
-    if of == "consistent":
+    if family == "consistent":
         return (data.consistent.numbers,)
-    if of == "choice_length":
+    if family == "choice_length":
         return (data.prediction, np.sign(data.longer.numbers))
-    if of == "lengths":
+    if family == "lengths":
         return (data.prediction, data.longer.numbers)
-    if of == "value":
+    if family == "value":
         return (data.value.numbers,)
-    if of == "probability":
+    if family == "probability":
         positive = data.is_positive
         return (data.probability.numbers, positive if positive is not None else data.target)
-    if of == "numbers":
+    if family == "numbers":
         return (data.targets.numbers, data.predictions.numbers)
     return (data.target, data.prediction)
 
 
-def wrong_types(of: MetricInput, data: EvaluationData) -> str:
+def wrong_types(family: MetricInput, data: EvaluationData) -> str:
     """Why metrics of this input do not exist for these rows' types, "" if they do."""
-    if of == "panel":
+    if family == "panel":
         return "" if data.kind != "ranking" else "a panel's votes are labels or numbers, not rankings"
-    if of == "consistent":
+    if family == "consistent":
         return "" if data.consistent.types == {"bool"} else "`consistent` is not true or false"
-    if of in ("choice", "choice_length", "lengths"):
-        found = {data.labels[code] for code in np.unique(data.prediction) if code != MISSING}
-        return "" if found <= {*CHOICES, TIE} else "it needs choices between A and B"
-    if of in ("value", "samples"):
+    if family in ("choice", "choice_length", "lengths"):
+        chosen = {data.labels[code] for code in np.unique(data.prediction) if code != MISSING}
+        return "" if chosen <= {*CHOICES, TIE} else "it needs choices between A and B"
+    if family in ("value", "samples"):
         return "" if data.value.numeric else "the value is text: write an expression that gives a number or true/false"
-    if of == "probability":
+    if family == "probability":
         if not data.probability.numeric:
             return "the probability is not a number"
         return "" if data.is_positive is not None else "nothing says which target is positive: set `positive`"
-    if of in ("numbers", "within"):
+    if family in ("numbers", "within"):
         for side, column in (("predictions", data.predictions), ("targets", data.targets)):
             if not column.numeric:
                 return f"it needs numbers, and the {side} are text"
     return ""
 
 
-def undefined_for_wrong_rows(of: MetricInput, data: EvaluationData, rows: Ints) -> str:
+def undefined_for_wrong_rows(family: MetricInput, data: EvaluationData, rows: Ints) -> str:
     """Why metrics for which no row is wrong do not exist under `missing: wrong`, "" if they do."""
-    counted = has_target(data)[rows] if needs_target(of) else np.ones(len(rows), bool)
-    missing = np.count_nonzero(counted & ~has_prediction(of, data)[rows])
+    counted = has_target(data)[rows] if needs_target(family) else np.ones(len(rows), bool)
+    missing = np.count_nonzero(counted & ~has_prediction(family, data)[rows])
     if not data.wrong or not missing:
         return ""
     return f"{plural(int(missing), 'row has|rows have')} no prediction, and `missing: wrong` has no meaning for this metric"
 
 
 def input_statistics(
-    of: MetricInput, metrics: Iterable[str], data: EvaluationData, at: Ints
+    family: MetricInput, metrics: Iterable[str], data: EvaluationData, at: Ints
 ) -> dict[str, Statistic] | str:
     """The statistics of this input with these rows as atoms, or why there are none.
 
     Of the built-in metrics all are given, of those with a formula of arrays the ones in `metrics`.
     """
-    found = _built_in(of, data, at)
-    if isinstance(found, str):
-        return found
+    statistics = _built_in(family, data, at)
+    if isinstance(statistics, str):
+        return statistics
     for name in metrics:
         metric = find_metric(name)
         if metric is not None and metric.formula is not None:
-            found[name] = array_statistic(metric, *_arrays(of, data, at))
-    return found
+            statistics[name] = array_statistic(metric, *_arrays(family, data, at))
+    return statistics
 
 
 def sampled_statistics(
-    of: MetricInput, metrics: Iterable[str], data: EvaluationData, rows: Ints, cluster: Ints | None = None
+    family: MetricInput, metrics: Iterable[str], data: EvaluationData, rows: Ints, cluster: Ints | None = None
 ) -> tuple[Sample, dict[str, Statistic] | str]:
     """These rows as a sample, and the statistics of this input at its atoms, or why there are none."""
-    sample = Sample.of(tuple(column[rows] for column in key_columns(of, data)), cluster)
-    return sample, input_statistics(of, metrics, data, rows[sample.first])
+    sample = Sample.of(tuple(column[rows] for column in key_columns(family, data)), cluster)
+    return sample, input_statistics(family, metrics, data, rows[sample.first])
 
 
-def _built_in(of: MetricInput, data: EvaluationData, at: Ints) -> dict[str, Statistic] | str:
-    if of == "panel":
+def _built_in(family: MetricInput, data: EvaluationData, at: Ints) -> dict[str, Statistic] | str:
+    if family == "panel":
         return _panel(data, at)
-    if of == "consistent":
+    if family == "consistent":
         return {"consistency": proportion("consistency", data.consistent.numbers[at], np.ones(len(at)))}
-    if of == "choice":
+    if family == "choice":
         first = _labels_in(data.prediction[at], data, CHOICES[:1])
         return {"first_position_rate": proportion("first_position_rate", first.astype(float), np.ones(len(at)))}
-    if of == "choice_length":
+    if family == "choice_length":
         first = _labels_in(data.prediction[at], data, CHOICES[:1])
         longer = (first == (data.longer.numbers[at] > 0)).astype(float)
         return {"longer_preference": proportion("longer_preference", longer, np.ones(len(at)))}
-    if of == "lengths":
+    if family == "lengths":
         wins = _labels_in(data.prediction[at], data, CHOICES[:1]).astype(np.float64)
         size = length_effect(data.longer.numbers[at], data.longer.numbers[data.longer.present])
         return {"length_controlled_win_rate": length_controlled_win_rate(wins, size)}
-    if of == "value":
+    if family == "value":
         return numbers.number_values(data.value.numbers[at], data.value.types == {"bool"}, data.value.bounds)
-    if of == "probability":
+    if family == "probability":
         positive = data.is_positive
         assert positive is not None
         return probability.probability_statistics(data.probability.numbers[at], positive[at])
-    if of == "numbers":
+    if family == "numbers":
         x, y = data.predictions.numbers[at], data.targets.numbers[at]
         return numbers.number_pairs(x, y) | ranks.rank_pairs(x, y) | numbers.ordinal_pairs(x, y)
-    if of == "ranking":
+    if family == "ranking":
         texts = (*data.labels, None)
         given = ranks.rankings([texts[c] for c in data.target[at]], [texts[c] for c in data.prediction[at]])
         if data.wrong and not isinstance(given, str) and (data.prediction[at] == MISSING).any():
@@ -244,13 +244,13 @@ def _or_nan(holds: RowMask, known: RowMask) -> Floats:
     return np.where(known, holds.astype(np.float64), np.nan)
 
 
-def _arrays(of: MetricInput, data: EvaluationData, at: Ints) -> tuple[npt.NDArray[np.generic], ...]:
+def _arrays(family: MetricInput, data: EvaluationData, at: Ints) -> tuple[npt.NDArray[np.generic], ...]:
     """The arrays that a formula takes, but for the weights."""
-    if of == "numbers":
+    if family == "numbers":
         return data.predictions.numbers[at], data.targets.numbers[at]
-    if of == "value":
+    if family == "value":
         return (data.value.numbers[at],)
-    if of == "probability":
+    if family == "probability":
         positive = data.is_positive
         assert positive is not None
         return data.probability.numbers[at], positive[at].astype(float)
@@ -287,8 +287,8 @@ SEPARATED = "one option always wins, or the length decides every choice: the reg
 def length_effect(longer: Floats, every: Floats) -> Floats:
     """The regressor of these differences of lengths, in standard deviations of all of them."""
     spread = float(every.std()) if len(every) else 0.0
-    found: Floats = np.tanh(longer / spread) if spread else np.zeros(len(longer))
-    return found
+    effect: Floats = np.tanh(longer / spread) if spread else np.zeros(len(longer))
+    return effect
 
 
 def length_controlled_win_rate(wins: Floats, size: Floats) -> Statistic:
@@ -300,16 +300,16 @@ def length_controlled_win_rate(wins: Floats, size: Floats) -> Statistic:
             with np.errstate(over="ignore"):
                 likely = 1 / (1 + np.exp(-(level[:, None] + slope[:, None] * size)))
             rest, curve = weights * (wins - likely), weights * likely * (1 - likely)
-            one, two = rest.sum(axis=1), rest @ size
+            of_level, of_slope = rest.sum(axis=1), rest @ size
             a, b, c = curve.sum(axis=1), curve @ size, curve @ size**2
             c = np.where(c > 0, c, 1.0)  # all lengths are equal: the slope stays 0
             determinant = a * c - b * b
             safe = np.where(determinant > 0, determinant, np.inf)
-            level = np.clip(level + (c * one - b * two) / safe, -2 * STEEPEST, 2 * STEEPEST)
-            slope = np.clip(slope + (a * two - b * one) / safe, -2 * STEEPEST, 2 * STEEPEST)
-        found = 1 / (1 + np.exp(-level))
+            level = np.clip(level + (c * of_level - b * of_slope) / safe, -2 * STEEPEST, 2 * STEEPEST)
+            slope = np.clip(slope + (a * of_slope - b * of_level) / safe, -2 * STEEPEST, 2 * STEEPEST)
+        rate = 1 / (1 + np.exp(-level))
         flat = np.abs(rest.sum(axis=1)) > 1e-6 * np.maximum(weights.sum(axis=1), 1.0)
-        return np.where((np.abs(level) > STEEPEST) | (np.abs(slope) > STEEPEST) | flat, np.nan, found)
+        return np.where((np.abs(level) > STEEPEST) | (np.abs(slope) > STEEPEST) | flat, np.nan, rate)
 
     return statistic_of("length_controlled_win_rate", at, SEPARATED, classes=(wins,))
 
@@ -326,19 +326,19 @@ def values_by_cluster(metric: str, data: EvaluationData, rows: Ints) -> Floats:
     """The metric within each cluster of these rows, at the cluster's code; NaN where it has none."""
     assert data.cluster is not None
     codes = data.cluster[rows]
-    found = np.full(int(data.cluster.max(initial=MISSING)) + 1, np.nan)
+    values = np.full(int(data.cluster.max(initial=MISSING)) + 1, np.nan)
     order = np.argsort(codes, kind="stable")
     clusters, starts = np.unique(codes[order], return_index=True)
-    for code, of in zip(clusters, np.split(rows[order], starts[1:]), strict=True):
+    for code, own in zip(clusters, np.split(rows[order], starts[1:]), strict=True):
         if code == MISSING:
             continue
         if metric == "pass_at_k":
-            found[code] = panel.pass_at_k(data.value.numbers[of], data.k)
+            values[code] = panel.pass_at_k(data.value.numbers[own], data.k)
             continue
-        x, y = data.predictions.numbers[of], data.targets.numbers[of]
-        if len(of) > 1 and np.ptp(x) > 0 and np.ptp(y) > 0:
-            found[code] = _correlation_within(metric, x, y)
-    return found
+        x, y = data.predictions.numbers[own], data.targets.numbers[own]
+        if len(own) > 1 and np.ptp(x) > 0 and np.ptp(y) > 0:
+            values[code] = _correlation_within(metric, x, y)
+    return values
 
 
 def mean_of_clusters(values: Floats, bounds: tuple[float, float] = SIGNED) -> tuple[Sample, Statistic]:

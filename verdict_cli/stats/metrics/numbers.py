@@ -82,11 +82,11 @@ def _residuals(x: Floats, y: Floats) -> Floats:
     u, v = _centred(x), _centred(y)
     with np.errstate(over="ignore", invalid="ignore"):
         squares = float(v @ v)
-        found: Floats = u - (u @ v) / squares * v if 0 < squares < np.inf else u
-    return found
+        residuals: Floats = u - (u @ v) / squares * v if 0 < squares < np.inf else u
+    return residuals
 
 
-def _mean_square(residuals: Floats, of: Floats) -> Statistic:
+def _mean_square(residuals: Floats, column: Floats) -> Statistic:
     """The mean of the squares of what is left of a column, with an interval that allows for heavy tails."""
     with np.errstate(over="ignore"):
         squares = mean_of_values(residuals**2)
@@ -96,7 +96,7 @@ def _mean_square(residuals: Floats, of: Floats) -> Statistic:
         return now * _hidden_times(HIDDEN_RESIDUAL, rows)
 
     return Statistic(
-        squares, bounds=POSITIVE, interval="skewness", scale=LOG, varies=(of,), tails=(residuals,), hidden=hidden
+        squares, bounds=POSITIVE, interval="skewness", scale=LOG, varies=(column,), tails=(residuals,), hidden=hidden
     )
 
 
@@ -266,8 +266,8 @@ def ordinal_alpha(columns: Sequence[Floats]) -> Statistic:
 
     def at(weights: Floats) -> Floats:
         uses = np.zeros((len(weights), max(len(known), 1)))
-        for judge, of in enumerate(sums):
-            uses[:, of.keys] += of(weights * given[:, judge])
+        for judge, sums_of_judge in enumerate(sums):
+            uses[:, sums_of_judge.keys] += sums_of_judge(weights * given[:, judge])
         total = uses.sum(axis=1)
         middle = np.cumsum(uses, axis=1) - uses / 2 - total[:, None] / 2
         expected = total * (uses * middle**2).sum(axis=1) - (uses * middle).sum(axis=1) ** 2
@@ -292,9 +292,9 @@ def linear_weighted_kappa(x: Floats, y: Floats) -> Statistic:
     def at(weights: Floats) -> Floats:
         n = weights.sum(axis=1)
         below = []
-        for of in sides:
+        for sums_of_side in sides:
             counts = np.zeros((len(weights), len(known)))
-            counts[:, of.keys] = of(weights)
+            counts[:, sums_of_side.keys] = sums_of_side(weights)
             below.append(np.cumsum(counts, axis=1)[:, :-1])
         a, b = below
         chance = (gaps * (a * (n[:, None] - b) + b * (n[:, None] - a))).sum(axis=1)

@@ -87,22 +87,22 @@ def _pairs(judges: int) -> list[tuple[int, int]]:
 
 def _mean(formulas: Sequence[WeightedValues], weights: Floats) -> Floats:
     """The mean of the pairs that are defined."""
-    each = np.stack([formula(weights) for formula in formulas])
-    known = np.isfinite(each)
-    return ratio(np.where(known, each, 0.0).sum(axis=0), known.sum(axis=0).astype(float))
+    values = np.stack([formula(weights) for formula in formulas])
+    known = np.isfinite(values)
+    return ratio(np.where(known, values, 0.0).sum(axis=0), known.sum(axis=0).astype(float))
 
 
 def _nominal_alpha(codes: Ints, given: PanelMask) -> tuple[WeightedValues, Floats]:
     """Alpha with nominal distances, and the share of each row's pairs of votes that differ."""
-    found = np.unique(codes[given])
-    uses = np.stack([(codes == label).sum(axis=1) for label in found], axis=1).astype(np.float64)
+    labels = np.unique(codes[given])
+    uses = np.stack([(codes == label).sum(axis=1) for label in labels], axis=1).astype(np.float64)
     votes = uses.sum(axis=1)
     differing = votes**2 - (uses**2).sum(axis=1)
     within = ratio(differing, votes - 1)
 
     def alpha(weights: Floats) -> Floats:
-        total, each = weights @ votes, weights @ uses
-        return 1 - ratio((total - 1) * (weights @ within), total**2 - (each**2).sum(axis=1))
+        total, label_uses = weights @ votes, weights @ uses
+        return 1 - ratio((total - 1) * (weights @ within), total**2 - (label_uses**2).sum(axis=1))
 
     return alpha, ratio(differing, votes * (votes - 1))
 
@@ -131,8 +131,8 @@ def _kappa(codes: Ints, values: Floats, pair: tuple[int, int], nominal: bool) ->
     if not nominal:
         weighted = numbers.number_pairs(values[both, pair[0]], values[both, pair[1]])["weighted_kappa"].at
         return lambda weights: weighted(weights[:, both])
-    found = np.union1d(first, second)
-    table = confusion.ConfusionTable(np.searchsorted(found, first), np.searchsorted(found, second), len(found))
+    labels = np.union1d(first, second)
+    table = confusion.ConfusionTable(np.searchsorted(labels, first), np.searchsorted(labels, second), len(labels))
     return lambda weights: confusion.cohen_kappa(table(weights[:, both]))
 
 
@@ -197,19 +197,19 @@ PanelRows = npt.NDArray[np.bool_]
 def rater_statistics(votes: Sequence[Ints], values: Sequence[Floats], k: int, *, numeric: bool) -> dict[str, Statistic]:
     """The metrics of the judges' votes at each atom: codes of labels, and the same as numbers, NaN where they are none."""
     numbers = np.stack(values, axis=1)
-    found = {"fleiss_kappa": fleiss_kappa(np.stack(votes, axis=1)), "pass_at_k": pass_at_k_of_panel(numbers, k)}
+    statistics = {"fleiss_kappa": fleiss_kappa(np.stack(votes, axis=1)), "pass_at_k": pass_at_k_of_panel(numbers, k)}
     if numeric:
-        return found | intraclass_correlations(numbers) | {"ordinal_alpha": ordinal_alpha(values)}
+        return statistics | intraclass_correlations(numbers) | {"ordinal_alpha": ordinal_alpha(values)}
     none = Statistic(lambda weights: np.full(len(weights), np.nan), NO_NUMBERS)
-    return found | dict.fromkeys(("icc", "icc_k", "ordinal_alpha"), none)
+    return statistics | dict.fromkeys(("icc", "icc_k", "ordinal_alpha"), none)
 
 
 def fleiss_kappa(codes: Ints) -> Statistic:
     """Fleiss' kappa of the votes (atoms, judges), MISSING where there is none."""
     whole = (codes != MISSING).all(axis=1).astype(float)
     judges = codes.shape[1]
-    found = np.unique(codes[codes != MISSING])
-    uses = np.stack([(codes == label).sum(axis=1) for label in found], axis=1).astype(float) if len(found) else None
+    labels = np.unique(codes[codes != MISSING])
+    uses = np.stack([(codes == label).sum(axis=1) for label in labels], axis=1).astype(float) if len(labels) else None
     if uses is None:
         return statistic_of("fleiss_kappa", lambda weights: np.full(len(weights), np.nan), ONE_VOTE)
     agree = ((uses**2).sum(axis=1) - judges) / (judges * (judges - 1))
@@ -255,9 +255,9 @@ def intraclass_correlations(values: Floats) -> dict[str, Statistic]:
         return float(judges * correlation / max(1 + (judges - 1) * correlation, MOST_NEGATIVE))
 
     def icc_k(weights: Floats) -> Floats:
-        one = icc(weights)
-        worth = 1 + (judges - 1) * one
-        return np.where(worth > MOST_NEGATIVE, ratio(judges * one, worth), np.nan)
+        single_value = icc(weights)
+        worth = 1 + (judges - 1) * single_value
+        return np.where(worth > MOST_NEGATIVE, ratio(judges * single_value, worth), np.nan)
 
     return {
         "icc": single,
@@ -280,9 +280,9 @@ def pass_at_k(samples: Floats, k: int) -> float:
 
 def pass_at_k_of_panel(votes: Floats, k: int) -> Statistic:
     """The mean over rows whose votes (atoms, judges) are the samples, NaN where a vote is missing."""
-    each = np.array([pass_at_k(row[np.isfinite(row)], k) for row in votes])
-    known = np.isfinite(each).astype(float)
-    values = np.nan_to_num(each)
+    estimates = np.array([pass_at_k(row[np.isfinite(row)], k) for row in votes])
+    known = np.isfinite(estimates).astype(float)
+    values = np.nan_to_num(estimates)
 
     def at(weights: Floats) -> Floats:
         return ratio(weights @ (values * known), weights @ known)

@@ -66,13 +66,13 @@ def probability_statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
             name, at, undefined, with_disagreement=with_disagreement, classes=classes, separates=positive
         )
 
-    found = {
+    statistics = {
         "auroc": ranked("auroc", auroc, "the targets are all positive or all negative"),
         "average_precision": ranked("average_precision", average_precision, "no target is positive"),
     }
     if len(p) and (p.min() < 0 or p.max() > 1):
         undefined = Statistic(lambda weights: np.full(len(weights), np.nan), OUTSIDE)
-        return found | dict.fromkeys(("brier", "log_loss", "ece"), undefined)
+        return statistics | dict.fromkeys(("brier", "log_loss", "ece"), undefined)
 
     tiny = np.finfo(np.float64).eps
     clipped = np.clip(p, tiny, 1 - tiny)  # as scikit-learn: a certain error costs 36 nats, not infinitely many
@@ -88,7 +88,7 @@ def probability_statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
         return ratio(np.abs(by_bin(weights * bins.deviation)).sum(axis=1), weights.sum(axis=1))
 
     surprise = -np.where(positive > 0, np.log(clipped), np.log1p(-clipped))
-    return found | {
+    return statistics | {
         "brier": statistic_of("brier", mean_of_values((p - positive) ** 2), classes=classes),
         "log_loss": statistic_of(
             "log_loss",
@@ -105,24 +105,24 @@ def inverted_test_interval(
 ) -> tuple[float, float]:
     """The ends of the interval of the sum over bins of the absolute mean deviation."""
     mean = np.bincount(bins.bin, sample.counts * bins.deviation, minlength=bins.bins) / sample.n
-    found = float(np.abs(mean).sum())
+    observed = float(np.abs(mean).sum())
     covariance = _covariance(bins, sample, mean)
     noise = _noise(covariance, max(effective_units, 2.0), rng)
     rows = np.bincount(bins.bin, sample.counts, minlength=bins.bins) / sample.n
     shares = np.where(mean < 0, -rows, rows)
 
     tail = (1 - level) / 2
-    most = max(2 * found, 1e-9) + float(np.abs(noise).sum(axis=1).max())
+    most = max(2 * observed, 1e-9) + float(np.abs(noise).sum(axis=1).max())
     # A few bins may have the whole deviation: of the others, noise alone is added to it.
     plain = np.where(np.abs(mean) > CLEAR_DEVIATION * np.sqrt(np.diag(covariance)), mean, 0.0)
     shapes = [shares, plain / np.abs(plain).sum()] if plain.any() else [shares]
 
     def is_rare(shape: Floats, true: float) -> bool:
         """Whether a true sum of this shape shows as much as was found more rarely than in the tail."""
-        return bool((np.abs(true * shape + noise).sum(axis=1) >= found).mean() < tail)
+        return bool((np.abs(true * shape + noise).sum(axis=1) >= observed).mean() < tail)
 
     low = min(_crossing(partial(is_rare, shape), most) for shape in shapes)
-    high = _crossing(lambda true: bool((np.abs(true * shares + noise).sum(axis=1) <= found).mean() >= tail), most)
+    high = _crossing(lambda true: bool((np.abs(true * shares + noise).sum(axis=1) <= observed).mean() >= tail), most)
     return low, max(high, low)
 
 
