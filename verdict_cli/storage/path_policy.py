@@ -33,7 +33,8 @@ class PathPolicy(Struct, frozen=True):
                 return path
             if not inside:
                 raise OutsideError(f"{file!r:.200} is outside {str(self.root)!r}")
-            if not self.hidden and _is_hidden(path.resolve().relative_to(self.root.resolve())):
+            parts = path.resolve().relative_to(self.root.resolve()).parts
+            if not self.hidden and any(part.startswith(".") for part in parts):
                 raise OutsideError(f"{file!r:.200} is a hidden file")
             if special:
                 raise OutsideError(f"{file!r:.200} is a pipe or a device, not a file")
@@ -42,10 +43,6 @@ class PathPolicy(Struct, frozen=True):
     def for_folder(self, root: Path) -> PathPolicy:
         """The same policy for another folder."""
         return PathPolicy(None if self.root is None else root, self.given, self.hidden)
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
 
 
 ANYWHERE = PathPolicy()

@@ -5,23 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Coroutine, Iterator
 from contextlib import ExitStack, aclosing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, TypeVar
 
 import typer
-from msgspec import Struct
 
 from verdict_cli.cli.console import print_error, print_json, print_report
 from verdict_cli.cli.help_format import HelpCommand
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import AsJson, Config, Data, Yes, flatten_options
 from verdict_cli.errors import ProviderError, UsageError
-from verdict_cli.features.batches.batch_api import BatchState
 from verdict_cli.features.batches.batch_calls import CollectedBatch, Collector
-from verdict_cli.features.batches.batch_facts import TO_FILE, with_batches
+from verdict_cli.features.batches.batch_facts import TO_FILE, BatchFacts, with_batches
 from verdict_cli.features.batches.ledger import LEDGER, LOST, REQUESTS, BatchLedger, SentBatch, read_ledgers
 from verdict_cli.features.batches.providers import FileBatches
 from verdict_cli.features.batches.run_hooks import BatchOptions, open_batch_api
@@ -34,14 +32,6 @@ from verdict_cli.storage.paths import is_remote_url, path_of
 
 T = TypeVar("T")
 CANCELLED = "cancelled"
-
-
-class LiveBatch(Struct, frozen=True):
-    """A batch of the ledger, and what its provider says of it now: None where it was not asked, ``error`` where it failed."""
-
-    batch: SentBatch
-    state: BatchState | None = None
-    error: str = ""
 
 
 @contextmanager
@@ -83,8 +73,8 @@ class RunBatches:
         """How many batches are in flight."""
         return sum(len(ledger.in_flight) for ledger in self._ledgers)
 
-    async def look(self) -> list[LiveBatch]:
-        """Every batch, those in flight as their provider describes them now."""
+    async def look(self) -> list[tuple[BatchFacts, str]]:
+        """Every batch, those in flight as their provider describes them now, and why a provider does not."""
         return [await _look_at(batch) for ledger in self._ledgers for batch in ledger.batches.values()]
 
     async def cancel(self) -> tuple[int, list[str]]:
@@ -153,14 +143,15 @@ class RunBatches:
             self.directory.write_facts(with_batches(facts, [fact for ledger in self._ledgers for fact in ledger.facts]))
 
 
-async def _look_at(batch: SentBatch) -> LiveBatch:
+async def _look_at(batch: SentBatch) -> tuple[BatchFacts, str]:
     if not batch.is_at_provider:
-        return LiveBatch(batch)
+        return batch.facts, ""
     async with aclosing(open_batch_api(batch.model)) as api:
         try:
-            return LiveBatch(batch, await api.get(batch.id))
+            state = await api.get(batch.id)
         except ProviderError as error:
-            return LiveBatch(batch, error=error.message)
+            return batch.facts, error.message
+    return replace(batch.facts, status=state.status, answered=state.answered), ""
 
 
 async def _settle_unsent(ledger: BatchLedger, batch: SentBatch) -> int:
@@ -199,29 +190,19 @@ def batch_status(run: RunFolder, as_json: AsJson = False) -> None:
     """
 
     with open_batches(run, change=False) as batches:
-        live_batches = _run(batches.look())
+        described = _run(batches.look())
     if as_json:
-        print_json({"batches": [_document(live) for live in live_batches]})
+        print_json({"batches": [asdict(batch) for batch, _ in described]})
         return
-    flying = sum(not live.batch.ended for live in live_batches)
-    print_report(f"{run}: {plural(len(live_batches), 'batch|batches')}, {flying} in flight\n")
-    for live in live_batches:
-        batch, state = live.batch, live.state
-        status = batch.status if state is None else state.status
-        answered = batch.answered if state is None else state.answered
+    flying = sum(not batch.ended for batch, _ in described)
+    print_report(f"{run}: {plural(len(described), 'batch|batches')}, {flying} in flight\n")
+    for batch, problem in described:
         print_report(
-            f"  wave {batch.wave}  {batch.provider}  {batch.model.name}  {answered:,} of {batch.requests:,} answered  "
-            f"{status}  {batch.id}\n"
+            f"  wave {batch.wave}  {batch.provider}  {batch.model}  {batch.answered:,} of {batch.requests:,} answered  "
+            f"{batch.status}  {batch.id}\n"
         )
-        if live.error:
-            print_error(f"warning: {live.error}")
-
-
-def _document(live: LiveBatch) -> dict[str, Any]:
-    document = asdict(live.batch.facts)
-    if live.state is not None:
-        document |= {"status": live.state.status, "answered": live.state.answered}
-    return document
+        if problem:
+            print_error(f"warning: {problem}")
 
 
 @app.command("cancel", cls=HelpCommand)

@@ -399,8 +399,11 @@ class Waves:
                 if state.ended:
                     await self._collect(batch, state, api)
                     ended = True
-                else:
-                    await self._cancel_if_late(batch, api)
+                elif (
+                    batch.number not in self._too_late and time() - batch.intended >= batch_settings(batch.model).wait_s
+                ):
+                    self._too_late.add(batch.number)
+                    await api.cancel(batch.id)
             except Retryable:
                 continue  # the next poll looks again
         if ended:
@@ -494,11 +497,6 @@ class Waves:
                 hint="the same command sends their requests again; --batch-fallback sends them as ordinary calls",
                 kind="unreachable",
             )
-
-    async def _cancel_if_late(self, batch: SentBatch, api: BatchApi) -> None:
-        if batch.number not in self._too_late and time() - batch.intended >= batch_settings(batch.model).wait_s:
-            self._too_late.add(batch.number)
-            await api.cancel(batch.id)
 
     def _write_facts(self) -> None:
         """Write which batches there are. The facts of a run on several workers are those of the run, not of its parts."""

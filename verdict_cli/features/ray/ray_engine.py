@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import UsageError, VerdictError, WorkerError
@@ -367,7 +366,9 @@ class RayPartsRun(RayRun):
             stats.include(self.of_pinned.stats)
             calls = PART_TABLES[1]
             columns[calls] = widest_columns([self.of_pinned.columns[calls], columns[calls]])
-            self._join(self.parts / PINNED / calls, self.layout.tables(number)[calls], columns)
+            whole = self.layout.tables(number)[calls]
+            kinds = {name: kind for name, (kind, _) in columns[calls].items()}
+            concatenate_tables([self.parts / PINNED / calls, whole], whole, kinds)
         self.columns[number] = columns
         if not done.complete:
             self.unfinished.append(number)
@@ -378,10 +379,6 @@ class RayPartsRun(RayRun):
         self.digests[number] = rows.digest
         finish_part(self.job, self.layout, number, rows, stats, columns)
         self.layout.remove_strays(number)
-
-    def _join(self, first: Path, second: Path, columns: PartColumns) -> None:
-        kinds = {name: kind for name, (kind, _) in columns[PART_TABLES[1]].items()}
-        concatenate_tables([first, second], second, kinds)
 
     async def gather(self) -> None:
         """Collect the calls of pinned units. Those of a part stay in its journal."""

@@ -325,25 +325,21 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 def _times(column: Any) -> list[Any]:
     """Dates and times as ISO text, durations as seconds."""
+    import numpy as np
     import pyarrow as pa
 
     kind, types = column.type, pa.types
     is_short = types.is_date32(kind) or types.is_time32(kind)
     counts = column.cast(pa.int32() if is_short else pa.int64()).to_pylist()
     if types.is_date(kind):
-        unit = "D" if types.is_date32(kind) else "ms"
-        return [None if count is None else _date(count, unit) for count in counts]
+        unit: Any = "D" if types.is_date32(kind) else "ms"
+        days = [None if count is None else np.datetime64(count, unit).astype("datetime64[D]") for count in counts]
+        return [None if day is None else str(day) for day in days]
     if types.is_duration(kind):
         return [None if count is None else count / _PER_SECOND[kind.unit] for count in counts]
     zone = _zone(kind.tz) if types.is_timestamp(kind) and kind.tz else None
     texts = [None if count is None else _time(count, kind.unit, zone) for count in counts]
     return [text and text.partition("T")[2] for text in texts] if types.is_time(kind) else texts
-
-
-def _date(count: int, unit: Any) -> str:
-    import numpy as np
-
-    return str(np.datetime64(count, unit).astype("datetime64[D]"))
 
 
 def _time(count: int, unit: Any, zone: datetime.tzinfo | None) -> str:

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from verdict_cli.config_model import displayed
@@ -344,7 +343,7 @@ def _row(dataset: Dataset, index: int, values: dict[str, Any], source: Mapping[s
 
 def _identified(row: Row, identity: str | None) -> Row:
     """The row by the column that turned out to identify it."""
-    return msgspec.structs.replace(row, id=row.source[identity], placed=False) if identity and row.placed else row
+    return replace(row, id=row.source[identity], placed=False) if identity and row.placed else row
 
 
 def row_identity(column: str, source: Mapping[str, Any]) -> Any:

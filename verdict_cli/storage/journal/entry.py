@@ -193,9 +193,7 @@ def read_reply(fields: dict[str, Any]) -> Reply:
         fields["finish"],
         None
         if logprobs is None
-        else tuple(
-            tuple(Alternative(token, _read_logprob(value)) for token, value in position) for position in logprobs
-        ),
+        else tuple(tuple(Alternative(token, float(value)) for token, value in position) for position in logprobs),
         Usage(*fields["usage"]),
         fields["cost"],
         fields["model"],
@@ -210,7 +208,3 @@ def read_reply(fields: dict[str, Any]) -> Reply:
 
 def _json_logprob(logprob: float) -> float | str:
     return logprob if math.isfinite(logprob) else str(logprob)
-
-
-def _read_logprob(value: float | str) -> float:
-    return float(value) if isinstance(value, str) else value

@@ -212,7 +212,9 @@ class Journal:
         written = self._end
         try:
             os.fsync(self._descriptor)
-            self._check_in_place()
+            # A write to a file that was removed or moved meanwhile still succeeds, and is lost.
+            if not os.path.samestat(os.fstat(self._descriptor), self._path.stat()):
+                raise FileNotFoundError(errno.ENOENT, "another file is in its place")
         except OSError as error:
             self._broken = _refused(self._path, error)
             raise self._broken from error
@@ -223,11 +225,6 @@ class Journal:
                 self._unsent = error
                 raise
         self._on_disk = written
-
-    def _check_in_place(self) -> None:
-        """OSError where the file was removed or moved meanwhile: a write to it still succeeds then, and is lost."""
-        if not os.path.samestat(os.fstat(self._descriptor), self._path.stat()):
-            raise FileNotFoundError(errno.ENOENT, "another file is in its place")
 
     def _send(self, segments: JournalSegments, start: int, end: int) -> None:
         """Put the lines between two offsets of the file into the store."""

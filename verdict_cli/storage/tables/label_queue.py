@@ -123,13 +123,13 @@ def disagree(labels: Sequence[Any]) -> bool:
     return bool(labels) and consensus(labels) is None
 
 
-def personal_order(queue: LabelQueue, by: str) -> list[QueuedRow]:
-    """The rows in this person's order: each sees another one, so that rows do not all get their labels from who comes first."""
-    seed = f"{queue.seed}\0{by}\0"
-    return sorted(queue.rows, key=lambda row: hashlib.blake2b(f"{seed}{label_key(row.id)}".encode()).digest())
-
-
 def next_rows(queue: LabelQueue, annotations: Mapping[str, Mapping[str, HumanLabel]], by: str) -> list[QueuedRow]:
-    """The rows that wait for this person: those that others have labelled first, so that rows are finished."""
-    waiting = [row for row in personal_order(queue, by) if is_open(queue, annotations.get(label_key(row.id), {}), by)]
-    return sorted(waiting, key=lambda row: -len(annotations.get(label_key(row.id), {})))
+    """The rows that wait for this person: those that others have labelled first, so that rows are finished; else in an order of
+    their own, so that rows do not all get their labels from who comes first."""
+
+    def order(row: QueuedRow) -> tuple[int, bytes]:
+        key = label_key(row.id)
+        digest = hashlib.blake2b(f"{queue.seed}\0{by}\0{key}".encode()).digest()
+        return -len(annotations.get(key, {})), digest
+
+    return sorted((row for row in queue.rows if is_open(queue, annotations.get(label_key(row.id), {}), by)), key=order)
