@@ -34,19 +34,20 @@ class KeyBuilder:
         self.known: dict[Hashable, int] = {}
         self.labels: list[Any] = []
 
-    def add(self, value: Any) -> None:
-        """Append a row's key."""
-        # As JSON a list is hashable, and 1 is not true; numbers, of which most keys are, need none.
-        plain = isinstance(value, int | float) and value == value  # noqa: PLR0124
-        key: Hashable = value if isinstance(value, str) else (type(value), value if plain else _key_text(value))
+    def add(self, value: Any, *, known: bool = True) -> None:
+        """Append a row's key; a row whose key is not `known` has none."""
+        if not known:
+            self.codes.append(MISSING)
+            return
+        key: Hashable = value
+        if not isinstance(value, str):
+            # As JSON a list is hashable, and 1 is not true; numbers, of which most keys are, need none.
+            plain = isinstance(value, int | float) and value == value  # noqa: PLR0124
+            key = (type(value), value if plain else _key_text(value))
         code = self.known.setdefault(key, len(self.labels))
         if code == len(self.labels):
             self.labels.append(value)
         self.codes.append(code)
-
-    def skip(self) -> None:
-        """Append a row without a key."""
-        self.codes.append(MISSING)
 
     def keys(self) -> Factorized:
         """The finished keys."""
@@ -189,10 +190,13 @@ class ColumnBuilder:
         number, code, reason = math.nan, MISSING, ""
         if value is None:
             reason = "is null"
+        elif isinstance(value, str) or (isinstance(value, int) and abs(value) > EXACT):
+            code = self.words.setdefault(str(value), len(self.words))
+            self.types.add("str")
         elif isinstance(value, bool):
             number, code = float(value), NUMERIC
             self.types.add("bool")
-        elif isinstance(value, int) and abs(value) <= EXACT:
+        elif isinstance(value, int):
             number, code = float(value), NUMERIC
             self.types.add("int")
         elif isinstance(value, float):
@@ -201,9 +205,6 @@ class ColumnBuilder:
                 self.types.add("float")
             else:
                 reason = f"is {value}, which is not a finite number"
-        elif isinstance(value, str | int):
-            code = self.words.setdefault(str(value), len(self.words))
-            self.types.add("str")
         elif isinstance(value, list | tuple):
             code = self.words.setdefault(_frozen(value), len(self.words))
             self.types.add("list")
