@@ -25,7 +25,7 @@ import numpy as np
 from msgspec import Struct, structs
 
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.stats.columns.column import MISSING, Floats, Ints, disambiguate_labels
+from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData, requested_metrics
 from verdict_cli.stats.columns.row_identities import RowIdentities, row_identities
 from verdict_cli.stats.intervals.interval_methods import MetricValue
@@ -207,13 +207,12 @@ class _Comparer(Struct, frozen=True):
         for text, keys in zip(self.evaluation.by, pairs.by, strict=True):
             if not keys.labels:
                 continue  # the dataset has no such column
-            codes = keys.codes[pairs.rows[-1]]
-            sizes = np.bincount(codes[codes != MISSING], minlength=len(keys.labels))
-            order = np.argsort(-sizes, kind="stable")[:MOST_COMPARED_SLICES]
-            order = order[sizes[order] > 0]
-            labels = disambiguate_labels([keys.labels[code] for code in order])
-            parts = [sliced(np.flatnonzero(codes == code), FEWER_SWAPS, text, str(code)) for code in order]
-            slices[text] = dict(zip(labels, _adjusted(parts), strict=True))
+            shared = keys.take(pairs.rows[-1])
+            parts = {
+                label: sliced(np.flatnonzero(shared.codes == code), FEWER_SWAPS, text, str(code))
+                for code, label in shared.most_frequent(MOST_COMPARED_SLICES)
+            }
+            slices[text] = dict(zip(parts, _adjusted([*parts.values()]), strict=True))
         whole = sliced(np.arange(len(pairs)), SWAPS)
         return ComparedEvaluation(
             kind=new.kind if new.targets.types or new.predictions.types else "value",

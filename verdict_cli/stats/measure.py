@@ -16,7 +16,7 @@ from verdict_cli.language.metric_registry import AVERAGED, GOLD_ESTIMATES, METRI
 from verdict_cli.plural import plural
 from verdict_cli.stats.annotators import AnnotatorStudy, annotator_study
 from verdict_cli.stats.columns.collect import OUTPUT_KEYS, Collected, collect
-from verdict_cli.stats.columns.column import MISSING, Ints, RowMask, disambiguate_labels, key_text
+from verdict_cli.stats.columns.column import MISSING, Ints, RowMask, key_text
 from verdict_cli.stats.columns.row_data import (
     EvaluationData,
     GoldPairs,
@@ -203,19 +203,14 @@ def _measures(
     for text, keys in zip(evaluation.by, collected.by, strict=True):
         if not keys.labels and collected.rows:
             continue  # the dataset has no such column
-        codes = keys.codes
-        sizes = np.bincount(codes[codes != MISSING], minlength=len(keys.labels))
-        order = np.argsort(-sizes, kind="stable")
-        order = order[sizes[order] > 0]
-        if len(order) > MOST_MEASURED_GROUPS:
+        count = len(np.unique(keys.codes[keys.codes != MISSING]))
+        if count > MOST_MEASURED_GROUPS:
             warnings.append(
-                f"`by: {text}` has {plural(len(order), 'value')}; the {MOST_MEASURED_GROUPS} most frequent are shown"
+                f"`by: {text}` has {plural(count, 'value')}; the {MOST_MEASURED_GROUPS} most frequent are shown"
             )
-        shown = [keys.labels[code] for code in order[:MOST_MEASURED_GROUPS]]
-        labels = dict(zip(order.tolist(), disambiguate_labels(shown), strict=False))
         groups[text] = {}
-        for code, label in labels.items():
-            rows, draw = np.flatnonzero(codes == code), _draw(seed, level, name, text, str(code))
+        for code, label in keys.most_frequent(MOST_MEASURED_GROUPS):
+            rows, draw = np.flatnonzero(keys.codes == code), _draw(seed, level, name, text, str(code))
             groups[text][label] = metric_values(metrics, data, rows, draw)
             groups[text][label] |= gold_estimates(evaluation, data, draw, rows)[0]
     labelled = np.ones(collected.rows, bool)

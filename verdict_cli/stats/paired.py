@@ -17,8 +17,8 @@ import numpy as np
 from msgspec import Struct, structs
 
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.stats.columns.collect import Collected, collect
-from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, key_text
+from verdict_cli.stats.columns.collect import collect
+from verdict_cli.stats.columns.column import MISSING, Factorized, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData, GoldPairs, prepared
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue
@@ -126,7 +126,7 @@ class OpenRows:
         return worst[0] <= 0 if gain > 0 else best[1] >= 0
 
 
-RunRows = tuple[EvaluationData, tuple[Factorized, ...], list[str]]
+RunRows = tuple[EvaluationData, tuple[Factorized, ...], Sequence[str]]
 """A run's rows of one evaluation, their slices, their keys."""
 
 
@@ -142,15 +142,8 @@ def run_rows(
     for name, evaluation in evaluations.items():
         shown = name.partition("\0")[0]
         collected, data = prepared(shown, evaluation, found.pop(name), results)
-        rows[name] = (data, collected.by, _keys(collected))
+        rows[name] = (data, collected.by, collected.ids)
     return rows
-
-
-def _keys(collected: Collected) -> list[str]:
-    if collected.ids is None:
-        return []
-    texts = [key_text(label) for label in collected.ids.labels]
-    return [texts[code] for code in collected.ids.codes]
 
 
 def pair(*runs: RunRows) -> PairedRows | str:

@@ -66,7 +66,7 @@ class Collected(Struct, frozen=True):
     by: tuple[Factorized, ...]
     cluster: Factorized | None
     group: Factorized | None
-    ids: Factorized | None
+    ids: Sequence[str]
     unreadable: Mapping[str, tuple[int, str]]
     undecided: int = 0
     skipped: int = 0
@@ -205,8 +205,7 @@ class _Reader:
         self.keys = {key: KeyBuilder() for key in self.keyed}
         if self.items is not None:
             self.keys.setdefault("cluster", KeyBuilder())  # entries of one row have correlated errors
-        if ids:
-            self.keys["id"] = KeyBuilder()
+        self.ids: list[str] | None = [] if ids else None
         self.at = array("q")
         self.undecided = self.skipped = self.unreached = 0
         self.unreadable: dict[str, tuple[int, str]] = {}
@@ -244,8 +243,8 @@ class _Reader:
             of_output = not columns[key].startswith("source.")
             for failed, value in zip(failures, batch[columns[key]], strict=True):
                 self.keys[key].add(value, known=not (failed and of_output and value is None))
-        for row_id in ids:
-            self.keys["id"].add(row_id)
+        if self.ids is not None:
+            self.ids += ids
         self.at.extend(range(len(self.at), len(self.at) + len(failures)))
 
     def read(self, at: int, row: int, failed: bool, row_id: Any, values: Mapping[str, Any]) -> None:
@@ -276,8 +275,8 @@ class _Reader:
         for key, expression in self.keyed.items():
             known, value = self._fixed(key, expression, row, failed, values)
             self.keys[key].add(value, known=known)
-        if "id" in self.keys:
-            self.keys["id"].add(row_id)
+        if self.ids is not None:
+            self.ids.append(row_id)
         return True
 
     def _is_skipped(self, values: Mapping[str, Any]) -> bool:
@@ -382,7 +381,7 @@ class _Reader:
             by=tuple(keys.get(f"by[{index}]", absent) for index in range(self.splits)),
             cluster=keys.get("cluster"),
             group=keys.get("group"),
-            ids=keys.get("id"),
+            ids=self.ids or (),
             unreadable=self.unreadable,
             undecided=self.undecided,
             at=at if self.items is None else None,

@@ -25,6 +25,12 @@ class Factorized(Struct, frozen=True):
         """The keys of these rows."""
         return Factorized(self.codes[rows], self.labels)
 
+    def most_frequent(self, most: int) -> list[tuple[int, str]]:
+        """The codes of so many keys, the most frequent first, and the keys as text."""
+        sizes = np.bincount(self.codes[self.codes != MISSING], minlength=len(self.labels))
+        codes = [code for code in np.argsort(-sizes, kind="stable")[:most].tolist() if sizes[code]]
+        return [*zip(codes, disambiguate_labels([self.labels[code] for code in codes]), strict=True)]
+
 
 class KeyBuilder:
     """Keys that are being read. Values of different types are different keys; null is a key too."""

@@ -312,19 +312,15 @@ def reduce_groups(name: str, evaluation: Evaluation, collected: Collected, resul
         grouped = column.take(known)
         _check_reducer(grouped, reducer, f"evaluate.{name}.reduce.{key}", results)
         columns[key] = _reduce(grouped, groups, reducer, skip_missing=key == "target")
-    return Collected(
+    return replace(
+        collected,
         rows=len(first),
         columns=columns,
         by=tuple(keys.take(first) for keys in collected.by),
         cluster=collected.cluster.take(first) if collected.cluster else None,
         group=None,
-        ids=Factorized(
-            np.arange(len(first), dtype=np.int32), tuple(collected.group.labels[code] for code in np.unique(groups))
-        ),
-        unreadable=collected.unreadable,
-        undecided=collected.undecided,
-        unreached=collected.unreached,
-        skipped=collected.skipped,
+        ids=[key_text(collected.group.labels[code]) for code in np.unique(groups)],
+        at=None,
     )
 
 
