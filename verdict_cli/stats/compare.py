@@ -34,7 +34,6 @@ from verdict_cli.stats.paired import (
     AgainstReference,
     Difference,
     PairedRows,
-    Repeats,
     compare_with_reference,
     kind_mismatch,
     pair,
@@ -43,7 +42,7 @@ from verdict_cli.stats.paired import (
 )
 from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS, holm_adjusted, sign_flip_test
 from verdict_cli.stats.prediction_powered import CORRECTED
-from verdict_cli.stats.row_scores import Flip, PairedOutcomes, score_meaning, scores_of
+from verdict_cli.stats.row_scores import Flip, PairedOutcomes, scores_of
 from verdict_cli.stats.worst_case import open_pairs
 
 MOST_COMPARED_SLICES = 50
@@ -196,11 +195,12 @@ class _Comparer(Struct, frozen=True):
         if why := next(filter(None, (kind_mismatch(data[0], each) for each in data)), ""):
             return ComparedEvaluation(new.kind, pairs.alone, reason=why)
         metrics = compared_metrics(self.evaluation, new)
-        scores, outcomes = None, None
+        scores, meaning, outcomes = None, "", None
         if len(data) == 2:
-            scores = [scores_of(each, metrics)[at] for each, at in zip(data, pairs.rows, strict=True)]
+            of_all = [scores_of(each, metrics) for each in data]
+            scores = [every[at] for (every, _), at in zip(of_all, pairs.rows, strict=True)]
+            meaning = of_all[-1][1]
             outcomes = PairedOutcomes(pairs, (scores[0], scores[1]), shown, bool(new.targets.types))
-        meaning = score_meaning(new, metrics)
         metrics = (*metrics, CORRECTED) if any(each.gold is not None for each in data) else metrics
         sliced = partial(self._slice, metrics, scores, meaning)
         slices: dict[str, dict[str, Slice]] = {}
@@ -255,7 +255,7 @@ class _Comparer(Struct, frozen=True):
 
         def change_of(pairs: PairedRows) -> MetricValue:
             draw = Draw(np.random.default_rng(0), found.level)
-            return paired_differences((metric,), pairs, draw, 0, Repeats(first, {metric: found.spread}))[metric].change
+            return paired_differences((metric,), pairs, draw, 0, first, {metric: found.spread})[metric].change
 
         return replace(difference, open_rows=open_pairs(metric, self.pairs.of(runs), change_of, first))
 
@@ -272,16 +272,22 @@ def significance_of(
     first: Floats, second: Floats, cluster: Ints | None, rng: np.random.Generator, of: str = "right and wrong rows"
 ) -> Significance | None:
     """The test of two runs' scores of the same rows (`of` names them), more is better; None where there is no row."""
+    from scipy.special import bdtr
+
     if not len(first):
         return None
     gain = second - first
     better, worse = int((gain > 0).sum()), int((gain < 0).sum())
     binary = bool(np.isin(first, (0, 1)).all() and np.isin(second, (0, 1)).all())
     if binary and cluster is None:
-        name, p = MCNEMAR, _mcnemar(better, worse)
+        name, p = MCNEMAR, min(1.0, 2 * float(bdtr(min(better, worse), better + worse, 0.5)))
     else:
         name, p = "permutation" if cluster is None else "cluster permutation", sign_flip_test(gain, cluster, rng)
-    effect_name, effect = ("cohen_g", _cohen_g(better, worse)) if binary else ("cohen_d", _cohen_d(gain))
+    effect_name, effect = "cohen_g" if binary else "cohen_d", None
+    if binary and better + worse:
+        effect = better / (better + worse) - 0.5
+    elif not binary and len(gain) > 1 and (spread := float(gain.std(ddof=1))) > 0:
+        effect = float(gain.mean()) / spread
     return Significance(name, len(first), better, worse, p, p, effect_name, effect, of)
 
 
@@ -289,18 +295,3 @@ def holm(tests: Sequence[Significance | None]) -> list[Significance | None]:
     """The tests with `p_holm` as of one family; None stays None."""
     found = holm_adjusted([None if test is None else test.p for test in tests])
     return [test and structs.replace(test, p_holm=p or 0.0) for test, p in zip(tests, found, strict=True)]
-
-
-def _mcnemar(better: int, worse: int) -> float:
-    from scipy.special import bdtr
-
-    return min(1.0, 2 * float(bdtr(min(better, worse), better + worse, 0.5)))
-
-
-def _cohen_g(better: int, worse: int) -> float | None:
-    return better / (better + worse) - 0.5 if better + worse else None
-
-
-def _cohen_d(gain: Floats) -> float | None:
-    spread = float(gain.std(ddof=1)) if len(gain) > 1 else 0.0
-    return float(gain.mean()) / spread if spread > 0 else None

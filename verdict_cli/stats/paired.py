@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec import Struct, structs
 
@@ -171,35 +170,25 @@ def kind_mismatch(old: EvaluationData, new: EvaluationData) -> str:
     return f"the runs' rows are of different kinds: {old.kind} and {new.kind}"
 
 
-class Repeats(Struct, frozen=True):
-    """How the runs of PairedRows are those of two pipelines: the `first` ones are of the first pipeline. `spreads` has the
-    variance between repeated runs of each metric, which more than two runs need."""
-
-    first: int = 1
-    spreads: Mapping[str, RunSpread | None] = msgspec.field(default_factory=dict)
-
-
-SINGLE_RUNS = Repeats()
-
-
 def paired_differences(
     metrics: Sequence[str],
     pairs: PairedRows,
     draw: Draw,
     swaps: int = 0,
-    repeats: Repeats = SINGLE_RUNS,
+    first: int = 1,
+    spreads: Mapping[str, RunSpread | None] | None = None,
     levels: Mapping[str, float] | None = None,
 ) -> dict[str, Difference]:
     """The metrics of both pipelines over the shared rows, which are kept together: what is hard for all runs cancels.
 
-    With `swaps`, also their p-values from as many swaps at most, adjusted for all of them. `levels` has the levels of
+    With `swaps`, also their p-values from as many swaps at most, adjusted for all of them. The `first` runs are of the first
+    pipeline; `spreads` has the variance between repeated runs, which more than two runs need. `levels` has the levels of
     intervals that are to hold with others.
     """
-    levels = levels or {}
-    found = {
-        metric: _difference(metric, pairs, structs.replace(draw, level=levels.get(metric, draw.level)), swaps, repeats)
-        for metric in metrics
-    }
+    found = {}
+    for metric in metrics:
+        own = structs.replace(draw, level=(levels or {}).get(metric, draw.level))
+        found[metric] = _difference(metric, pairs, own, swaps, first, (spreads or {}).get(metric))
     swapped = [metric for metric, each in found.items() if each.change.value is not None and each.p is None]
     tests = swap_tests(swapped, pairs.data, pairs.rows, draw.rng, swaps) if swaps and swapped else {}
     # The metrics with a test of their own are adjusted with the others as one more.
@@ -216,9 +205,11 @@ def paired_difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int = 0
     return paired_differences((metric,), pairs, draw, swaps)[metric]
 
 
-def _difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int, repeats: Repeats) -> Difference:
+def _difference(
+    metric: str, pairs: PairedRows, draw: Draw, swaps: int, first: int, spread: RunSpread | None
+) -> Difference:
     """The difference; with `swaps` also its p-value where it is not that of swapping the rows of two runs."""
-    data, first, spread = pairs.data, repeats.first, repeats.spreads.get(metric)
+    data = pairs.data
     if metric == CORRECTED:
         return _corrected(pairs, first, spread, draw.level)
     of = metric_input(metric, data[-1])
@@ -269,8 +260,11 @@ def _within_clusters(
     metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints], draw: Draw, swaps: int
 ) -> Difference:
     """The change of the mean of the clusters' values over the second run's clusters that have one in both runs."""
-    old = structs.replace(data[0], cluster=_second_clusters(data, rows))
-    first, second = values_by_cluster(metric, old, rows[0]), values_by_cluster(metric, data[1], rows[1])
+    assert data[1].cluster is not None
+    cluster = np.full(len(data[0].target), MISSING, dtype=np.int64)
+    cluster[rows[0]] = data[1].cluster[rows[1]]
+    first = values_by_cluster(metric, structs.replace(data[0], cluster=cluster), rows[0])
+    second = values_by_cluster(metric, data[1], rows[1])
     size = min(len(first), len(second))
     first, second = first[:size], second[:size]
     both = np.isfinite(first) & np.isfinite(second)
@@ -280,14 +274,6 @@ def _within_clusters(
     change = metrics_with_intervals({metric: mean}, sample, draw)[metric]
     p = sign_flip_test((second - first)[both], None, draw.rng, swaps) if swaps else None
     return Difference(float(first[both].mean()), float(second[both].mean()), change, p)
-
-
-def _second_clusters(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> Ints:
-    """The second run's clusters at the rows of the first."""
-    assert data[1].cluster is not None
-    cluster = np.full(len(data[0].target), MISSING, dtype=np.int64)
-    cluster[rows[0]] = data[1].cluster[rows[1]]
-    return cluster
 
 
 def undefined_difference(reason: str) -> Difference:
@@ -330,50 +316,37 @@ def compare_with_reference(
     starts = np.cumsum([0, *sizes])
     of = [list(range(start, start + size)) for start, size in zip(starts, sizes, strict=False)]
     contrasts = np.eye(len(sizes))[1:] - np.eye(len(sizes))[0]
-    singles: dict[str, JointEstimates | None] = {}
-    spreads: dict[str, RunSpread | None] = {}
-    joints: dict[str, JointEstimates | None] = {}
-    levels: dict[str, float] = {}
+    every: dict[str, AgainstReference] = {}
     for metric in metrics:
-        own = [*seeds, zlib.crc32(metric.encode())]
-        single = _joint_estimates(metric, pairs, np.random.default_rng(own)) if jointly or len(pairs.data) > 2 else None
-        spreads[metric] = None if single is None else run_spread(single, sizes)
-        joint = None if single is None else _pooled(single, sizes, spreads[metric])
-        levels[metric] = level
-        if joint is not None and len(sizes) > 2:
-            levels[metric] = joint.level(level, contrasts, np.random.default_rng([*own, 1]))
-        singles[metric], joints[metric] = single, joint
+        own, single = [*seeds, zlib.crc32(metric.encode())], None
+        if (jointly or len(pairs.data) > 2) and metric == CORRECTED:
+            single = joint_corrected([each.gold for each in pairs.data], pairs.rows)
+        elif jointly or len(pairs.data) > 2:
+            single = joint_estimates(metric, pairs.data, pairs.rows, np.random.default_rng(own))
+        if single is None:
+            every[metric] = AgainstReference((), (), None, None, (), level)
+            continue
+        spread = run_spread(single, sizes)
+        joint = _pooled(single, sizes, spread)
+        runs = tuple(tuple(single.values[part].tolist()) for part in of)
+        at = joint.level(level, contrasts, np.random.default_rng([*own, 1])) if len(sizes) > 2 else level
+        every[metric] = AgainstReference(tuple(joint.values.tolist()), runs, joint, spread, (), at)
     found = [
         paired_differences(
             metrics,
-            pairs.of([*of[0], *runs]),
+            pairs.of([*of[0], *part]),
             Draw(np.random.default_rng([*seeds, index]), level),
             swaps,
-            Repeats(sizes[0], spreads),
-            levels,
+            sizes[0],
+            {metric: each.spread for metric, each in every.items()},
+            {metric: each.level for metric, each in every.items()},
         )
-        for index, runs in enumerate(of[1:])
+        for index, part in enumerate(of[1:])
     ]
     return {
-        metric: AgainstReference(
-            () if (joint := joints[metric]) is None else tuple(joint.values.tolist()),
-            () if (single := singles[metric]) is None else tuple(tuple(single.values[runs].tolist()) for runs in of),
-            joint,
-            spreads[metric],
-            tuple(each[metric] for each in found),
-            levels[metric],
-        )
-        for metric in metrics
+        metric: replace(each, differences=tuple(differences[metric] for differences in found))
+        for metric, each in every.items()
     }
-
-
-def _joint_estimates(metric: str, pairs: PairedRows, rng: np.random.Generator) -> JointEstimates | None:
-    """The estimates of all runs over the rows that all of them score."""
-    if metric == CORRECTED:
-        return joint_corrected([each.gold for each in pairs.data], pairs.rows)
-    of = metric_input(metric, pairs.data[0])
-    kept = np.logical_and.reduce([usable(of, each)[at] for each, at in zip(pairs.data, pairs.rows, strict=True)])
-    return joint_estimates(metric, pairs.data, [at[kept] for at in pairs.rows], rng)
 
 
 def _pooled(runs: JointEstimates, sizes: Sequence[int], spread: RunSpread | None) -> JointEstimates:

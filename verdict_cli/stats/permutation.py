@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from verdict_cli.language.metric_registry import MetricInput, find_metric
 from verdict_cli.stats.columns.column import MISSING, Column, Floats, Ints
-from verdict_cli.stats.columns.row_data import EvaluationData
-from verdict_cli.stats.columns.sample import CELLS, Sample
-from verdict_cli.stats.metrics.metric_families import input_statistics, key_columns, metric_input, usable, wrong_types
+from verdict_cli.stats.columns.row_data import COLUMNS, EvaluationData
+from verdict_cli.stats.columns.sample import CELLS
+from verdict_cli.stats.metrics.metric_families import metric_input, sampled_statistics, usable, wrong_types
 from verdict_cli.stats.metrics.statistic import Statistic
 
 if TYPE_CHECKING:
@@ -132,8 +132,7 @@ def _swappable(metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints]
         return None
     at = (rows[0][kept], rows[1][kept])
     stacked = stack_runs(tuple(_scaled(metric, each, side) for each, side in zip(data, at, strict=True)), at)
-    sample = Sample.of(key_columns(of, stacked))
-    given = input_statistics(of, (metric,), stacked, sample.first)
+    sample, given = sampled_statistics(of, (metric,), stacked, np.arange(len(stacked.target)))
     if isinstance(given, str) or metric not in given:
         return None
     sides = []
@@ -160,8 +159,7 @@ def regrouping_test(
     for each, more in zip(data[1:], rows[1:], strict=True):
         stacked = stack_runs((stacked, _scaled(metric, each, more)), (at, more))
         at = np.arange(len(stacked.target))
-    sample = Sample.of(key_columns(of, stacked))
-    given = input_statistics(of, (metric,), stacked, sample.first)
+    sample, given = sampled_statistics(of, (metric,), stacked, at)
     if isinstance(given, str) or metric not in given:
         return None
     statistic, atoms, outcomes = given[metric], len(sample.counts), sample.atom.reshape(runs, pairs)
@@ -251,12 +249,7 @@ def stack_runs(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> Evaluati
         labels=tuple(labels),
         target=codes(old.target, new.target),
         prediction=codes(old.prediction, new.prediction),
-        targets=column(old.targets, new.targets),
-        predictions=column(old.predictions, new.predictions),
-        probability=column(old.probability, new.probability),
-        value=column(old.value, new.value),
-        consistent=column(old.consistent, new.consistent),
-        longer=column(old.longer, new.longer),
+        **{name: column(getattr(old, name), getattr(new, name)) for name in COLUMNS},
         panel=tuple(column(*each) for each in zip(old.panel, new.panel, strict=True)),
         votes=tuple(codes(*each) for each in zip(old.votes, new.votes, strict=True)),
         cluster=None,

@@ -18,29 +18,22 @@ from verdict_cli.stats.metrics.metric_families import by_input
 from verdict_cli.stats.paired import PairedRows
 
 
-def scores_of(data: EvaluationData, metrics: Sequence[str]) -> Floats:
-    """The score of each row, higher is better: 1 right and 0 wrong, minus the distance, or the value itself."""
+def scores_of(data: EvaluationData, metrics: Sequence[str]) -> tuple[Floats, str]:
+    """The score of each row, higher is better: 1 right and 0 wrong, minus the distance, or the value itself; and what the
+    scores are in words."""
     of = by_input(metrics, data).keys()
     if "numbers" in of and data.kind in ("ordinal", "numeric"):
-        return -np.abs(data.predictions.numbers - data.targets.numbers)
+        return -np.abs(data.predictions.numbers - data.targets.numbers), "distances to the target"
     if of & {"labels", "ranking", "numbers"}:
         scores = (data.target == data.prediction).astype(np.float64)
         known = data.target != MISSING
-        return np.where(known if data.wrong else known & (data.prediction != MISSING), scores, np.nan)
+        known = known if data.wrong else known & (data.prediction != MISSING)
+        return np.where(known, scores, np.nan), "right and wrong rows"
     positive = data.is_positive
     if "probability" in of and positive is not None:
-        return np.where(data.target == MISSING, np.nan, -((data.probability.numbers - positive) ** 2))
-    return data.value.numbers
-
-
-def score_meaning(data: EvaluationData, metrics: Sequence[str]) -> str:
-    """What `scores_of` scores, in words: what a test of these scores is of."""
-    of = by_input(metrics, data).keys()
-    if "numbers" in of and data.kind in ("ordinal", "numeric"):
-        return "distances to the target"
-    if of & {"labels", "ranking", "numbers"}:
-        return "right and wrong rows"
-    return "squared errors" if "probability" in of and data.is_positive is not None else "values"
+        errors = (data.probability.numbers - positive) ** 2
+        return np.where(data.target == MISSING, np.nan, -errors), "squared errors"
+    return data.value.numbers, "values"
 
 
 def predictions(data: EvaluationData) -> Column:
@@ -117,7 +110,7 @@ def scored_rows(evaluations: Mapping[str, Evaluation], results: Path) -> tuple[R
 
 
 def row_scores(name: str, at: Ints, data: EvaluationData, metrics: Sequence[str]) -> RowScores:
-    scores = scores_of(data, [metric for metric in metrics if metric != "confusion"] or metrics)
+    scores, _ = scores_of(data, [metric for metric in metrics if metric != "confusion"] or metrics)
     both = bool(data.targets.types and data.predictions.types)
     labels = both and bool(np.isin(scores[np.isfinite(scores)], (0, 1)).all())
     return RowScores(name, at, data, scores, labels)

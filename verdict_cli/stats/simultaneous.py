@@ -26,7 +26,7 @@ from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import MOST_DELETIONS
 from verdict_cli.stats.intervals.interval_methods import MetricValue, student
-from verdict_cli.stats.metrics.metric_families import BY_CLUSTER, metric_input, sampled_statistics
+from verdict_cli.stats.metrics.metric_families import BY_CLUSTER, metric_input, sampled_statistics, usable
 from verdict_cli.stats.metrics.statistic import Proportion, Statistic
 from verdict_cli.stats.prediction_powered import GoldOrReason, corrected_influence, labelled_freedom, shared_pairs
 
@@ -66,9 +66,11 @@ class JointEstimates:
 def joint_estimates(
     metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints], rng: np.random.Generator
 ) -> JointEstimates | None:
-    """The metric of each run at these rows, which are the same rows in every run; None where one is undefined."""
+    """The metric of each run at those of these rows that all runs score, which are the same rows in every run; None where one
+    is undefined."""
     of = metric_input(metric, data[0])
-    cluster = data[0].cluster
+    kept = np.logical_and.reduce([usable(of, each)[at] for each, at in zip(data, rows, strict=True)])
+    rows, cluster = [at[kept] for at in rows], data[0].cluster
     units = np.arange(len(rows[0])) if cluster is None else np.unique(cluster[rows[0]], return_inverse=True)[1]
     count = int(units.max(initial=-1)) + 1
     groups = min(count, MOST_DELETIONS)

@@ -155,15 +155,11 @@ class LabelSet(Struct, frozen=True):
 
     def codes(self, column: Column) -> Ints:
         """The index of each row's label, MISSING where it has none."""
-        if self.words:
-            table = np.full(max(self.words) + 2, MISSING, dtype=np.int64)
-            for code, label in self.words.items():
-                table[code] = label
-            codes = table[np.maximum(column.codes, MISSING)]
-        else:
-            codes = np.full(len(column.codes), MISSING, dtype=np.int64)
+        table = np.full(max(self.words, default=0) + 2, MISSING, dtype=np.int64)  # the last one is that of MISSING
+        for code, label in self.words.items():
+            table[code] = label
+        codes = table[np.maximum(column.codes, MISSING)]
         is_number = column.codes == NUMERIC
-        codes[column.codes == MISSING] = MISSING
         codes[is_number] = np.searchsorted(self.numbers, column.numbers[is_number])
         return codes
 

@@ -133,6 +133,10 @@ def check_inclusion(name: str, evaluation: Evaluation, collected: Collected, res
     raise DataError(Problem("gold-weight", message, hint, file=str(results), path=f"evaluate.{name}.{INCLUSION}"))
 
 
+COLUMNS = ("targets", "predictions", "probability", "value", "consistent", "longer")
+"""The fields of `EvaluationData` that are columns."""
+
+
 class EvaluationData(Struct, frozen=True):
     """The rows of an evaluation: codes of labels, numbers, and what they mean.
 
@@ -170,10 +174,8 @@ class EvaluationData(Struct, frozen=True):
         targets, predictions = columns.get("target", none), columns.get("prediction", none)
         positive = () if evaluation.positive is None else (evaluation.positive,)
         panel = tuple(column for key, column in columns.items() if key.startswith("panel["))
-        kind, ranks = (
-            infer_kind(evaluation, (predictions, targets, *panel)),
-            word_ranks(evaluation, targets, predictions),
-        )
+        kind = infer_kind(evaluation, (predictions, targets, *panel))
+        ranks = word_ranks(evaluation, targets, predictions)
         cluster = _clusters(collected.cluster) if collected.cluster else None
         if ranks and kind != "ranking":
             kind = evaluation.kind or "ordinal"
