@@ -244,8 +244,7 @@ def _outcome(gate: Gate, measures: Mapping[str, Measures], facts: RunFacts, rows
     level = gate.confidence if gate.sided == "two" else max(2 * gate.confidence - 1, LEAST_LEVEL)
     if metric not in GOLD_ESTIMATES and find_metric(metric) is None:  # human_alpha is of another table
         evaluation = {name: rows.evaluations[name].model_copy(update={"by": ()})}
-        where = {name: gate.where or {}}
-        return _within_limits(gate, measure(evaluation, rows.results, level=level, only=where)[name].values[metric])
+        return _within_limits(gate, measure(evaluation, rows.results, level=level)[name].values[metric])
     data = rows.data(gate)
     found = _value(gate, data, rows, level)
     if found.value is None or metric in GOLD_ESTIMATES:

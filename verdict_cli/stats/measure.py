@@ -141,44 +141,31 @@ def confusion_counts(data: EvaluationData, rows: Ints) -> dict[str, Any]:
 
 
 def measure(
-    evaluations: Mapping[str, Evaluation],
-    results: Path,
-    *,
-    seed: int = 0,
-    level: float = CONFIDENCE_LEVEL,
-    only: Mapping[str, Mapping[str, Any]] | None = None,
-    exact: bool = False,
+    evaluations: Mapping[str, Evaluation], results: Path, *, seed: int = 0, level: float = CONFIDENCE_LEVEL
 ) -> dict[str, Measures]:
     """The metrics of each evaluation over a run's `results.parquet`; the same seed gives the same intervals.
 
-    `level` is the intervals' confidence; `only` restricts an evaluation to rows whose paths have these values; `exact`
-    gives shares the intervals of gates.
+    `level` is the intervals' confidence.
     Raises DataError for a row whose target or group cannot be computed, for a reduction that does not fit its
     values, for predictions and targets of which one side is text and the other numbers, and for a probability of
     which nothing says what it is of.
     """
-    found = iterate_measures(evaluations, results, seed=seed, level=level, only=only, exact=exact)
+    found = iterate_measures(evaluations, results, seed=seed, level=level)
     return {name: measures for name, measures, _, _ in found}
 
 
 def iterate_measures(
-    evaluations: Mapping[str, Evaluation],
-    results: Path,
-    *,
-    seed: int = 0,
-    level: float = CONFIDENCE_LEVEL,
-    only: Mapping[str, Mapping[str, Any]] | None = None,
-    exact: bool = False,
+    evaluations: Mapping[str, Evaluation], results: Path, *, seed: int = 0, level: float = CONFIDENCE_LEVEL
 ) -> Iterator[tuple[str, Measures, EvaluationData, Ints | None]]:
     """Each evaluation's name, metrics and rows, and the rows' indices in the file (None under `group`).
 
     Raises what `measure` does.
     """
-    found = collect(evaluations, results, only=only)
+    found = collect(evaluations, results)
     for name, evaluation in evaluations.items():
         collected, data = prepared(name, evaluation, found.pop(name), results)
         check_positive(name, evaluation, data, results)
-        measures = _measures(name, evaluation, collected, data, seed, level, exact)
+        measures = _measures(name, evaluation, collected, data, seed, level)
         study = annotator_study(evaluation, results, _draw(seed, level, name, "annotators"))
         if study is not None:
             measures = replace(measures, annotators=study, values={**measures.values, "human_alpha": study.alpha})
@@ -186,7 +173,7 @@ def iterate_measures(
 
 
 def _measures(
-    name: str, evaluation: Evaluation, collected: Collected, data: EvaluationData, seed: int, level: float, exact: bool
+    name: str, evaluation: Evaluation, collected: Collected, data: EvaluationData, seed: int, level: float
 ) -> Measures:
     value = collected.columns.get("value")
     pairwise = "prediction" in collected.columns and data.kind == "pairwise"
@@ -221,8 +208,7 @@ def _measures(
     without = int(missing.sum()) + collected.unreached
     estimates, gold = gold_estimates(evaluation, data, _draw(seed, level, name, "gold"), everything)
     return Measures(
-        values=metric_values(metrics, data, everything, structs.replace(_draw(seed, level, name), exact=exact))
-        | estimates,
+        values=metric_values(metrics, data, everything, _draw(seed, level, name)) | estimates,
         groups=groups,
         coverage=1 - without / counted if counted else None,
         rows=collected.rows + collected.unreached,

@@ -87,49 +87,43 @@ def collect(
     distinguishes several selections of one evaluation.
     Raises DataError for a row on which `target`, `where`, `by`, `cluster` or `group` cannot be computed.
     """
-    declared = declared_types(results)
+    kinds, declared = column_kinds(results), declared_types(results)
+    plain = {name for name, kind in kinds.items() if kind in ("bool", "int", "float", "str")}
+    if SKIPPED in kinds and any(any(batch[SKIPPED]) for batch in read_table(results, [SKIPPED])):
+        plain = set()
     readers = {
-        name: _Reader(
-            name.partition("\0")[0], evaluation, results, ids is not None, (only or {}).get(name, {}), declared
-        )
+        name: _Reader(name.partition("\0")[0], evaluation, results, ids, (only or {}).get(name, {}), declared, plain)
         for name, evaluation in evaluations.items()
     }
-    kinds = column_kinds(results)
-    known = {name for name, kind in kinds.items() if kind in ("bool", "int", "float", "str")}
-    if SKIPPED in kinds and any(any(batch[SKIPPED]) for batch in read_table(results, [SKIPPED])):
-        known = set()
-    plain = [(reader, columns) for reader in readers.values() if (columns := reader.plain_columns(known)) is not None]
-    _read_plain(plain, results, ids)
-    others = [reader for reader in readers.values() if all(reader is not each for each, _ in plain)]
-    paths = [path for reader in others for path in reader.paths]
-    for at, (row, failed, row_id, values) in enumerate(saved_rows(results, paths, ids) if others else ()):
-        for reader in others:
-            reader.read(at, row, failed, row_id, values)
+    by_column = [reader for reader in readers.values() if reader.columns]
+    names = dict.fromkeys(("row", "status", *(name for reader in by_column for name in reader.columns.values())))
+    for batch in read_table(results, list(names)) if by_column else ():
+        for reader in by_column:
+            reader.read_columns(batch)
+    by_row = [reader for reader in readers.values() if not reader.columns]
+    paths = [path for reader in by_row for path in reader.paths]
+    for at, (row, failed, values) in enumerate(saved_rows(results, paths) if by_row else ()):
+        for reader in by_row:
+            reader.read(at, row, failed, values)
     return {name: reader.collected() for name, reader in readers.items()}
-
-
-def _read_plain(readers: Sequence[tuple[_Reader, Mapping[str, str]]], results: Path, ids: Sequence[str] | None) -> None:
-    """Read the evaluations whose expressions are all columns as they are, column by column."""
-    names = dict.fromkeys(("row", "status", *(name for _, columns in readers for name in columns.values())))
-    start = 0
-    for batch in read_table(results, list(names)) if readers else ():
-        end = start + len(batch["row"])
-        for reader, columns in readers:
-            reader.read_columns(batch, columns, ids[start:end] if ids is not None else ())
-        start = end
 
 
 def require_columns(text: str, results: Path) -> None:
     """DataError where the expression names a column of the dataset that the results have not."""
-    names = table_columns(results)
     try:
-        paths = compile_expression(text).paths
+        expression = compile_expression(text)
     except ExpressionError:
         return  # told where it is compiled for the rows
-    columns = [name.removeprefix("source.") for name in names if name.startswith("source.")]
-    for path in paths:
-        if path[0] == "source" and len(path) > 1 and path[1] not in columns:
-            raise DataError(missing_column(str(path[1]), columns, f", which `{text}` names").at(str(results), 0, 0, ""))
+    names = table_columns(results)
+    for name in _absent_columns(expression, names):
+        columns = [column.removeprefix("source.") for column in names if column.startswith("source.")]
+        raise DataError(missing_column(name, columns, f", which `{text}` names").at(str(results), 0, 0, ""))
+
+
+def _absent_columns(expression: Expression, names: Collection[str]) -> list[str]:
+    """The columns of the dataset that the expression names, and the results have not."""
+    named = [str(path[1]) for path in expression.paths if path[0] == "source" and len(path) > 1]
+    return [name for name in named if f"source.{name}" not in names]
 
 
 class _Longer(Struct, frozen=True):
@@ -157,12 +151,6 @@ def _length(expression: Expression, values: Mapping[str, Any]) -> float:
     raise RowError(f"`{expression.text}` gives {value!r}, which is neither a text nor a length")
 
 
-def _is_absent(expression: Expression, columns: Collection[str]) -> bool:
-    """Whether the dataset lacks a column that the expression names, which the run has warned of."""
-    named = [path for path in expression.paths if path[0] == "source" and len(path) > 1]
-    return any(f"source.{path[1]}" not in columns for path in named)
-
-
 class _Reader:
     """Reads one evaluation's columns, row by row."""
 
@@ -171,9 +159,10 @@ class _Reader:
         name: str,
         evaluation: Evaluation,
         results: Path,
-        ids: bool,
+        ids: Sequence[str] | None,
         only: Mapping[str, Any],
         declared: Mapping[str, DeclaredType],
+        plain: Collection[str],
     ) -> None:
         self.name, self.results, self.items, self.splits = name, results, evaluation.items, len(evaluation.by)
         given = {key: getattr(evaluation, key) for key in ("target", *OUTPUT_KEYS)}
@@ -200,12 +189,14 @@ class _Reader:
         self.keyed = {
             key: expression
             for key, expression in self._compiled_of(keyed).items()
-            if not (key.startswith("by[") and _is_absent(expression, columns))
+            if not (key.startswith("by[") and _absent_columns(expression, columns))
         }
         self.keys = {key: KeyBuilder() for key in self.keyed}
         if self.items is not None:
             self.keys.setdefault("cluster", KeyBuilder())  # entries of one row have correlated errors
-        self.ids: list[str] | None = [] if ids else None
+        self.columns = self._plain_columns(plain)
+        self.given_ids = ids or ()
+        self.ids: list[str] = [*self.given_ids] if self.columns else []
         self.at = array("q")
         self.undecided = self.skipped = self.unreached = 0
         self.unreadable: dict[str, tuple[int, str]] = {}
@@ -222,48 +213,46 @@ class _Reader:
         paths = [path for expression in (*self.every, *counted) for path in expression.paths]
         return paths if self.items is None else row_paths(self.items, paths)
 
-    def plain_columns(self, known: set[str]) -> dict[str, str] | None:
-        """Key -> the column that its expression is; None where one is more than that, or only some rows count."""
+    def _plain_columns(self, known: Collection[str]) -> dict[str, str]:
+        """Key -> the column that its expression is; none where one is more than that, or only some rows count."""
         if self.items is not None or self.filters or self.gold_where is not None:
-            return None
+            return {}
         columns = {key: plain_column(each) for key, each in (self.expressions | self.keyed).items()}
         plain = {key: column for key, column in columns.items() if column is not None and column in known}
-        return plain if len(plain) == len(columns) and INCLUSION not in plain else None
+        return plain if len(plain) == len(columns) and INCLUSION not in plain else {}
 
-    def read_columns(self, batch: Mapping[str, Sequence[Any]], columns: Mapping[str, str], ids: Sequence[str]) -> None:
-        """Add the next rows of the file, with the same result as `read`; `columns` are those of the expressions."""
+    def read_columns(self, batch: Mapping[str, Sequence[Any]]) -> None:
+        """Add the next rows of the file, of which all expressions are columns."""
         failures = [status != "ok" for status in batch["status"]]
         for key in self.expressions:
-            for row, failed, value in zip(batch["row"], failures, batch[columns[key]], strict=True):
+            for row, failed, value in zip(batch["row"], failures, batch[self.columns[key]], strict=True):
                 if key in OF_PEOPLE:
                     self.builders[key].add(value)
                 else:
                     self._add_output(key, row, failed, value)
         for key in self.keyed:
-            of_output = not columns[key].startswith("source.")
-            for failed, value in zip(failures, batch[columns[key]], strict=True):
+            of_output = not self.columns[key].startswith("source.")
+            for failed, value in zip(failures, batch[self.columns[key]], strict=True):
                 self.keys[key].add(value, known=not (failed and of_output and value is None))
-        if self.ids is not None:
-            self.ids += ids
         self.at.extend(range(len(self.at), len(self.at) + len(failures)))
 
-    def read(self, at: int, row: int, failed: bool, row_id: Any, values: Mapping[str, Any]) -> None:
+    def read(self, at: int, row: int, failed: bool, values: Mapping[str, Any]) -> None:
         """Add the row at this index of the file, or each of its entries, if it is selected."""
         if values.get(SKIPPED) and self._is_skipped(values):
             self.skipped += 1
             return
         if self.items is None:
-            self._read(at, row, failed, row_id, values)
+            self._read(at, row, failed, values)
             return
         entries = observations(self.items, values)
         self.unreached += entries is None and failed
         for entry in entries or ():
             there = f"{row}, entry {entry.place}"
             lacks = failed or entry.lacks_output
-            if self._read(at, there, lacks, f"{row_id}[{entry.place}]", entry.values) and "cluster" not in self.keyed:
+            if self._read(at, there, lacks, entry.values, f"[{entry.place}]") and "cluster" not in self.keyed:
                 self.keys["cluster"].add(row)
 
-    def _read(self, at: int, row: int | str, failed: bool, row_id: Any, values: Mapping[str, Any]) -> bool:
+    def _read(self, at: int, row: int | str, failed: bool, values: Mapping[str, Any], place: str = "") -> bool:
         """Whether the row, or the entry of a row, is selected; if so, it is added."""
         selected = self._selected(row, failed, values)
         if selected is not True:
@@ -275,8 +264,8 @@ class _Reader:
         for key, expression in self.keyed.items():
             known, value = self._fixed(key, expression, row, failed, values)
             self.keys[key].add(value, known=known)
-        if self.ids is not None:
-            self.ids.append(row_id)
+        if self.given_ids:
+            self.ids.append(f"{self.given_ids[at]}{place}")
         return True
 
     def _is_skipped(self, values: Mapping[str, Any]) -> bool:
@@ -381,7 +370,7 @@ class _Reader:
             by=tuple(keys.get(f"by[{index}]", absent) for index in range(self.splits)),
             cluster=keys.get("cluster"),
             group=keys.get("group"),
-            ids=self.ids or (),
+            ids=self.ids,
             unreadable=self.unreadable,
             undecided=self.undecided,
             at=at if self.items is None else None,

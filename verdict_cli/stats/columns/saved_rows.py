@@ -59,17 +59,14 @@ def _texts(key: object) -> tuple[str, ...]:
     return ()
 
 
-def saved_rows(
-    results: Path, paths: Sequence[SavedRowPath], ids: Sequence[str] | None = None
-) -> Iterator[tuple[int, bool, Any, Mapping[str, Any]]]:
-    """Each row's number, whether it failed, its key of `ids`, and the values that these paths reach (of a failed row,
-    what there is), in the order of the file. DataError for a file that is not a table of results."""
+def saved_rows(results: Path, paths: Sequence[SavedRowPath]) -> Iterator[tuple[int, bool, Mapping[str, Any]]]:
+    """Each row's number, whether it failed, and the values that these paths reach (of a failed row, what there is), in the
+    order of the file. DataError for a file that is not a table of results."""
     names = table_columns(results)
     homes = _homes(names, paths)
     flow = [SKIPPED] if SKIPPED in names else []
     with_labels = any(path[0] == "human" for path in paths)
     labels = human_values(results.parent) if with_labels else {}
-    at = 0
     for batch in read_table(results, ["row", "status", *flow, *(["id"] if with_labels else []), *homes]):
         columns = [(home, batch[name]) for name, home in homes.items()]
         for index, row in enumerate(batch["row"]):
@@ -86,8 +83,7 @@ def saved_rows(
                     continue
                 fields = nodes.setdefault(node, {}) if root == "nodes" else values[root]
                 fields[field] = TextKeyed(value) if type(value) is dict and root != "source" else value
-            yield row, failed, ids[at] if ids is not None else None, values
-            at += 1
+            yield row, failed, values
 
 
 def _homes(columns: Sequence[str], paths: Sequence[SavedRowPath]) -> dict[str, tuple[str, str, str]]:
