@@ -26,7 +26,7 @@ from msgspec import Struct, structs
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.column import Floats, Ints
-from verdict_cli.stats.columns.row_data import EvaluationData, requested_metrics
+from verdict_cli.stats.columns.row_data import requested_metrics
 from verdict_cli.stats.columns.row_identities import RowIdentities, row_identities
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
@@ -194,7 +194,7 @@ class _Comparer(Struct, frozen=True):
         new = data[-1]
         if why := next(filter(None, (kind_mismatch(data[0], each) for each in data)), ""):
             return ComparedEvaluation(new.kind, pairs.alone, reason=why)
-        metrics = compared_metrics(self.evaluation, new)
+        metrics = tuple(metric for metric in requested_metrics(self.evaluation, new) if metric != "confusion")
         scores, meaning, outcomes = None, "", None
         if len(data) == 2:
             of_all = [scores_of(each, metrics) for each in data]
@@ -258,14 +258,6 @@ class _Comparer(Struct, frozen=True):
             return paired_differences((metric,), pairs, draw, 0, first, {metric: found.spread})[metric].change
 
         return replace(difference, open_rows=open_pairs(metric, self.pairs.of(runs), change_of, first))
-
-
-def compared_metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str, ...]:
-    """The metrics of an evaluation that have a difference."""
-    value = data.value if evaluation.value is not None else None
-    kind = data.kind if evaluation.prediction is not None else None
-    metrics = requested_metrics(evaluation, kind, value, words=data.words)
-    return tuple(metric for metric in metrics if metric != "confusion")
 
 
 def significance_of(

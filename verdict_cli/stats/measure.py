@@ -105,19 +105,16 @@ def _values_of_input(
     if isinstance(given, str):
         return {metric: MetricValue(None, None, None, sample.n, given) for metric in metrics}
     used = len(np.union1d(data.target[kept], data.prediction[kept])) if of == "labels" else 1
-    found: dict[str, MetricValue] = {}
+    unfit = no_meaning or f"it does not fit {data.kind} data"
+    is_shown = "confusion" in metrics
     if used > MOST_DISTINCT_LABELS:
-        reason = f"there are {used} distinct labels, too many for classes"
-        found = {metric: MetricValue(None, None, None, sample.n, reason) for metric in metrics if metric != "accuracy"}
-        used = 1
-    if "confusion" in metrics and "confusion" not in found:
+        unfit, is_shown = f"there are {used} distinct labels, too many for classes", False
+        given, used = {name: each for name, each in given.items() if name == "accuracy"}, 1
+    statistics = {metric: given[metric] for metric in metrics if metric in given}
+    found = metrics_with_intervals(statistics, sample, structs.replace(draw, width=used * used))
+    if is_shown:
         found["confusion"] = MetricValue(confusion_counts(data, kept), None, None, sample.n)
-    statistics = {metric: given[metric] for metric in metrics if metric in given and metric not in found}
-    found |= metrics_with_intervals(statistics, sample, structs.replace(draw, width=used * used))
-    for metric in metrics:
-        if metric not in found:
-            found[metric] = MetricValue(None, None, None, sample.n, no_meaning or f"it does not fit {data.kind} data")
-    return found
+    return {metric: found.get(metric) or MetricValue(None, None, None, sample.n, unfit) for metric in metrics}
 
 
 def _mean_within_clusters(metric: str, data: EvaluationData, rows: Ints, draw: Draw) -> MetricValue:
@@ -175,15 +172,9 @@ def iterate_measures(
 def _measures(
     name: str, evaluation: Evaluation, collected: Collected, data: EvaluationData, seed: int, level: float
 ) -> Measures:
-    value = collected.columns.get("value")
-    pairwise = "prediction" in collected.columns and data.kind == "pairwise"
-    kind = data.kind if "target" in collected.columns or data.panel or pairwise else None
-    labels_kind = data.kind if "prediction" in collected.columns else None
-    metrics = tuple(
-        metric
-        for metric in requested_metrics(evaluation, labels_kind, value, words=data.words)
-        if metric not in GOLD_ESTIMATES
-    )
+    pairwise = evaluation.prediction is not None and data.kind == "pairwise"
+    kind = data.kind if evaluation.target is not None or data.panel or pairwise else None
+    metrics = tuple(metric for metric in requested_metrics(evaluation, data) if metric not in GOLD_ESTIMATES)
     everything = np.arange(collected.rows)
     groups: dict[str, dict[str, dict[str, MetricValue]]] = {}
     warnings = evaluation_warnings(evaluation, collected, data)

@@ -214,8 +214,7 @@ def _scaled(metric: str, data: EvaluationData, rows: Ints) -> EvaluationData:
         _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
         middle = (np.cumsum(counts) - counts / 2) / len(values)
         numbers[rows] = middle[inverse]
-    scaled = Column(numbers, column.codes, column.words, column.types, column.declared)
-    return replace(data, probability=scaled) if of_probability else replace(data, predictions=scaled)
+    return replace(data, **{"probability" if of_probability else "predictions": replace(column, numbers=numbers)})
 
 
 def stack_runs(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> EvaluationData:
@@ -236,13 +235,8 @@ def stack_runs(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> Evaluati
 
     def column(first: Column, second: Column) -> Column:
         parts = first.take(rows[0]), second.take(rows[1])
-        return Column(
-            np.concatenate([part.numbers for part in parts]),
-            np.concatenate([part.codes for part in parts]),
-            second.words,
-            first.types | second.types,
-            second.declared,
-        )
+        numbers, codes = (np.concatenate([getattr(part, name) for part in parts]) for name in ("numbers", "codes"))
+        return replace(second, numbers=numbers, codes=codes, types=first.types | second.types)
 
     return replace(
         new,

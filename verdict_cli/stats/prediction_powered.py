@@ -342,6 +342,8 @@ def corrected_difference(
 ) -> CorrectedPair:
     """The difference over these rows, whose indices in each run are `rows`: the mean of the runs after the `first` ones minus
     that of these. Clusters are the last run's."""
+    from scipy.special import stdtr
+
     if not all(isinstance(found, GoldPairs) for found in golds):
         side = SIDES[all(isinstance(found, GoldPairs) for found in golds[:first])]
         return _undefined_pair(next((why for why in golds if isinstance(why, str)), NO_GOLD.format(side=side)), 0)
@@ -349,7 +351,29 @@ def corrected_difference(
     for index, found in enumerate(shared):
         if int(found.labelled.sum()) < 2:
             return _undefined_pair(FEW_LABELS_OF_RUN.format(side=SIDES[index >= first]), len(found.judge))
-    return _corrected_pair(shared[:first], shared[first:], level)
+    runs, last, of = (shared[:first], shared[first:]), shared[-1], shared[-1].of
+    sides = [[corrected_influence(found, of) for found in side] for side in runs]
+    old, new = (float(np.mean([value for value, _ in side])) for side in sides)
+    before, after = (np.mean([influence for _, influence in side], axis=0) for side in sides)
+    change, influence = new - old, after - before
+    variance = float((influence**2).sum()) * design_effect(last, influence)
+    # Repeated runs have the same labels: an error that these do not show is in all of them.
+    variance += sum(float(np.mean([unseen_error(found, of) for found in side])) for side in runs)
+    freedom = min(labelled_freedom(found) for found in shared)
+    value = MetricValue(change, None, None, len(last.judge), NO_VARIATION, method="paired PPI", level=level)
+    p = None
+    if variance > 0:
+        error = math.sqrt(variance)
+        low, high = (change + sign * student(level, freedom) * error for sign in (-1, 1))
+        widest = widest_difference(shared[first - 1], last)
+        value = replace(value, low=max(low, -widest), high=min(high, widest), reason="", se=error, df=freedom)
+        p = float(2 * stdtr(freedom, -abs(change) / error))
+    warnings = (
+        LABELS_OF_RUN.format(side=SIDES[index >= first], warning=warning)
+        for index, found in enumerate(shared)
+        for warning in label_warnings(found)
+    )
+    return old, new, value.warned(*warnings), p
 
 
 def shared_pairs(golds: Sequence[GoldOrReason], rows: Sequence[Ints]) -> list[GoldPairs]:
@@ -368,35 +392,6 @@ def corrected_influence(found: GoldPairs, of: GoldScope) -> tuple[float, Floats]
 
 def _undefined_pair(reason: str, n: int) -> CorrectedPair:
     return None, None, MetricValue(None, None, None, n, reason), None
-
-
-def _corrected_pair(old: Sequence[GoldPairs], new: Sequence[GoldPairs], level: float) -> CorrectedPair:
-    from scipy.special import stdtr
-
-    last, of = new[-1], new[-1].of
-    sides = [[corrected_influence(found, of) for found in side] for side in (old, new)]
-    first, second = (float(np.mean([value for value, _ in side])) for side in sides)
-    before, after = (np.mean([influence for _, influence in side], axis=0) for side in sides)
-    change, influence = second - first, after - before
-    variance = float((influence**2).sum()) * design_effect(last, influence)
-    # Repeated runs have the same labels: an error that these do not show is in all of them.
-    variance += sum(float(np.mean([unseen_error(found, of) for found in side])) for side in (old, new))
-    freedom = min(labelled_freedom(found) for found in (*old, *new))
-    value = MetricValue(change, None, None, len(last.judge), NO_VARIATION, method="paired PPI", level=level)
-    p = None
-    if variance > 0:
-        error = math.sqrt(variance)
-        low, high = (change + sign * student(level, freedom) * error for sign in (-1, 1))
-        widest = widest_difference(old[-1], last)
-        value = replace(value, low=max(low, -widest), high=min(high, widest), reason="", se=error, df=freedom)
-        p = float(2 * stdtr(freedom, -abs(change) / error))
-    warnings = (
-        LABELS_OF_RUN.format(side=side, warning=warning)
-        for side, runs in zip(SIDES, (old, new), strict=True)
-        for found in runs
-        for warning in label_warnings(found)
-    )
-    return first, second, value.warned(*warnings), p
 
 
 def widest_difference(old: GoldPairs, new: GoldPairs) -> float:

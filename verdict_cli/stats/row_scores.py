@@ -13,7 +13,7 @@ from msgspec import Struct
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
-from verdict_cli.stats.columns.row_data import EvaluationData, reduce_groups, requested_metrics
+from verdict_cli.stats.columns.row_data import EvaluationData, requested_metrics
 from verdict_cli.stats.metrics.metric_families import by_input
 from verdict_cli.stats.paired import PairedRows
 
@@ -99,13 +99,10 @@ def scored_rows(evaluations: Mapping[str, Evaluation], results: Path) -> tuple[R
     found = collect(first, results)
     kept = []
     for name, evaluation in first.items():
-        collected = reduce_groups(name, evaluation, found.pop(name), results)
+        collected = found.pop(name)
         data = EvaluationData.of(evaluation, collected)
-        if collected.at is not None:
-            value = None if evaluation.value is None else data.value
-            kind = data.kind if evaluation.prediction else None
-            metrics = requested_metrics(evaluation, kind, value, words=data.words)
-            kept.append(row_scores(name, collected.at, data, metrics))
+        assert collected.at is not None
+        kept.append(row_scores(name, collected.at, data, requested_metrics(evaluation, data)))
     return tuple(sorted(kept, key=lambda each: not each.labelled))
 
 

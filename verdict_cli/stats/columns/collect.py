@@ -246,10 +246,9 @@ class _Reader:
             return
         entries = observations(self.items, values)
         self.unreached += entries is None and failed
-        for entry in entries or ():
-            there = f"{row}, entry {entry.place}"
-            lacks = failed or entry.lacks_output
-            if self._read(at, there, lacks, entry.values, f"[{entry.place}]") and "cluster" not in self.keyed:
+        for place, known, lacks_output in entries or ():
+            is_read = self._read(at, f"{row}, entry {place}", failed or lacks_output, known, f"[{place}]")
+            if is_read and "cluster" not in self.keyed:
                 self.keys["cluster"].add(row)
 
     def _read(self, at: int, row: int | str, failed: bool, values: Mapping[str, Any], place: str = "") -> bool:

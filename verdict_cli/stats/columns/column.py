@@ -57,8 +57,7 @@ class KeyBuilder:
 
     def keys(self) -> Factorized:
         """The finished keys."""
-        codes = np.frombuffer(self.codes, dtype=np.int32) if self.codes else np.empty(0, np.int32)
-        return Factorized(codes, tuple(self.labels))
+        return Factorized(np.array(self.codes, dtype=np.int32), tuple(self.labels))
 
 
 def _key_text(value: Any) -> str:
@@ -219,13 +218,8 @@ class ColumnBuilder:
     def column(self) -> Column:
         """The finished column."""
         words = tuple(list(word) if isinstance(word, tuple) else word for word in self.words)
-        return Column(
-            np.frombuffer(self.numbers, dtype=np.float64) if self.numbers else np.empty(0),
-            np.frombuffer(self.codes, dtype=np.int32) if self.codes else np.empty(0, np.int32),
-            words,
-            frozenset(self.types),
-            self.declared,
-        )
+        codes = np.array(self.codes, dtype=np.int32)
+        return Column(np.array(self.numbers), codes, words, frozenset(self.types), self.declared)
 
 
 def _frozen(value: list[Any] | tuple[Any, ...]) -> tuple[Any, ...]:

@@ -419,30 +419,27 @@ def ranked_words(column: Column, ranks: Mapping[str, int]) -> Column:
     return replace(column, numbers=places[np.maximum(column.codes, MISSING)], types=frozenset({"int"}))
 
 
-def requested_metrics(
-    evaluation: Evaluation, kind: EvaluationKind | None, value: Column | None, *, words: bool = False
-) -> tuple[str, ...]:
-    """The metrics that `metrics:` names, else a few that fit, none of which equals another by its definition.
-
-    `words`: the values of an ordered scale are words.
-    """
+def requested_metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str, ...]:
+    """The metrics that `metrics:` names, else a few that fit, none of which equals another by its definition."""
     if evaluation.metrics is not None:
         return evaluation.metrics
     if evaluation.panel is not None:
         return tuple(metric.name for metric in BUILT_IN_METRICS if "panel" in metric.inputs and not metric.by_name)
+    kind = data.kind if evaluation.prediction is not None else None
+    is_truth = evaluation.value is not None and data.value.types == {"bool"}
     inputs: dict[MetricInput, bool] = {
         "choice": kind == "pairwise" and evaluation.gold is None,
         "consistent": evaluation.consistent is not None,
         "choice_length": evaluation.options is not None,
         "probability": evaluation.probability is not None,
-        "value": value is not None and value.types != {"bool"},
+        "value": evaluation.value is not None and not is_truth,
     }
     found: list[str] = []
     if kind and evaluation.target is not None:
         found = [metric.name for metric in BUILT_IN_METRICS if kind in metric.kinds and metric.inputs != ("choice",)]
         # Words have no distances.
         left_out = {
-            name for name in found if words and "numbers" in METRICS[name].inputs and METRICS[name].has_own_unit
+            name for name in found if data.words and "numbers" in METRICS[name].inputs and METRICS[name].has_own_unit
         }
         left_out |= set(OF_ONE_LABEL) if evaluation.positive is None else {"balanced_accuracy"}
         if evaluation.average == "micro" and evaluation.positive is None:
@@ -450,4 +447,4 @@ def requested_metrics(
         found = [name for name in found if name not in left_out]
     for of, given in inputs.items():
         found += [metric.name for metric in BUILT_IN_METRICS if given and metric.inputs == (of,)]
-    return (*found, "mean") if value is not None and not inputs["value"] else tuple(found)
+    return (*found, "mean") if is_truth else tuple(found)

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from verdict_cli.plan.levels import ITEM_COLUMN
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.human_labels import label_key
@@ -101,17 +99,9 @@ def _homes(columns: Sequence[str], paths: Sequence[SavedRowPath]) -> dict[str, t
     return found
 
 
-class Observation(Struct, frozen=True):
-    """One observation of a row: the place of its entry (`3`, nested `3.1`), the values that expressions see, and whether
-    there is no output."""
-
-    place: str
-    values: Mapping[str, Any]
-    lacks_output: bool
-
-
-def observations(unit: str, values: Mapping[str, Any]) -> list[Observation] | None:
-    """An observation for each entry of a saved row that was not skipped; None where the entries are not known."""
+def observations(unit: str, values: Mapping[str, Any]) -> list[tuple[str, dict[str, Any], bool]] | None:
+    """Each entry of a saved row that was not skipped: its place (`3`, nested `3.1`), the values that expressions see, and
+    whether there is no output. None where the entries are not known."""
     fields: Mapping[str, Any] = values["nodes"].get(unit, {})
     entries = fields.get(ITEM_COLUMN)
     if not isinstance(entries, list):
@@ -121,8 +111,9 @@ def observations(unit: str, values: Mapping[str, Any]) -> list[Observation] | No
     for place, index, entry, given in _flat("", entries, outputs):
         output = {name: TextKeyed(value) if type(value) is dict else value for name, value in given.items()}
         lacks_output = all(value is None for value in output.values())
-        known = {**values, **entry, "index": index, "output": {} if lacks_output else output}
-        found.append(Observation(place, known, lacks_output))
+        found.append(
+            (place, {**values, **entry, "index": index, "output": {} if lacks_output else output}, lacks_output)
+        )
     return found
 
 
