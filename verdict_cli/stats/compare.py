@@ -42,7 +42,7 @@ from verdict_cli.stats.paired import (
 )
 from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS, holm_adjusted, sign_flip_test
 from verdict_cli.stats.prediction_powered import CORRECTED
-from verdict_cli.stats.row_scores import Flip, PairedOutcomes, scores_of
+from verdict_cli.stats.row_scores import Flip, PairedOutcomes
 from verdict_cli.stats.worst_case import open_pairs
 
 MOST_COMPARED_SLICES = 50
@@ -145,10 +145,9 @@ def compare_runs(
             continue
         shown = dict(zip(known.keys[-1], known.shown, strict=True)) if every[-1].group is None else {}
         compared[name] = _Comparer(name, every[-1], pairs, sizes, seed, level).compared(shown)
-    wholes = _adjusted([each.whole for each in compared.values()])
-    adjusted = zip(compared.items(), wholes, strict=True)
+    wholes = zip(compared, _adjusted([each.whole for each in compared.values()]), strict=True)
     return RunComparison(
-        known, {name: replace(each, whole=whole) for (name, each), whole in adjusted}, level, tuple(sizes)
+        known, {name: replace(compared[name], whole=whole) for name, whole in wholes}, level, tuple(sizes)
     )
 
 
@@ -195,14 +194,9 @@ class _Comparer(Struct, frozen=True):
         if why := next(filter(None, (kind_mismatch(data[0], each) for each in data)), ""):
             return ComparedEvaluation(new.kind, pairs.alone, reason=why)
         metrics = tuple(metric for metric in requested_metrics(self.evaluation, new) if metric != "confusion")
-        scores, meaning, outcomes = None, "", None
-        if len(data) == 2:
-            of_all = [scores_of(each, metrics) for each in data]
-            scores = [every[at] for (every, _), at in zip(of_all, pairs.rows, strict=True)]
-            meaning = of_all[-1][1]
-            outcomes = PairedOutcomes(pairs, (scores[0], scores[1]), shown, bool(new.targets.types))
+        outcomes = PairedOutcomes.of(pairs, metrics, shown) if len(data) == 2 else None
         metrics = (*metrics, CORRECTED) if any(each.gold is not None for each in data) else metrics
-        sliced = partial(self._slice, metrics, scores, meaning)
+        sliced = partial(self._slice, metrics, outcomes)
         slices: dict[str, dict[str, Slice]] = {}
         for text, keys in zip(self.evaluation.by, pairs.by, strict=True):
             if not keys.labels:
@@ -224,26 +218,20 @@ class _Comparer(Struct, frozen=True):
         )
 
     def _slice(
-        self,
-        metrics: Sequence[str],
-        scores: Sequence[Floats] | None,
-        meaning: str,
-        indices: Ints,
-        swaps: int,
-        *names: str,
+        self, metrics: Sequence[str], outcomes: PairedOutcomes | None, indices: Ints, swaps: int, *names: str
     ) -> Slice:
-        """The slice of these shared rows; `scores` are those of two runs, of which `meaning` says what they are."""
+        """The slice of these shared rows; `outcomes` are those of two runs."""
         seeds = [abs(self.seed), zlib.crc32("\0".join((self.name, *names)).encode())]
         part = self.pairs.take(indices)
         found = compare_with_reference(metrics, part, self.sizes, self.level, seeds, swaps, jointly=len(part.data) > 2)
         test = None
-        if scores is not None:
-            first, second = (each[indices] for each in scores)
+        if outcomes is not None:
+            first, second = (scores[indices] for scores in outcomes.scores)
             both = np.isfinite(first) & np.isfinite(second)
             cluster = part.data[-1].cluster
             of = None if cluster is None else cluster[part.rows[-1]][both]
             rng = np.random.default_rng([*seeds, len(self.sizes)])
-            test = significance_of(first[both], second[both], of, rng, meaning)
+            test = significance_of(first[both], second[both], of, rng, outcomes.meaning)
         return Slice(len(indices), found, test)
 
     def _with_open_rows(self, whole: Slice, metric: str, at: int, difference: Difference) -> Difference:

@@ -130,13 +130,20 @@ class Flip(Struct, frozen=True):
 class PairedOutcomes(Struct, frozen=True):
     """The pairs of one evaluation, and each run's scores of them (more is better, NaN where there is none).
 
-    `shown` gives the id or number of a key; `labelled` says whether there are targets.
+    `shown` gives the id or number of a key; `meaning` says what the scores are.
     """
 
     pairs: PairedRows
-    scores: tuple[Floats, Floats]
+    scores: Sequence[Floats]
     shown: Mapping[str, Any]
-    labelled: bool = True
+    meaning: str
+
+    @staticmethod
+    def of(pairs: PairedRows, metrics: Sequence[str], shown: Mapping[str, Any]) -> PairedOutcomes:
+        """The outcomes by what these metrics score."""
+        scored = [scores_of(data, metrics) for data in pairs.data]
+        scores = [every[at] for (every, _), at in zip(scored, pairs.rows, strict=True)]
+        return PairedOutcomes(pairs, scores, shown, scored[-1][1])
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -150,7 +157,11 @@ class PairedOutcomes(Struct, frozen=True):
     def counts(self) -> dict[Cell, int] | None:
         """How many rows only one run, both or neither gets right; None if rows are not right or wrong."""
         known = np.isfinite(self.gain)
-        if not self.labelled or not known.any() or not all(np.isin(each[known], (0, 1)).all() for each in self.scores):
+        if (
+            not self.pairs.data[-1].targets.types
+            or not known.any()
+            or not all(np.isin(each[known], (0, 1)).all() for each in self.scores)
+        ):
             return None
         cells: tuple[Cell, ...] = ("a", "b", "both", "neither")
         return {cell: len(self.indices(cell)) for cell in cells}

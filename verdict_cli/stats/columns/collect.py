@@ -345,13 +345,10 @@ class _Reader:
 
     def _declared(self, expression: Expression | _Longer, declared: Mapping[str, DeclaredType]) -> DeclaredType | None:
         column = plain_column(expression) or ""
-        if column.startswith("source."):
-            return None
-        if self.items is None:
-            return declared.get(column)
-        return entry_type(
-            declared.get(column.replace("output.", f"{self.items}.") if column.startswith("output.") else column)
-        )
+        if self.items is not None and column.startswith("output."):
+            column = column.replace("output.", f"{self.items}.")
+        known = None if column.startswith("source.") else declared.get(column)
+        return known if self.items is None else entry_type(known)
 
     def _error(self, key: str, row: int | str, message: str, hint: str) -> DataError:
         path = f"evaluate.{self.name}.{key}"
