@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -98,7 +98,8 @@ def decide_gates(
     every = [*gates]
     if every and all(gate.metric != IMPLIED.metric for gate in every):
         every.append(IMPLIED)
-    rows = GateRows(gates, evaluations, results, root, seed, sequential=sequential)
+    of_rows = [gate for gate in gates if gate.parts[0] != "run"]
+    rows = GateRows(of_rows, evaluations, results, root, seed, sequential)
     outcomes = []
     implied = [] if not gates else _implied_of_rows(gates, evaluations)
     for gate in [*every, *implied]:
@@ -124,27 +125,21 @@ def _scope(name: str, where: Mapping[str, Any] | None = None) -> str:
     return f"{name}\0{where or {}!r}"
 
 
+@dataclass
 class GateRows:
     """The rows that gates are decided on. A run, and a baseline with the run, are read once for any number of gates."""
 
-    def __init__(
-        self,
-        gates: Sequence[Gate],
-        evaluations: Mapping[str, Evaluation],
-        results: Path,
-        root: Path,
-        seed: int,
-        *,
-        sequential: bool,
-    ) -> None:
-        self.evaluations, self.results, self.root, self.seed = evaluations, results, root, seed
-        self.sequential = sequential
-        self._gates = [gate for gate in gates if gate.parts[0] != "run"]
-        self._sides: dict[str, tuple[dict[str, RunRows], dict[str, RunRows]] | str] = {}
+    gates: Sequence[Gate]
+    evaluations: Mapping[str, Evaluation]
+    results: Path
+    root: Path
+    seed: int
+    sequential: bool
+    _sides: dict[str, tuple[dict[str, RunRows], dict[str, RunRows]] | str] = field(default_factory=dict)
 
     @cached_property
     def _own(self) -> dict[str, RunRows]:
-        gates = [gate for gate in self._gates if gate.baseline is None and gate.parts[1] not in ROW_METRICS]
+        gates = [gate for gate in self.gates if gate.baseline is None and gate.parts[1] not in ROW_METRICS]
         return self._read(gates, self.results, None)
 
     def data(self, gate: Gate) -> EvaluationData:
@@ -171,7 +166,7 @@ class GateRows:
         earlier = self.root / baseline / "results.parquet"
         if not earlier.exists():
             return f"{baseline} holds no results.parquet"
-        gates = [gate for gate in self._gates if gate.baseline == baseline]
+        gates = [gate for gate in self.gates if gate.baseline == baseline]
         whole = [gate.model_copy(update={"where": None}) for gate in gates]
         try:
             keys = row_identities((earlier, self.results)).keys

@@ -225,9 +225,7 @@ def gold_estimates(
         return {}, None
     if not isinstance(data.gold, GoldPairs):
         return dict.fromkeys(GOLD_ESTIMATES, MetricValue(None, None, None, len(rows), data.gold or "")), None
-    return corrected(
-        data.gold.take(rows[data.gold.answered[rows]]), draw, evaluation.gold.half_width, evaluation.gold.of
-    )
+    return corrected(data.gold.take(rows[data.gold.answered[rows]]), draw, evaluation.gold.half_width)
 
 
 def _present(collected: Collected, data: EvaluationData) -> RowMask:

@@ -34,7 +34,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from msgspec import structs
 
-from verdict_cli.language.evaluations import GoldScope
 from verdict_cli.stats.columns.column import Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import GoldPairs
 from verdict_cli.stats.intervals.interval_methods import (
@@ -65,13 +64,13 @@ class GoldFacts:
 
 
 def corrected(
-    found: GoldPairs, draw: Draw, half_width: float | None = None, of: GoldScope = "population"
+    found: GoldPairs, draw: Draw, half_width: float | None = None
 ) -> tuple[dict[str, MetricValue], GoldFacts]:
     """The four estimates, and how many labels a half-width needs."""
     labelled = found.labelled
     count, rows = int(labelled.sum()), len(labelled)
     estimates = {"judged": _mean(found, np.ones(rows, bool), found.judge, draw)}
-    if of == "rows":
+    if found.of == "rows":
         estimates["judged"] = _narrowed(estimates["judged"], 0.0)
     if count < 2:
         needs = "a label" if found.inclusion is None else "a label and its weight"
@@ -80,20 +79,20 @@ def corrected(
         return estimates | empty, GoldFacts(count, rows, half_width=half_width)
     if found.inclusion is not None:
         weight = weighted_slope(found)
-        estimates["labelled"] = _estimate(found, 0.0, draw.level, of, "weighted mean")
-        estimates["ppi"] = _estimate(found, weight, draw.level, of, "weighted PPI")
+        estimates["labelled"] = _estimate(found, 0.0, draw.level, "weighted mean")
+        estimates["ppi"] = _estimate(found, weight, draw.level, "weighted PPI")
     else:
         weight = tuned(found.judge, found.truth)
         estimates["labelled"] = _mean(found, labelled, found.truth, draw)
-        if of == "rows":
+        if found.of == "rows":
             estimates["labelled"] = _narrowed(estimates["labelled"], math.sqrt(1 - count / rows))
-        estimates["ppi"] = ppi(found, weight, draw.level, of)
-    estimates["rogan_gladen"] = rogan_gladen(found, draw.level, of)
+        estimates["ppi"] = ppi(found, weight, draw.level)
+    estimates["rogan_gladen"] = rogan_gladen(found, draw.level)
     warnings = label_warnings(found)
     estimates |= {name: estimates[name].warned(*warnings) for name in ("labelled", "ppi", "rogan_gladen")}
     needed = alone = None
     if half_width is not None:
-        needed, alone = labels_needed(found, half_width, draw.level, of)
+        needed, alone = labels_needed(found, half_width, draw.level)
     return estimates, GoldFacts(count, rows, weight, half_width, needed, alone)
 
 
@@ -121,9 +120,9 @@ def tuned(judge: Floats, truth: Floats) -> float:
     return min(max(together / ((1 + count / others) * spread), 0.0), 1.0)
 
 
-def ppi(found: GoldPairs, weight: float, level: float, of: GoldScope = "population") -> MetricValue:
+def ppi(found: GoldPairs, weight: float, level: float) -> MetricValue:
     """The mean residual of the labelled rows, plus the judge's weighted mean on the rows without a label."""
-    return _estimate(found, _of_all_rows(found, weight), level, of, "PPI++")
+    return _estimate(found, _of_all_rows(found, weight), level, "PPI++")
 
 
 def _of_all_rows(found: GoldPairs, weight: float) -> float:
@@ -132,7 +131,7 @@ def _of_all_rows(found: GoldPairs, weight: float) -> float:
     return weight * len(found.judge) / others if others else 0.0
 
 
-def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -> MetricValue:
+def rogan_gladen(found: GoldPairs, level: float) -> MetricValue:
     """The judge's share, corrected by its sensitivity and specificity."""
     rows = len(found.judge)
     if not found.binary:
@@ -154,13 +153,13 @@ def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -
     ups, downs = effective_labels(found, positive), effective_labels(found, negative)
     right, true = (ups * sensitivity + 1) / (ups + 2), (downs * specificity + 1) / (downs + 2)
     gain = right + true - 1
-    p = share if of == "rows" else (rows * share + z * z / 2) / (rows + z * z)
+    p = share if found.of == "rows" else (rows * share + z * z / 2) / (rows + z * z)
     middle = (p + true - 1) / gain
     estimation = middle * right * (1 - right) / (ups + 2), (1 - middle) * true * (1 - true) / (downs + 2)
     shift = 2 * z * z * (estimation[0] - estimation[1])
     unlabelled = 1 - (ups + downs) / rows
     variance = unlabelled * (middle * estimation[0] + (1 - middle) * estimation[1])
-    if of == "population":
+    if found.of == "population":
         inside = min(max(middle, 0.0), 1.0)
         variance += inside * (1 - inside) / rows * gain**2
     slope = sensitivity + specificity - 1
@@ -177,9 +176,7 @@ def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -
     return MetricValue(value, low, high, rows, se=error, method="Lang and Reiczigel", level=level)
 
 
-def labels_needed(
-    found: GoldPairs, half_width: float, level: float, of: GoldScope = "population"
-) -> tuple[int | None, int]:
+def labels_needed(found: GoldPairs, half_width: float, level: float) -> tuple[int | None, int]:
     """The labels for an interval of `ppi` of this half-width on as many rows, None where all of them are too few; and
     those without the judge."""
     judge, weights = found.judge, found.weights
@@ -189,7 +186,7 @@ def labels_needed(
         return 2, 2
     shared = min(float(shared) ** 2 / spread / float(judge.var(ddof=1)), 1.0) if judge.var() > 0 else 0.0
     variance = half_width**2 / (normal(level) ** 2 * spread)
-    if of == "rows":
+    if found.of == "rows":
         alone = math.ceil(1 / (variance + 1 / len(judge)))
         return max(math.ceil((1 - shared) / (variance + (1 - shared) / len(judge))), 2), alone
     alone = math.ceil(1 / variance)
@@ -220,7 +217,7 @@ def weighted_slope(found: GoldPairs) -> float:
     return min(max(float(squares @ (judge * truth)) / spread, 0.0), 1.0) if spread > 0 else 0.0
 
 
-def weighted_influence(found: GoldPairs, slope: float, of: GoldScope) -> tuple[float, Floats]:
+def weighted_influence(found: GoldPairs, slope: float) -> tuple[float, Floats]:
     """The estimate with this slope, and what each row adds to it; the sum of their squares is its variance."""
     weights, has, rows = found.weights, found.labelled, len(found.judge)
     total, effective = float(weights.sum()), kish(weights)
@@ -229,16 +226,16 @@ def weighted_influence(found: GoldPairs, slope: float, of: GoldScope) -> tuple[f
     fitted = 2 if slope and found.inclusion is not None else 1
     labels = weights * (residuals - mean) / total * math.sqrt(effective / max(effective - fitted, 0.5))
     level = float(found.judge.mean())
-    influence = np.zeros(rows) if of == "rows" else slope * (found.judge - level) / rows
-    influence[has] += labels * np.sqrt(_not_drawn(found)) if of == "rows" else labels
+    influence = np.zeros(rows) if found.of == "rows" else slope * (found.judge - level) / rows
+    influence[has] += labels * np.sqrt(_not_drawn(found)) if found.of == "rows" else labels
     return mean + slope * level, influence
 
 
-def _estimate(found: GoldPairs, slope: float, level: float, of: GoldScope, method: str) -> MetricValue:
+def _estimate(found: GoldPairs, slope: float, level: float, method: str) -> MetricValue:
     """The estimate with its interval; a slope of 0 gives the labels alone."""
-    value, influence = weighted_influence(found, slope, of)
+    value, influence = weighted_influence(found, slope)
     value = found.clip(value)
-    variance = float((influence**2).sum()) * design_effect(found, influence) + unseen_error(found, of)
+    variance = float((influence**2).sum()) * design_effect(found, influence) + unseen_error(found)
     quantile, effective = student(level, labelled_freedom(found)), kish(found.weights)
     if found.binary and variance:
         # Wilson's, of as many rows as the variance is worth at a share that is not quite 0 or 1.
@@ -282,12 +279,12 @@ def design_effect(found: GoldPairs, influence: Floats) -> float:
     return raised_design_effect(seen, sizes, 0.5)
 
 
-def unseen_error(found: GoldPairs, of: GoldScope = "population") -> float:
-    """The variance of one more error of the judge than the labels show; `of` the rows, of those without a label."""
+def unseen_error(found: GoldPairs) -> float:
+    """The variance of one more error of the judge than the labels show; of the rows themselves, of those without a label."""
     if not found.binary:
         return 0.0
     labels = int(found.labelled.sum())
-    return (1 - labels / len(found.judge) if of == "rows" else 1.0) / kish(found.weights) / labels
+    return (1 - labels / len(found.judge) if found.of == "rows" else 1.0) / kish(found.weights) / labels
 
 
 def label_warnings(found: GoldPairs) -> list[str]:
@@ -351,14 +348,14 @@ def corrected_difference(
     for index, found in enumerate(shared):
         if int(found.labelled.sum()) < 2:
             return _undefined_pair(FEW_LABELS_OF_RUN.format(side=SIDES[index >= first]), len(found.judge))
-    runs, last, of = (shared[:first], shared[first:]), shared[-1], shared[-1].of
-    sides = [[corrected_influence(found, of) for found in side] for side in runs]
+    runs, last = (shared[:first], shared[first:]), shared[-1]
+    sides = [[corrected_influence(found) for found in side] for side in runs]
     old, new = (float(np.mean([value for value, _ in side])) for side in sides)
     before, after = (np.mean([influence for _, influence in side], axis=0) for side in sides)
     change, influence = new - old, after - before
     variance = float((influence**2).sum()) * design_effect(last, influence)
     # Repeated runs have the same labels: an error that these do not show is in all of them.
-    variance += sum(float(np.mean([unseen_error(found, of) for found in side])) for side in runs)
+    variance += sum(float(np.mean([unseen_error(found) for found in side])) for side in runs)
     freedom = min(labelled_freedom(found) for found in shared)
     value = MetricValue(change, None, None, len(last.judge), NO_VARIATION, method="paired PPI", level=level)
     p = None
@@ -377,16 +374,17 @@ def corrected_difference(
 
 
 def shared_pairs(golds: Sequence[GoldOrReason], rows: Sequence[Ints]) -> list[GoldPairs]:
-    """Each run's answers and labels of the rows that all runs answer, with the last run's clusters."""
+    """Each run's answers and labels of the rows that all runs answer, with the last run's clusters and what its
+    estimates are of."""
     known = [(found, at) for found, at in zip(golds, rows, strict=True) if isinstance(found, GoldPairs)]
     kept = np.logical_and.reduce([found.answered[at] for found, at in known])
     shared = [found.take(at[kept]) for found, at in known]
-    return [structs.replace(found, cluster=shared[-1].cluster) for found in shared]
+    return [structs.replace(found, cluster=shared[-1].cluster, of=shared[-1].of) for found in shared]
 
 
-def corrected_influence(found: GoldPairs, of: GoldScope) -> tuple[float, Floats]:
+def corrected_influence(found: GoldPairs) -> tuple[float, Floats]:
     """A run's estimate, and what each row adds to it."""
-    value, influence = weighted_influence(found, _slope(found), of)
+    value, influence = weighted_influence(found, _slope(found))
     return found.clip(value), influence
 
 

@@ -99,7 +99,7 @@ def joint_corrected(golds: Sequence[GoldOrReason], rows: Sequence[Ints]) -> Join
     found = shared_pairs(golds, rows)
     if len(found) < len(golds) or min(int(each.labelled.sum()) for each in found) < 2:
         return None
-    each = [corrected_influence(one, found[-1].of) for one in found]
+    each = [corrected_influence(one) for one in found]
     influence = np.stack([added for _, added in each])
     if found[-1].cluster is not None:
         clusters, of = np.unique(found[-1].cluster, return_inverse=True)
