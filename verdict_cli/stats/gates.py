@@ -143,7 +143,6 @@ class GateRows:
         return self._read(gates, self.results, None)
 
     def data(self, gate: Gate) -> EvaluationData:
-        """The rows that the gate counts."""
         return self._own[_scope(gate.parts[0], gate.where)][0]
 
     def draw(self, gate: Gate, level: float) -> Draw:
@@ -218,7 +217,6 @@ def _of_rows(gate: Gate, gates: Sequence[Gate], measures: Mapping[str, Measures]
 
 
 def _shared(sides: tuple[RunRows, RunRows] | str) -> MetricValue:
-    """The share of the baseline's rows that the run has too."""
     if isinstance(sides, str):
         return MetricValue(None, None, None, 0, sides)
     earlier, run = (set(keys) for _, _, keys in sides)
@@ -416,7 +414,6 @@ def _against_baseline(gate: Gate, rows: GateRows) -> GateOutcome:
 
 
 def _within_drop(gate: Gate, change: MetricValue, fills: Sequence[MetricValue | None] = ()) -> GateOutcome:
-    """Compare the difference from a baseline with `max_drop`."""
     drop = gate.max_drop or 0.0
     return _decided(gate, change, *(("max", drop) if counts_errors(gate.parts[1]) else ("min", -drop)), fills)
 

@@ -257,7 +257,6 @@ FEW_CLUSTERS = 20
 
 
 def evaluation_warnings(evaluation: Evaluation, collected: Collected, data: EvaluationData) -> list[str]:
-    """The warnings of an evaluation, in sentences."""
     found = []
     for key, (count, first) in collected.unreadable.items():
         rows = plural(count, "row counts|rows count")

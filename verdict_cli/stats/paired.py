@@ -63,7 +63,6 @@ class PairedRows(Struct, frozen=True):
         return len(self.rows[0])
 
     def key(self, index: int) -> str:
-        """The key of a shared row."""
         return self.every_key[-1][int(self.rows[-1][index])]
 
     @property
@@ -72,11 +71,9 @@ class PairedRows(Struct, frozen=True):
         return tuple(len(data.target) - len(rows) for data, rows in zip(self.data, self.rows, strict=True))
 
     def take(self, indices: Ints) -> PairedRows:
-        """These shared rows only."""
         return structs.replace(self, rows=tuple(rows[indices] for rows in self.rows))
 
     def of(self, runs: Sequence[int]) -> PairedRows:
-        """The same rows of these runs only."""
         return PairedRows(
             tuple(self.data[run] for run in runs),
             tuple(self.rows[run] for run in runs),
@@ -201,7 +198,6 @@ def paired_differences(
 
 
 def paired_difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int = 0) -> Difference:
-    """The difference of one metric."""
     return paired_differences((metric,), pairs, draw, swaps)[metric]
 
 

@@ -76,7 +76,6 @@ class RowScores(Struct, frozen=True):
 
     @property
     def labelled(self) -> bool:
-        """Whether there is a target."""
         return bool(self.data.targets.types)
 
     def prediction(self, row: int) -> Any:
@@ -84,7 +83,6 @@ class RowScores(Struct, frozen=True):
         return outcome_cell(predictions(self.data), row)
 
     def target(self, row: int) -> Any:
-        """Its target."""
         return outcome_cell(self.data.targets, row)
 
 

@@ -208,7 +208,6 @@ class _Reader:
 
     @property
     def paths(self) -> list[SavedRowPath]:
-        """The paths that the expressions name."""
         counted = [] if self.gold_where is None else [self.gold_where]
         paths = [path for expression in (*self.every, *counted) for path in expression.paths]
         return paths if self.items is None else row_paths(self.items, paths)
@@ -355,7 +354,6 @@ class _Reader:
         return DataError(Problem("evaluate", f"row {row}: {message}", hint, file=str(self.results), path=path))
 
     def collected(self) -> Collected:
-        """The columns of the rows that were read."""
         keys = {key: builder.keys() for key, builder in self.keys.items()}
         at = np.array(self.at, dtype=np.int64)
         # A column that the dataset lacks has no keys, in its position among the others.

@@ -22,7 +22,6 @@ class Factorized(Struct, frozen=True):
     labels: tuple[Any, ...]
 
     def take(self, rows: Ints) -> Factorized:
-        """The keys of these rows."""
         return Factorized(self.codes[rows], self.labels)
 
     def most_frequent(self, most: int) -> list[tuple[int, str]]:
@@ -56,7 +55,6 @@ class KeyBuilder:
         self.codes.append(code)
 
     def keys(self) -> Factorized:
-        """The finished keys."""
         return Factorized(np.array(self.codes, dtype=np.int32), tuple(self.labels))
 
 
@@ -113,7 +111,6 @@ class Column(Struct, frozen=True):
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:
-        """True for rows that have a value."""
         return np.not_equal(self.codes, MISSING)
 
     @property
@@ -122,7 +119,6 @@ class Column(Struct, frozen=True):
         return self.types <= {"bool", "int", "float"}
 
     def take(self, rows: Ints) -> Column:
-        """The column of these rows."""
         return Column(self.numbers[rows], self.codes[rows], self.words, self.types, self.declared)
 
 
@@ -216,7 +212,6 @@ class ColumnBuilder:
         return reason
 
     def column(self) -> Column:
-        """The finished column."""
         words = tuple(list(word) if isinstance(word, tuple) else word for word in self.words)
         codes = np.array(self.codes, dtype=np.int32)
         return Column(np.array(self.numbers), codes, words, frozenset(self.types), self.declared)

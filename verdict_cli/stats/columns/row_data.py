@@ -61,12 +61,10 @@ class GoldPairs(Struct, frozen=True):
 
     @property
     def labelled(self) -> npt.NDArray[np.bool_]:
-        """True where the row has a label."""
         return np.logical_not(np.isnan(self.truth))
 
     @property
     def answered(self) -> npt.NDArray[np.bool_]:
-        """True where the judge answered."""
         return np.logical_not(np.isnan(self.judge))
 
     @property
@@ -78,7 +76,6 @@ class GoldPairs(Struct, frozen=True):
         return weights
 
     def take(self, rows: Ints) -> GoldPairs:
-        """These rows only."""
         return replace(
             self,
             judge=self.judge[rows],
@@ -167,7 +164,6 @@ class EvaluationData(Struct, frozen=True):
 
     @staticmethod
     def of(evaluation: Evaluation, collected: Collected) -> EvaluationData:
-        """The rows of a collected evaluation."""
         rows = collected.rows
         none = Column(np.full(rows, np.nan), np.full(rows, MISSING, dtype=np.int32), (), frozenset())
         columns = collected.columns
@@ -217,7 +213,6 @@ class EvaluationData(Struct, frozen=True):
 
 
 def in_no_cluster(keys: Factorized) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """The rows whose cluster is null."""
     return np.isin(keys.codes, [code for code, key in enumerate(keys.labels) if key is None])
 
 
