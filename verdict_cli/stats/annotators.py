@@ -164,8 +164,8 @@ def _agreements(data: EvaluationData, *, nominal: bool) -> Agreements:
 
 def _mean(values: Floats) -> Floats:
     """The mean of what is known of each row, NaN where nothing is."""
-    found: Floats = np.ma.masked_invalid(values).mean(axis=1).filled(np.nan)
-    return found
+    means: Floats = np.ma.masked_invalid(values).mean(axis=1).filled(np.nan)
+    return means
 
 
 def _overall(values: Floats) -> float | None:
@@ -188,26 +188,26 @@ def _alpha(data: EvaluationData, draw: Draw, *, nominal: bool) -> MetricValue:
 def _pairs(data: EvaluationData, names: Sequence[str], people: Agreements, *, nominal: bool) -> list[AnnotatorPair]:
     from scipy.stats.contingency import crosstab
 
-    found = []
-    for one, other in combinations(range(len(names)), 2):
-        shared = np.flatnonzero(np.isfinite(people[:, one, other]))
+    pairs = []
+    for left, right in combinations(range(len(names)), 2):
+        shared = np.flatnonzero(np.isfinite(people[:, left, right]))
         if not len(shared):
             continue
-        pair = AnnotatorPair(names[one], names[other], len(shared), float(people[shared, one, other].mean()))
+        pair = AnnotatorPair(names[left], names[right], len(shared), float(people[shared, left, right].mean()))
         if nominal:
-            first, second = data.votes[1 + one][shared], data.votes[1 + other][shared]
+            first, second = data.votes[1 + left][shared], data.votes[1 + right][shared]
             used = np.union1d(first, second)
             table = tuple(map(tuple, crosstab(first, second, levels=(used, used)).count.tolist()))
             pair = dataclasses.replace(pair, labels=tuple(data.labels[code] for code in used), counts=table)
-        found.append(pair)
-    return found
+        pairs.append(pair)
+    return pairs
 
 
 def _alternative_tests(agreements: Agreements) -> dict[int, tuple[float, bool]]:
     """Annotator -> (adjusted p-value, whether the judge wins), of those with rows that another one labelled too."""
     from scipy.stats import false_discovery_control
 
-    found: dict[int, float] = {}
+    p_values: dict[int, float] = {}
     for left_out in range(agreements.shape[1] - 1):
         others = [1 + index for index in range(agreements.shape[1] - 1) if index != left_out]
         labelled = np.isfinite(agreements[:, 1 + left_out][:, others])
@@ -215,11 +215,11 @@ def _alternative_tests(agreements: Agreements) -> dict[int, tuple[float, bool]]:
         human = _mean(agreements[:, 1 + left_out][:, others])
         known = np.isfinite(judge) & np.isfinite(human)
         if known.sum() >= 2:
-            found[left_out] = advantage_p(judge[known], human[known])
-    if not found:
+            p_values[left_out] = advantage_p(judge[known], human[known])
+    if not p_values:
         return {}
-    adjusted = false_discovery_control(list(found.values()), method="by")
-    return {index: (float(p), bool(p <= FALSE_DISCOVERIES)) for index, p in zip(found, adjusted, strict=True)}
+    adjusted = false_discovery_control(list(p_values.values()), method="by")
+    return {index: (float(p), bool(p <= FALSE_DISCOVERIES)) for index, p in zip(p_values, adjusted, strict=True)}
 
 
 def advantage_p(judge: Floats, human: Floats) -> float:

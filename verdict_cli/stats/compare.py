@@ -156,25 +156,19 @@ def _adjusted(parts: Sequence[Slice]) -> list[Slice]:
     tests = holm([part.test for part in parts])
     families = 0
     for part in parts:
-        of_pipeline = zip(*(each.differences for each in part.metrics.values()), strict=True)
-        families += sum(any(one.p_adjusted is not None for one in found) for found in of_pipeline)
-    return [
-        structs.replace(_changed(part, lambda _metric, _at, one: one.adjusted(families)), test=test)
-        for part, test in zip(parts, tests, strict=True)
-    ]
+        of_pipeline = zip(*(against.differences for against in part.metrics.values()), strict=True)
+        families += sum(any(own.p_adjusted is not None for own in differences) for differences in of_pipeline)
+    changed = (_changed(part, lambda _metric, _at, difference: difference.adjusted(families)) for part in parts)
+    return [structs.replace(part, test=test) for part, test in zip(changed, tests, strict=True)]
 
 
 def _changed(part: Slice, change: Callable[[str, int, Difference], Difference]) -> Slice:
     """The slice with every difference changed, given its metric and the index of its pipeline."""
-    return structs.replace(
-        part,
-        metrics={
-            metric: replace(
-                found, differences=tuple(change(metric, at, one) for at, one in enumerate(found.differences, 1))
-            )
-            for metric, found in part.metrics.items()
-        },
-    )
+    metrics = {}
+    for metric, against in part.metrics.items():
+        changed = (change(metric, at, difference) for at, difference in enumerate(against.differences, 1))
+        metrics[metric] = replace(against, differences=tuple(changed))
+    return structs.replace(part, metrics=metrics)
 
 
 class _Comparer(Struct, frozen=True):
@@ -223,7 +217,7 @@ class _Comparer(Struct, frozen=True):
         """The slice of these shared rows; `outcomes` are those of two runs."""
         seeds = [abs(self.seed), zlib.crc32("\0".join((self.name, *names)).encode())]
         part = self.pairs.take(indices)
-        found = compare_with_reference(metrics, part, self.sizes, self.level, seeds, swaps, jointly=len(part.data) > 2)
+        every = compare_with_reference(metrics, part, self.sizes, self.level, seeds, swaps, jointly=len(part.data) > 2)
         test = None
         if outcomes is not None:
             first, second = (scores[indices] for scores in outcomes.scores)
@@ -232,18 +226,18 @@ class _Comparer(Struct, frozen=True):
             of = None if cluster is None else cluster[part.rows[-1]][both]
             rng = np.random.default_rng([*seeds, len(self.sizes)])
             test = significance_of(first[both], second[both], of, rng, outcomes.meaning)
-        return Slice(len(indices), found, test)
+        return Slice(len(indices), every, test)
 
     def _with_open_rows(self, whole: Slice, metric: str, at: int, difference: Difference) -> Difference:
         """The difference of a pipeline with the rows that it leaves out."""
         if difference.change.value is None or metric == CORRECTED:
             return difference
-        found, first, start = whole.metrics[metric], self.sizes[0], sum(self.sizes[:at])
+        against, first, start = whole.metrics[metric], self.sizes[0], sum(self.sizes[:at])
         runs = [*range(first), *range(start, start + self.sizes[at])]
 
         def change_of(pairs: PairedRows) -> MetricValue:
-            draw = Draw(np.random.default_rng(0), found.level)
-            return paired_differences((metric,), pairs, draw, 0, first, {metric: found.spread})[metric].change
+            draw = Draw(np.random.default_rng(0), against.level)
+            return paired_differences((metric,), pairs, draw, 0, first, {metric: against.spread})[metric].change
 
         return replace(difference, open_rows=open_pairs(metric, self.pairs.of(runs), change_of, first))
 
@@ -273,5 +267,5 @@ def significance_of(
 
 def holm(tests: Sequence[Significance | None]) -> list[Significance | None]:
     """The tests with `p_holm` as of one family; None stays None."""
-    found = holm_adjusted([None if test is None else test.p for test in tests])
-    return [test and structs.replace(test, p_holm=p or 0.0) for test, p in zip(tests, found, strict=True)]
+    adjusted = holm_adjusted([None if test is None else test.p for test in tests])
+    return [test and structs.replace(test, p_holm=p or 0.0) for test, p in zip(tests, adjusted, strict=True)]

@@ -153,8 +153,8 @@ class GateRows:
         """The rows of a baseline and of the run; or why they cannot be compared."""
         if baseline not in self._sides:
             self._sides[baseline] = self._read_baseline(baseline)
-        found = self._sides[baseline]
-        return found if isinstance(found, str) else (found[0][key], found[1][key])
+        runs = self._sides[baseline]
+        return runs if isinstance(runs, str) else (runs[0][key], runs[1][key])
 
     def pairs(self, gate: Gate) -> PairedRows | str:
         """The rows that the baseline and the run share; or why there are none."""
@@ -187,18 +187,18 @@ class GateRows:
 def _implied_of_rows(gates: Sequence[Gate], evaluations: Mapping[str, Evaluation]) -> list[Gate]:
     """Gates on the rows of the evaluations that have gates; none where the file has its own. A gate on `run.coverage` that
     allows for failed rows allows for as many without a prediction."""
-    found: dict[str, Gate] = {}
+    implied: dict[str, Gate] = {}
     least = min((gate.min or 0.0 for gate in gates if gate.metric == IMPLIED.metric), default=1.0)
     for gate in gates:
         name, metric = gate.parts
         if name == "run" or metric in ROW_METRICS:
             continue
         if evaluations[name].missing != "wrong":
-            found.setdefault(f"{name}.coverage", Gate(metric=f"{name}.coverage", min=least))
+            implied.setdefault(f"{name}.coverage", Gate(metric=f"{name}.coverage", min=least))
         if gate.baseline is not None:
-            found.setdefault(f"{name}.shared", Gate(metric=f"{name}.shared", min=1.0))
+            implied.setdefault(f"{name}.shared", Gate(metric=f"{name}.shared", min=1.0))
     named = {gate.metric for gate in gates}
-    return [gate for metric, gate in found.items() if metric not in named]
+    return [gate for metric, gate in implied.items() if metric not in named]
 
 
 def _of_rows(gate: Gate, gates: Sequence[Gate], measures: Mapping[str, Measures], rows: GateRows) -> GateOutcome:
@@ -212,8 +212,8 @@ def _of_rows(gate: Gate, gates: Sequence[Gate], measures: Mapping[str, Measures]
     baselines = dict.fromkeys(each.baseline for each in gates if each.baseline is not None and each.parts[0] == name)
     if not baselines:
         return _within_limits(gate, MetricValue(None, None, None, 0, f"no gate on `{name}` has a `baseline`"))
-    found = [_shared(rows.sides(each, _scope(name))) for each in baselines]
-    return _within_limits(gate, min(found, key=lambda each: -1.0 if each.value is None else float(each.value)))
+    shares = [_shared(rows.sides(each, _scope(name))) for each in baselines]
+    return _within_limits(gate, min(shares, key=lambda each: -1.0 if each.value is None else float(each.value)))
 
 
 def _shared(sides: tuple[RunRows, RunRows] | str) -> MetricValue:
@@ -239,9 +239,9 @@ def _outcome(gate: Gate, measures: Mapping[str, Measures], facts: RunFacts, rows
         evaluation = {name: rows.evaluations[name].model_copy(update={"by": ()})}
         return _within_limits(gate, measure(evaluation, rows.results, level=level)[name].values[metric])
     data = rows.data(gate)
-    found = _value(gate, data, rows, level)
-    if found.value is None or metric in GOLD_ESTIMATES:
-        return _within_limits(gate, found)
+    measured = _value(gate, data, rows, level)
+    if measured.value is None or metric in GOLD_ESTIMATES:
+        return _within_limits(gate, measured)
     missing = open_rows(metric, data) & (not data.wrong)
     ends = []
     for best in (False, True) if missing.any() else ():
@@ -249,7 +249,7 @@ def _outcome(gate: Gate, measures: Mapping[str, Measures], facts: RunFacts, rows
         value = None if fill is None else _value(gate, fill, rows, level)
         ends.append(None if value is None or value.warnings else value)
     count = int(missing.sum()) + measures[name].unreached
-    return _within_limits(gate, found, ends, count)
+    return _within_limits(gate, measured, ends, count)
 
 
 def _value(gate: Gate, data: EvaluationData, rows: GateRows, level: float) -> MetricValue:
@@ -258,13 +258,13 @@ def _value(gate: Gate, data: EvaluationData, rows: GateRows, level: float) -> Me
     everything, draw = np.arange(len(data.target)), rows.draw(gate, level)
     if metric in GOLD_ESTIMATES:
         return gold_estimates(rows.evaluations[name], data, draw, everything)[0][metric]
-    found = metric_values((metric,), data, everything, draw)[metric]
-    if rows.sequential and gate.confidence is not None and found.value is not None:
-        return _anytime_value(metric, data, found, level)
-    return found
+    measured = metric_values((metric,), data, everything, draw)[metric]
+    if rows.sequential and gate.confidence is not None and measured.value is not None:
+        return _anytime_value(metric, data, measured, level)
+    return measured
 
 
-def _anytime_value(metric: str, data: EvaluationData, found: MetricValue, level: float) -> MetricValue:
+def _anytime_value(metric: str, data: EvaluationData, measured: MetricValue, level: float) -> MetricValue:
     """The metric with the interval that holds at every look; none where it is not the mean of independent rows."""
     of = metric_input(metric, data)
     sample, given = sampled_statistics(of, (metric,), data, np.flatnonzero(usable(of, data)))
@@ -280,8 +280,8 @@ def _anytime_value(metric: str, data: EvaluationData, found: MetricValue, level:
         total = (float(np.nansum(data.value.numbers)) - sample.n * bounds[0]) / width
         ends = [bounds[0] + width * end for end in anytime_interval(total, sample.n, 1 - level)]
     if ends is None:
-        return replace(found, low=None, high=None, reason=NO_ANYTIME, warnings=())
-    return replace(found, low=ends[0], high=ends[1], method="confidence sequence", reason="", warnings=(), df=None)
+        return replace(measured, low=None, high=None, reason=NO_ANYTIME, warnings=())
+    return replace(measured, low=ends[0], high=ends[1], method="confidence sequence", reason="", warnings=(), df=None)
 
 
 NO_ANYTIME = "no bound of this metric holds at every look: --sequential is for shares and means of independent rows"
@@ -306,12 +306,12 @@ def _run_value(metric: str, facts: RunFacts) -> MetricValue:
 
 
 def _within_limits(
-    gate: Gate, found: MetricValue, fills: Sequence[MetricValue | None] = (), missing: int = 0
+    gate: Gate, given: MetricValue, fills: Sequence[MetricValue | None] = (), missing: int = 0
 ) -> GateOutcome:
     """Compare a value with `min` and `max`; the first that it misses is the outcome's limit. `fills` are the values with the
     `missing` rows at their worst and their best."""
     limits = [("min", gate.min), ("max", gate.max)]
-    outcomes = [_decided(gate, found, side, limit, fills, missing) for side, limit in limits if limit is not None]
+    outcomes = [_decided(gate, given, side, limit, fills, missing) for side, limit in limits if limit is not None]
     return next((outcome for outcome in outcomes if outcome.verdict != "passed"), outcomes[0])
 
 
@@ -322,7 +322,7 @@ def _beside(value: float, limit: float) -> str:
 
 
 def _decided(
-    gate: Gate, found: MetricValue, side: str, limit: float, fills: Sequence[MetricValue | None] = (), missing: int = 0
+    gate: Gate, given: MetricValue, side: str, limit: float, fills: Sequence[MetricValue | None] = (), missing: int = 0
 ) -> GateOutcome:
     """Compare with one limit the value; with `confidence` or a `baseline` the end of its interval too, and the ends with the
     missing rows at their worst and best (`fills`). With a baseline, the value is the difference."""
@@ -330,7 +330,7 @@ def _decided(
     against = gate.baseline is not None
     worse = -1 if against and side == "min" else 1  # a drop is told as a positive number
     rule = _rule(gate, sign, worse * limit)
-    passed = GateOutcome(gate.metric, "passed", found.value, worse * limit, found.low, found.high, found.n, "", rule)
+    passed = GateOutcome(gate.metric, "passed", given.value, worse * limit, given.low, given.high, given.n, "", rule)
 
     def not_passed(verdict: GateVerdict, reason: str) -> GateOutcome:
         return replace(passed, verdict=verdict, reason=reason)
@@ -344,25 +344,25 @@ def _decided(
     def told(value: float) -> str:
         return _beside(worse * value, worse * limit)
 
-    if found.value is None and against:
-        return not_passed("failed", f"there is no paired difference: {found.reason}")
-    if found.value is None:
-        return not_passed("inconclusive", f"there is no value: {found.reason.removeprefix('undefined: ')}")
-    if not meets(found.value):
-        reason = f"the metric is {told(found.value)} worse than the baseline's"
-        return not_passed("failed", reason if against else f"{told(found.value)} is {relation} {limit:g}")
+    if given.value is None and against:
+        return not_passed("failed", f"there is no paired difference: {given.reason}")
+    if given.value is None:
+        return not_passed("inconclusive", f"there is no value: {given.reason.removeprefix('undefined: ')}")
+    if not meets(given.value):
+        reason = f"the metric is {told(given.value)} worse than the baseline's"
+        return not_passed("failed", reason if against else f"{told(given.value)} is {relation} {limit:g}")
     if gate.confidence is None and not against:
         return passed
-    end = end_of(found)
+    end = end_of(given)
     if end is None:
-        return not_passed("inconclusive", f"there is no interval: {found.reason}")
-    if found.warnings:
-        reason = "; ".join(found.warnings) if against else found.reason
+        return not_passed("inconclusive", f"there is no interval: {given.reason}")
+    if given.warnings:
+        reason = "; ".join(given.warnings) if against else given.reason
         return not_passed("inconclusive", f"the interval cannot be relied on: {reason}")
     if not meets(end):
         reason = f"the interval's {name} end {told(end)} is {relation} {limit:g}"
         if against:
-            needed = _rows_needed(found, worse * found.value, worse * limit)
+            needed = _rows_needed(given, worse * given.value, worse * limit)
             reason = f"the metric may be up to {told(end)} worse than the baseline's{needed}"
         return not_passed("inconclusive", reason)
     ends = [end_of(value) for value in fills]

@@ -83,10 +83,10 @@ class Measures:
 
 def metric_values(metrics: Sequence[str], data: EvaluationData, rows: Ints, draw: Draw) -> dict[str, MetricValue]:
     """The metrics of these rows, in the order of `metrics`."""
-    found: dict[str, MetricValue] = {}
+    values: dict[str, MetricValue] = {}
     for of, names in by_input(metrics, data).items():
-        found |= _values_of_input(of, names, data, rows, draw)
-    return {metric: found[metric] for metric in metrics}
+        values |= _values_of_input(of, names, data, rows, draw)
+    return {metric: values[metric] for metric in metrics}
 
 
 def _values_of_input(
@@ -111,10 +111,10 @@ def _values_of_input(
         unfit, is_shown = f"there are {used} distinct labels, too many for classes", False
         given, used = {name: each for name, each in given.items() if name == "accuracy"}, 1
     statistics = {metric: given[metric] for metric in metrics if metric in given}
-    found = metrics_with_intervals(statistics, sample, structs.replace(draw, width=used * used))
+    values = metrics_with_intervals(statistics, sample, structs.replace(draw, width=used * used))
     if is_shown:
-        found["confusion"] = MetricValue(confusion_counts(data, kept), None, None, sample.n)
-    return {metric: found.get(metric) or MetricValue(None, None, None, sample.n, unfit) for metric in metrics}
+        values["confusion"] = MetricValue(confusion_counts(data, kept), None, None, sample.n)
+    return {metric: values.get(metric) or MetricValue(None, None, None, sample.n, unfit) for metric in metrics}
 
 
 def _mean_within_clusters(metric: str, data: EvaluationData, rows: Ints, draw: Draw) -> MetricValue:
@@ -147,8 +147,8 @@ def measure(
     values, for predictions and targets of which one side is text and the other numbers, and for a probability of
     which nothing says what it is of.
     """
-    found = iterate_measures(evaluations, results, seed=seed, level=level)
-    return {name: measures for name, measures, _, _ in found}
+    measured = iterate_measures(evaluations, results, seed=seed, level=level)
+    return {name: measures for name, measures, _, _ in measured}
 
 
 def iterate_measures(
@@ -158,9 +158,9 @@ def iterate_measures(
 
     Raises what `measure` does.
     """
-    found = collect(evaluations, results)
+    collected_by_name = collect(evaluations, results)
     for name, evaluation in evaluations.items():
-        collected, data = prepared(name, evaluation, found.pop(name), results)
+        collected, data = prepared(name, evaluation, collected_by_name.pop(name), results)
         check_positive(name, evaluation, data, results)
         measures = _measures(name, evaluation, collected, data, seed, level)
         study = annotator_study(evaluation, results, _draw(seed, level, name, "annotators"))
@@ -248,8 +248,8 @@ def flip_rates(
     if not nodes:
         return {}
     evaluations = {node: Evaluation(value=f"not nodes[{node!r}].consistent", metrics=("mean",)) for node in nodes}
-    found = measure(evaluations, results, seed=seed, level=level)
-    return {node: measured.values["mean"] for node, measured in found.items()}
+    measures_by_node = measure(evaluations, results, seed=seed, level=level)
+    return {node: measured.values["mean"] for node, measured in measures_by_node.items()}
 
 
 FEW_CLUSTERS = 20
@@ -257,32 +257,29 @@ FEW_CLUSTERS = 20
 
 
 def evaluation_warnings(evaluation: Evaluation, collected: Collected, data: EvaluationData) -> list[str]:
-    found = []
-    for key, (count, first) in collected.unreadable.items():
-        rows = plural(count, "row counts|rows count")
-        found.append(f"{rows} as without {key}: {first}")
+    warnings = [
+        f"{plural(count, 'row counts|rows count')} as without {key}: {first}"
+        for key, (count, first) in collected.unreadable.items()
+    ]
     if collected.undecided:
-        found.append(
-            plural(collected.undecided, "row without an output is|rows without an output are")
-            + " left out: `where` needs it"
-        )
+        rows = plural(collected.undecided, "row without an output is|rows without an output are")
+        warnings.append(f"{rows} left out: `where` needs it")
     if collected.unreached:
         many = plural(collected.unreached, "failed row counts|failed rows count")
-        found.append(f"{many} as one missing entry each: how many of `{evaluation.items}` there are is not known")
+        warnings.append(f"{many} as one missing entry each: how many of `{evaluation.items}` there are is not known")
     if collected.skipped:
         rows = plural(collected.skipped, "row is|rows are")
-        found.append(f"{rows} left out: `when` skipped what is measured")
+        warnings.append(f"{rows} left out: `when` skipped what is measured")
     positive = data.positive
     if evaluation.target is not None and positive is not None and not (data.target == positive).any():
         labels = ", ".join(repr(data.labels[code]) for code in np.unique(data.target[data.target != MISSING])[:10])
-        found.append(
-            f"`positive: {key_text(evaluation.positive)}` is never a target; the targets are {labels or 'none'}"
-        )
+        label = key_text(evaluation.positive)
+        warnings.append(f"`positive: {label}` is never a target; the targets are {labels or 'none'}")
     if evaluation.target is not None and (spelled := near_misses(data)):
-        found.append(spelled)
+        warnings.append(spelled)
     if collected.cluster is not None and (alone := int(in_no_cluster(collected.cluster).sum())):
-        rows = plural(alone, "row has|rows have")
-        found.append(f"{rows} no cluster, because `{evaluation.cluster}` is null: each counts as a cluster of its own")
+        rows, key = plural(alone, "row has|rows have"), evaluation.cluster
+        warnings.append(f"{rows} no cluster, because `{key}` is null: each counts as a cluster of its own")
     if data.cluster is not None and 0 < (clusters := len(np.unique(data.cluster))) < FEW_CLUSTERS:
-        found.append(f"there are only {plural(clusters, 'cluster')}: intervals from so few are rough")
-    return found
+        warnings.append(f"there are only {plural(clusters, 'cluster')}: intervals from so few are rough")
+    return warnings

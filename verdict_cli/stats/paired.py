@@ -114,7 +114,7 @@ class OpenRows:
         """Whether these rows could turn a result: a significant `gain`, or with None that there is no significant one."""
         if self.worst is None or self.best is None:
             return False
-        worst, best = ((found.low, found.high) for found in (self.worst, self.best))
+        worst, best = ((difference.low, difference.high) for difference in (self.worst, self.best))
         if worst[0] is None or worst[1] is None or best[0] is None or best[1] is None:
             return False
         if gain is None:
@@ -133,11 +133,11 @@ def run_rows(
     only: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, RunRows]:
     """Each evaluation's rows of one run; without `ids` they have no keys. Raises DataError as `measure` does."""
-    found = collect(evaluations, results, ids=ids, only=only)
+    collected_by_name = collect(evaluations, results, ids=ids, only=only)
     rows = {}
     for name, evaluation in evaluations.items():
         shown = name.partition("\0")[0]
-        collected, data = prepared(shown, evaluation, found.pop(name), results)
+        collected, data = prepared(shown, evaluation, collected_by_name.pop(name), results)
         rows[name] = (data, collected.by, collected.ids)
     return rows
 
@@ -182,19 +182,19 @@ def paired_differences(
     pipeline; `spreads` has the variance between repeated runs, which more than two runs need. `levels` has the levels of
     intervals that are to hold with others.
     """
-    found = {}
+    differences = {}
     for metric in metrics:
         own = structs.replace(draw, level=(levels or {}).get(metric, draw.level))
-        found[metric] = _difference(metric, pairs, own, swaps, first, (spreads or {}).get(metric))
-    swapped = [metric for metric, each in found.items() if each.change.value is not None and each.p is None]
+        differences[metric] = _difference(metric, pairs, own, swaps, first, (spreads or {}).get(metric))
+    swapped = [metric for metric, each in differences.items() if each.change.value is not None and each.p is None]
     tests = swap_tests(swapped, pairs.data, pairs.rows, draw.rng, swaps) if swaps and swapped else {}
     # The metrics with a test of their own are adjusted with the others as one more.
-    others = {metric: each.p for metric, each in found.items() if each.p is not None}
+    others = {metric: each.p for metric, each in differences.items() if each.p is not None}
     for (metric, p), adjusted in zip(others.items(), holm_adjusted([*others.values()], bool(tests)), strict=True):
-        found[metric] = replace(found[metric], p=p, p_adjusted=adjusted)
+        differences[metric] = replace(differences[metric], p=p, p_adjusted=adjusted)
     for metric, (p, largest) in tests.items():
-        found[metric] = replace(found[metric], p=p, p_adjusted=min(largest * (len(others) + 1), 1.0))
-    return found
+        differences[metric] = replace(differences[metric], p=p, p_adjusted=min(largest * (len(others) + 1), 1.0))
+    return differences
 
 
 def paired_difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int = 0) -> Difference:
@@ -244,7 +244,7 @@ def _corrected(pairs: PairedRows, first: int, spread: RunSpread | None, level: f
     """The difference of the estimates that are corrected by human labels, whose p-value is Student's."""
     golds = [each.gold for each in pairs.data]
     old, new, change, p = corrected_difference(golds, pairs.rows, level, first)
-    ends = [found for found in (golds[0], golds[-1]) if isinstance(found, GoldPairs)]
+    ends = [gold for gold in (golds[0], golds[-1]) if isinstance(gold, GoldPairs)]
     if spread is None or len(ends) < 2 or change.value is None:
         return Difference(old, new, change, p)
     times = 1 / first + 1 / (len(golds) - first)
@@ -327,7 +327,7 @@ def compare_with_reference(
         runs = tuple(tuple(single.values[part].tolist()) for part in of)
         at = joint.level(level, contrasts, np.random.default_rng([*own, 1])) if len(sizes) > 2 else level
         every[metric] = AgainstReference(tuple(joint.values.tolist()), runs, joint, spread, (), at)
-    found = [
+    of_pipelines = [
         paired_differences(
             metrics,
             pairs.of([*of[0], *part]),
@@ -340,7 +340,7 @@ def compare_with_reference(
         for index, part in enumerate(of[1:])
     ]
     return {
-        metric: replace(each, differences=tuple(differences[metric] for differences in found))
+        metric: replace(each, differences=tuple(differences[metric] for differences in of_pipelines))
         for metric, each in every.items()
     }
 

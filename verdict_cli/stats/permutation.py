@@ -120,8 +120,8 @@ class _Swappable(Struct, frozen=True):
         old, new = (side[None, :] for side in self.weights)
         if change is None:
             return self.statistic.at(new) - self.statistic.at(old)
-        found: Floats = self.statistic.at(new - change) - self.statistic.at(old + change)
-        return found
+        change_of_metric: Floats = self.statistic.at(new - change) - self.statistic.at(old + change)
+        return change_of_metric
 
 
 def _swappable(metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints]) -> _Swappable | None:
@@ -180,8 +180,8 @@ def regrouping_test(
             for run in part:
                 chosen = moving[order[:, unit, run], np.arange(len(unit))]
                 counts = chosen + atoms * np.arange(len(order))[:, None]
-                found = np.bincount(counts.ravel(), minlength=atoms * len(order)).reshape(len(order), atoms)
-                values.append(statistic.at((same + found).astype(np.float64)))
+                counts_by_order = np.bincount(counts.ravel(), minlength=atoms * len(order)).reshape(len(order), atoms)
+                values.append(statistic.at((same + counts_by_order).astype(np.float64)))
             means.append(np.mean(values, axis=0))
         result: Floats = means[1] - means[0]
         return result

@@ -94,10 +94,10 @@ def scored_rows(evaluations: Mapping[str, Evaluation], results: Path) -> tuple[R
             key=lambda pair: pair[1].target is None,
         )[:MOST_SCORED]
     )
-    found = collect(first, results)
+    collected_by_name = collect(first, results)
     kept = []
     for name, evaluation in first.items():
-        collected = found.pop(name)
+        collected = collected_by_name.pop(name)
         data = EvaluationData.of(evaluation, collected)
         assert collected.at is not None
         kept.append(row_scores(name, collected.at, data, requested_metrics(evaluation, data)))
@@ -170,8 +170,8 @@ class PairedOutcomes(Struct, frozen=True):
         if cell in ("both", "neither"):
             return np.flatnonzero((gain == 0) & (self.scores[0] == (1 if cell == "both" else 0)))
         kept = np.isfinite(gain) & (gain < 0 if cell == "a" else gain > 0 if cell == "b" else gain != 0)
-        found = np.flatnonzero(kept)
-        return found[np.argsort(-np.abs(gain[found]), kind="stable")]
+        at = np.flatnonzero(kept)
+        return at[np.argsort(-np.abs(gain[at]), kind="stable")]
 
     def flips(self, indices: Ints | None = None) -> tuple[Flip, ...]:
         """These pairs, by default all that the runs score differently."""

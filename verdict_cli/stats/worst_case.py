@@ -59,7 +59,7 @@ def filled(metric: str, data: EvaluationData, rows: RowMask, *, best: bool) -> E
 def extremes(metrics: Sequence[str], data: EvaluationData) -> dict[str, tuple[float, float]]:
     """The lowest and the highest value that each metric could have if the missing rows had an outcome. Left out are metrics
     of which another outcome of these rows than all wrong or all right may give less or more."""
-    found = {}
+    bounds = {}
     for metric in metrics:
         rows = open_rows(metric, data) if _has_exact_extremes(metric, data) else None
         if rows is None or not rows.any():
@@ -68,8 +68,8 @@ def extremes(metrics: Sequence[str], data: EvaluationData) -> dict[str, tuple[fl
         values = [None if fill is None else _value(metric, fill) for fill in fills]
         known = sorted(value for value in values if value is not None)
         if len(known) == len(fills):
-            found[metric] = (known[0], known[1])
-    return found
+            bounds[metric] = (known[0], known[1])
+    return bounds
 
 
 def _value(metric: str, data: EvaluationData) -> float | None:

@@ -204,7 +204,7 @@ class _Reader:
     @property
     def every(self) -> list[Expression | _Longer]:
         """All expressions but that of which labels count."""
-        return [*(found for found, _ in self.filters), *self.expressions.values(), *self.keyed.values()]
+        return [*(expression for expression, _ in self.filters), *self.expressions.values(), *self.keyed.values()]
 
     @property
     def paths(self) -> list[SavedRowPath]:

@@ -132,9 +132,9 @@ class LabelSet(Struct, frozen=True):
     @staticmethod
     def of(*columns: Column, also: Sequence[Any] = ()) -> LabelSet:
         """The labels of all columns, and `also` (the positive label, whether it occurs or not)."""
-        found = np.unique(np.concatenate([column.numbers for column in columns]))
+        distinct = np.unique(np.concatenate([column.numbers for column in columns]))
         extra = [float(value) for value in also if isinstance(value, bool | int | float)]
-        numbers = np.unique(np.concatenate([found[~np.isnan(found)], np.array(extra, dtype=np.float64)]))
+        numbers = np.unique(np.concatenate([distinct[~np.isnan(distinct)], np.array(extra, dtype=np.float64)]))
         codes = np.unique(np.concatenate([column.codes[column.codes >= 0] for column in columns]))
         shared: tuple[Any, ...] = next((column.words for column in columns if column.words), ())
         known = {int(code): shared[code] for code in codes}

@@ -91,9 +91,9 @@ def gold_pairs(evaluation: Evaluation, columns: Mapping[str, Column], cluster: I
         return None
     judged, gold = columns["value" if evaluation.value is not None else "prediction"], columns["gold"]
     if evaluation.positive is not None:
-        found = LabelSet.of(gold, judged, also=(evaluation.positive,))
-        code = found.index(evaluation.positive)
-        judge, truth = ((found.codes(column) == code).astype(np.float64) for column in (judged, gold))
+        labels = LabelSet.of(gold, judged, also=(evaluation.positive,))
+        code = labels.index(evaluation.positive)
+        judge, truth = ((labels.codes(column) == code).astype(np.float64) for column in (judged, gold))
         binary, bounds = True, None
     elif judged.numeric and gold.numeric:
         judge, truth = judged.numbers.copy(), gold.numbers.copy()
@@ -116,12 +116,12 @@ def check_inclusion(name: str, evaluation: Evaluation, collected: Collected, res
     column = collected.columns.get(INCLUSION)
     if column is None or evaluation.gold is None:
         return
-    found = column.numbers
+    numbers = column.numbers
     with np.errstate(invalid="ignore"):
-        bad = column.present & ~((found > 0) & (found <= 1))
+        bad = column.present & ~((numbers > 0) & (numbers <= 1))
     given = "a text" if not column.types <= {"int", "float", "bool"} else "true or false"
-    if bad.any() and not np.isnan(found[bad][0]):
-        given = f"{found[bad][0]:g}"
+    if bad.any() and not np.isnan(numbers[bad][0]):
+        given = f"{numbers[bad][0]:g}"
     if not bad.any() and column.types <= {"int", "float"}:
         return
     row = "" if collected.at is None or not bad.any() else f"row {collected.at[np.flatnonzero(bad)[0]]}: "
@@ -175,12 +175,12 @@ class EvaluationData(Struct, frozen=True):
         cluster = _clusters(collected.cluster) if collected.cluster else None
         if ranks and kind != "ranking":
             kind = evaluation.kind or "ordinal"
-        found = LabelSet.of(targets, predictions, *panel, also=positive)
+        labels = LabelSet.of(targets, predictions, *panel, also=positive)
         return EvaluationData(
             kind=kind,
-            labels=found.values,
-            target=found.codes(targets),
-            prediction=found.codes(predictions),
+            labels=labels.values,
+            target=labels.codes(targets),
+            prediction=labels.codes(predictions),
             targets=ranked_words(targets, ranks),
             predictions=ranked_words(predictions, ranks),
             probability=columns.get("probability", none),
@@ -188,8 +188,8 @@ class EvaluationData(Struct, frozen=True):
             consistent=columns.get("consistent", none),
             longer=columns.get(LONGER, none),
             panel=panel,
-            votes=tuple(found.codes(column) for column in panel),
-            positive=found.index(evaluation.positive) if positive else None,
+            votes=tuple(labels.codes(column) for column in panel),
+            positive=labels.index(evaluation.positive) if positive else None,
             wrong=evaluation.missing == "wrong",
             cluster=cluster,
             average=evaluation.average,
@@ -352,9 +352,9 @@ def _check_reducer(column: Column, reducer: str, path: str, results: Path) -> No
     if reducer in ("first", "mode") or column.types <= ({"bool"} if truth else {"bool", "int", "float"}):
         return
     needs = "true or false" if truth else "numbers"
-    found = ", ".join(sorted(column.types))
+    types = ", ".join(sorted(column.types))
     hint = "write an expression that gives them, or use `mode` or `first`"
-    raise DataError(Problem("reduce", f"`{reducer}` needs {needs}; found {found}", hint, file=str(results), path=path))
+    raise DataError(Problem("reduce", f"`{reducer}` needs {needs}; found {types}", hint, file=str(results), path=path))
 
 
 def _modes(labels: Ints, groups: Ints) -> Ints:
@@ -429,17 +429,17 @@ def requested_metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str
         "probability": evaluation.probability is not None,
         "value": evaluation.value is not None and not is_truth,
     }
-    found: list[str] = []
+    names: list[str] = []
     if kind and evaluation.target is not None:
-        found = [metric.name for metric in BUILT_IN_METRICS if kind in metric.kinds and metric.inputs != ("choice",)]
+        names = [metric.name for metric in BUILT_IN_METRICS if kind in metric.kinds and metric.inputs != ("choice",)]
         # Words have no distances.
         left_out = {
-            name for name in found if data.words and "numbers" in METRICS[name].inputs and METRICS[name].has_own_unit
+            name for name in names if data.words and "numbers" in METRICS[name].inputs and METRICS[name].has_own_unit
         }
         left_out |= set(OF_ONE_LABEL) if evaluation.positive is None else {"balanced_accuracy"}
         if evaluation.average == "micro" and evaluation.positive is None:
             left_out.add("f1")  # all decisions pooled, it is the accuracy
-        found = [name for name in found if name not in left_out]
+        names = [name for name in names if name not in left_out]
     for of, given in inputs.items():
-        found += [metric.name for metric in BUILT_IN_METRICS if given and metric.inputs == (of,)]
-    return (*found, "mean") if is_truth else tuple(found)
+        names += [metric.name for metric in BUILT_IN_METRICS if given and metric.inputs == (of,)]
+    return (*names, "mean") if is_truth else tuple(names)

@@ -54,15 +54,15 @@ class RowIdentities(Struct, frozen=True):
 
 def row_identities(results: Sequence[Path]) -> RowIdentities:
     """The keys of each `results.parquet`. Raises DataError where two rows of one run have the same key."""
-    found = [_ids(path) for path in results]
-    keys = tuple(each.keys for each in found)
-    if not any(each.are_row_numbers for each in found):
+    ids = [_ids(path) for path in results]
+    keys = tuple(each.keys for each in ids)
+    if not any(each.are_row_numbers for each in ids):
         _check_unique(results, keys, "id")
-        return RowIdentities(keys, "id", found[-1].values)
+        return RowIdentities(keys, "id", ids[-1].values)
     columns, counters = _shared_columns(results)
     others = {name: runs for name, runs in columns.items() if name not in counters}
-    declared = [name for name in columns if all(name in each.columns for each in found)]
-    if declared and not all(each.are_row_numbers for each in found):
+    declared = [name for name in columns if all(name in each.columns for each in ids)]
+    if declared and not all(each.are_row_numbers for each in ids):
         _check_unique(results, keys, "id")
     for name in dict.fromkeys((*declared, *_id_columns(columns))):
         if all(_is_unique(run) for run in columns[name]) and _fits(columns[name], others):
@@ -72,7 +72,7 @@ def row_identities(results: Sequence[Path]) -> RowIdentities:
     # A counter of a run's rows is in all runs too: it identifies a row of the file, not of the dataset.
     order = sorted(others or columns, key=lambda name: -_overlap(columns[name]))
     used: list[str] = []
-    keys = tuple([""] * len(each.keys) for each in found)
+    keys = tuple([""] * len(each.keys) for each in ids)
     for name in order:
         used.append(name)
         keys = _joined(columns, used)
@@ -82,7 +82,7 @@ def row_identities(results: Sequence[Path]) -> RowIdentities:
     plain, rest = ([name.partition(".")[2] for name in names] for names in (used, order[len(used) :]))
     # Columns that all runs have alike say nothing about how rows were paired.
     left_out = [name for name in rest if _overlap(columns[f"source.{name}"]) < 1]
-    return RowIdentities(keys, "content", found[-1].values, tuple(plain), tuple(left_out))
+    return RowIdentities(keys, "content", ids[-1].values, tuple(plain), tuple(left_out))
 
 
 class _Ids(Struct, frozen=True):
@@ -131,8 +131,8 @@ def _shared_columns(results: Sequence[Path]) -> tuple[dict[str, list[Ints]], set
 def _id_columns(columns: Iterable[str]) -> list[str]:
     """The columns whose names are those of ids, the shortest first: `id` before `document_id`."""
     plain = {name: name.partition(".")[2] for name in columns}
-    found = [name for name, text in plain.items() if ID_NAME.fullmatch(text) or CAMEL_ID.fullmatch(text)]
-    return sorted(found, key=lambda name: len(plain[name]))
+    named = [name for name, text in plain.items() if ID_NAME.fullmatch(text) or CAMEL_ID.fullmatch(text)]
+    return sorted(named, key=lambda name: len(plain[name]))
 
 
 def _is_unique(keys: Ints) -> bool:

@@ -87,7 +87,7 @@ def saved_rows(results: Path, paths: Sequence[SavedRowPath]) -> Iterator[tuple[i
 def _homes(columns: Sequence[str], paths: Sequence[SavedRowPath]) -> dict[str, tuple[str, str, str]]:
     """Column -> (root, node, field) for the columns that these paths reach."""
     reserved = {"row", "id", "status", "calls", "cost_usd"}
-    found: dict[str, tuple[str, str, str]] = {}
+    homes: dict[str, tuple[str, str, str]] = {}
     for column in columns:
         head, dot, field = column.partition(".")
         if not dot or head in reserved or head == "failure":
@@ -95,8 +95,8 @@ def _homes(columns: Sequence[str], paths: Sequence[SavedRowPath]) -> dict[str, t
         home = (head, "", field) if head in ("source", "output") else ("nodes", head, field)
         parts = [part for part in home if part]
         if any(list(path[: len(parts)]) == parts[: len(path)] for path in paths):
-            found[column] = home
-    return found
+            homes[column] = home
+    return homes
 
 
 def observations(unit: str, values: Mapping[str, Any]) -> list[tuple[str, dict[str, Any], bool]] | None:
@@ -107,14 +107,14 @@ def observations(unit: str, values: Mapping[str, Any]) -> list[tuple[str, dict[s
     if not isinstance(entries, list):
         return None
     outputs = {name: column for name, column in fields.items() if name != ITEM_COLUMN}
-    found = []
+    entries_seen = []
     for place, index, entry, given in _flat("", entries, outputs):
         output = {name: TextKeyed(value) if type(value) is dict else value for name, value in given.items()}
         lacks_output = all(value is None for value in output.values())
-        found.append(
+        entries_seen.append(
             (place, {**values, **entry, "index": index, "output": {} if lacks_output else output}, lacks_output)
         )
-    return found
+    return entries_seen
 
 
 def _flat(
