@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
+from msgspec.structs import replace
 
 from verdict_cli.features.benchmarks.recorded import read_jsonl
 from verdict_cli.features.labelling.command import (
@@ -75,7 +76,7 @@ def covered(subsets: int, of: GoldScope, draw: str) -> Iterator[tuple[str, ...]]
             for _ in range(subsets):
                 rows = every if of == "rows" else rng.choice(every, len(every))
                 pairs = labelled(said[rows], human[rows], doubt[rows], labels, draw, rng)
-                found, _facts = corrected(pairs, Draw(rng), of=of)
+                found, _facts = corrected(replace(pairs, of=of), Draw(rng))
                 for name in FIGURES:
                     one = found[name]
                     held[name] += one.low <= whole <= one.high

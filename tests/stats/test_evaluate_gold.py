@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy.stats import linregress, t
 from typer.testing import CliRunner
 
@@ -155,7 +156,7 @@ def test_of_rows_ppi_is_the_regression_estimator_of_a_finite_population() -> Non
     truth = np.full(500, np.nan)
     truth[:120] = 0.6 * judge[:120] + RNG.normal(0, 0.5, 120)
     weight = np.cov(judge[:120], truth[:120])[0, 1] / np.var(judge[:120], ddof=1) * 380 / 500
-    one = ppi(GoldPairs(judge, truth, False), weight, 0.95, "rows")
+    one = ppi(GoldPairs(judge, truth, False, of="rows"), weight, 0.95)
     line = linregress(judge[:120], truth[:120])
     assert one.value == pytest.approx(line.intercept + line.slope * judge.mean())
     left = truth[:120] - line.slope * judge[:120]
@@ -165,7 +166,7 @@ def test_of_rows_ppi_is_the_regression_estimator_of_a_finite_population() -> Non
 
 def test_of_rows_that_all_have_a_label_nothing_is_left_open() -> None:
     found, share = judged(400, 0.8, 400)
-    figures, _ = corrected(found, Draw(RNG), None, "rows")
+    figures, _ = corrected(replace(found, of="rows"), Draw(RNG), None)
     for name in ("labelled", "ppi", "rogan_gladen"):
         one = figures[name]
         assert (one.value, one.low, one.high) == pytest.approx((share,) * 3, abs=1e-3), name
@@ -182,7 +183,7 @@ def test_intervals_hold_the_figure_of_what_they_are_of(of: GoldScope) -> None:
     for _ in range(400):
         rows = np.arange(600) if of == "rows" else rng.choice(600, 600)
         truth = np.where(np.isin(np.arange(600), rng.choice(600, 300, replace=False)), people[rows], np.nan)
-        figures, _ = corrected(GoldPairs(said[rows], truth, True), Draw(rng), None, of)
+        figures, _ = corrected(GoldPairs(said[rows], truth, True, of=of), Draw(rng), None)
         for name in names:
             held[name] += figures[name].low <= people.mean() <= figures[name].high
     assert all(0.92 <= count / 400 <= 0.98 for count in held.values()), held
@@ -199,12 +200,12 @@ def test_labels_without_an_error_still_leave_half_a_row_open() -> None:
 def test_of_rows_as_many_labels_as_are_said_to_be_needed_make_the_width(right: float, half_width: float) -> None:
     RNG.bit_generator.state = np.random.default_rng(12).bit_generator.state  # for each example alike
     found, _ = judged(2_000, right, 800)
-    needed, alone = labels_needed(found, half_width, 0.95, "rows")
+    needed, alone = labels_needed(replace(found, of="rows"), half_width, 0.95)
     assert needed is not None and needed <= alone <= 2_000
     widths = []
     for _ in range(8):  # so few labels that one draw alone may give a third more or less
         again, _ = judged(2_000, right, needed)
-        figures, _ = corrected(again, Draw(RNG), None, "rows")
+        figures, _ = corrected(replace(again, of="rows"), Draw(RNG), None)
         widths.append((figures["ppi"].high - figures["ppi"].low) / 2)
     assert np.mean(widths) == pytest.approx(half_width, rel=0.25)
 

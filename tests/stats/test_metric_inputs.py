@@ -37,7 +37,7 @@ def figures(metrics, columns, **keys):
         cluster = Factorized(np.array(of, np.int32), tuple(range(max(of) + 1)))
     written = {name.partition("[")[0]: f"source.{name}" for name in columns if name != LONGER}
     evaluation = Evaluation(**written, **keys)
-    data = EvaluationData.of(evaluation, Collected(rows, found, (), cluster, None, None, {}))
+    data = EvaluationData.of(evaluation, Collected(rows, found, (), cluster, None, (), {}))
     made = metric_values(metrics, data, np.arange(rows), Draw(np.random.default_rng(0)))
     return {name: figure.value for name, figure in made.items()}
 

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -118,19 +119,18 @@ def _study(data: EvaluationData, names: Sequence[str], skipped: Counter[str], dr
     nominal = any(not column.numeric or column.types == {"bool"} for column in data.panel if column.types)
     agreements = _agreements(data, nominal=nominal)
     people = agreements[:, 1:, 1:]
-    mutual = _mean(people[:, *np.triu_indices(len(names), 1)], 1)
-    judged = _mean(agreements[:, 0, 1:], 1)
+    mutual = _mean(people[:, *np.triu_indices(len(names), 1)])
+    judged = _mean(agreements[:, 0, 1:])
     both = np.flatnonzero(np.isfinite(mutual) & np.isfinite(judged))
     tests = _alternative_tests(agreements) if len(names) >= LEAST_ANNOTATORS else {}
     annotators = tuple(
         Annotator(
-            name=name,
-            rows=int((data.votes[1 + index] != MISSING).sum()),
-            skipped=skipped[name],
-            with_others=_overall(np.delete(people[:, index], index, 1)),
-            with_judge=_overall(agreements[:, 0, 1 + index]),
-            p=tests[index][0] if index in tests else None,
-            wins=tests[index][1] if index in tests else None,
+            name,
+            int((data.votes[1 + index] != MISSING).sum()),
+            skipped[name],
+            _overall(np.delete(people[:, index], index, 1)),
+            _overall(agreements[:, 0, 1 + index]),
+            *tests.get(index, (None, None)),
         )
         for index, name in enumerate(names)
     )
@@ -162,13 +162,10 @@ def _agreements(data: EvaluationData, *, nominal: bool) -> Agreements:
     return agreements
 
 
-def _mean(values: Floats, axis: int) -> Floats:
-    """The mean of what is known, NaN where nothing is."""
-    known = np.isfinite(values)
-    count = known.sum(axis=axis)
-    total = np.where(known, values, 0.0).sum(axis=axis)
-    found: Floats = np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
-    return found
+def _mean(values: Floats) -> Floats:
+    """The mean of what is known of each row, NaN where nothing is."""
+    means: Floats = np.ma.masked_invalid(values).mean(axis=1).filled(np.nan)
+    return means
 
 
 def _overall(values: Floats) -> float | None:
@@ -191,40 +188,38 @@ def _alpha(data: EvaluationData, draw: Draw, *, nominal: bool) -> MetricValue:
 def _pairs(data: EvaluationData, names: Sequence[str], people: Agreements, *, nominal: bool) -> list[AnnotatorPair]:
     from scipy.stats.contingency import crosstab
 
-    found = []
-    for one, other in combinations(range(len(names)), 2):
-        shared = np.flatnonzero(np.isfinite(people[:, one, other]))
+    pairs = []
+    for left, right in combinations(range(len(names)), 2):
+        shared = np.flatnonzero(np.isfinite(people[:, left, right]))
         if not len(shared):
             continue
-        agreement = float(people[shared, one, other].mean())
-        if not nominal:
-            found.append(AnnotatorPair(names[one], names[other], len(shared), agreement))
-            continue
-        first, second = data.votes[1 + one][shared], data.votes[1 + other][shared]
-        used = np.union1d(first, second)
-        labels = tuple(data.labels[code] for code in used)
-        table = tuple(map(tuple, crosstab(first, second, levels=(used, used)).count.tolist()))
-        found.append(AnnotatorPair(names[one], names[other], len(shared), agreement, labels, table))
-    return found
+        pair = AnnotatorPair(names[left], names[right], len(shared), float(people[shared, left, right].mean()))
+        if nominal:
+            first, second = data.votes[1 + left][shared], data.votes[1 + right][shared]
+            used = np.union1d(first, second)
+            table = tuple(map(tuple, crosstab(first, second, levels=(used, used)).count.tolist()))
+            pair = dataclasses.replace(pair, labels=tuple(data.labels[code] for code in used), counts=table)
+        pairs.append(pair)
+    return pairs
 
 
 def _alternative_tests(agreements: Agreements) -> dict[int, tuple[float, bool]]:
     """Annotator -> (adjusted p-value, whether the judge wins), of those with rows that another one labelled too."""
     from scipy.stats import false_discovery_control
 
-    found: dict[int, float] = {}
+    p_values: dict[int, float] = {}
     for left_out in range(agreements.shape[1] - 1):
         others = [1 + index for index in range(agreements.shape[1] - 1) if index != left_out]
         labelled = np.isfinite(agreements[:, 1 + left_out][:, others])
-        judge = _mean(np.where(labelled, agreements[:, 0][:, others], np.nan), 1)
-        human = _mean(agreements[:, 1 + left_out][:, others], 1)
+        judge = _mean(np.where(labelled, agreements[:, 0][:, others], np.nan))
+        human = _mean(agreements[:, 1 + left_out][:, others])
         known = np.isfinite(judge) & np.isfinite(human)
         if known.sum() >= 2:
-            found[left_out] = advantage_p(judge[known], human[known])
-    if not found:
+            p_values[left_out] = advantage_p(judge[known], human[known])
+    if not p_values:
         return {}
-    adjusted = false_discovery_control(list(found.values()), method="by")
-    return {index: (float(p), bool(p <= FALSE_DISCOVERIES)) for index, p in zip(found, adjusted, strict=True)}
+    adjusted = false_discovery_control(list(p_values.values()), method="by")
+    return {index: (float(p), bool(p <= FALSE_DISCOVERIES)) for index, p in zip(p_values, adjusted, strict=True)}
 
 
 def advantage_p(judge: Floats, human: Floats) -> float:

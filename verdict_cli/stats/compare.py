@@ -25,8 +25,8 @@ import numpy as np
 from msgspec import Struct, structs
 
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.stats.columns.column import MISSING, Floats, Ints, disambiguate_labels
-from verdict_cli.stats.columns.row_data import EvaluationData, requested_metrics
+from verdict_cli.stats.columns.column import Floats, Ints
+from verdict_cli.stats.columns.row_data import requested_metrics
 from verdict_cli.stats.columns.row_identities import RowIdentities, row_identities
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
@@ -34,7 +34,6 @@ from verdict_cli.stats.paired import (
     AgainstReference,
     Difference,
     PairedRows,
-    Repeats,
     compare_with_reference,
     kind_mismatch,
     pair,
@@ -43,7 +42,7 @@ from verdict_cli.stats.paired import (
 )
 from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS, holm_adjusted, sign_flip_test
 from verdict_cli.stats.prediction_powered import CORRECTED
-from verdict_cli.stats.row_scores import Flip, PairedOutcomes, score_meaning, scores_of
+from verdict_cli.stats.row_scores import Flip, PairedOutcomes
 from verdict_cli.stats.worst_case import open_pairs
 
 MOST_COMPARED_SLICES = 50
@@ -146,10 +145,9 @@ def compare_runs(
             continue
         shown = dict(zip(known.keys[-1], known.shown, strict=True)) if every[-1].group is None else {}
         compared[name] = _Comparer(name, every[-1], pairs, sizes, seed, level).compared(shown)
-    wholes = _adjusted([each.whole for each in compared.values()])
-    adjusted = zip(compared.items(), wholes, strict=True)
+    wholes = zip(compared, _adjusted([each.whole for each in compared.values()]), strict=True)
     return RunComparison(
-        known, {name: replace(each, whole=whole) for (name, each), whole in adjusted}, level, tuple(sizes)
+        known, {name: replace(compared[name], whole=whole) for name, whole in wholes}, level, tuple(sizes)
     )
 
 
@@ -158,25 +156,19 @@ def _adjusted(parts: Sequence[Slice]) -> list[Slice]:
     tests = holm([part.test for part in parts])
     families = 0
     for part in parts:
-        of_pipeline = zip(*(each.differences for each in part.metrics.values()), strict=True)
-        families += sum(any(one.p_adjusted is not None for one in found) for found in of_pipeline)
-    return [
-        structs.replace(_changed(part, lambda _metric, _at, one: one.adjusted(families)), test=test)
-        for part, test in zip(parts, tests, strict=True)
-    ]
+        of_pipeline = zip(*(against.differences for against in part.metrics.values()), strict=True)
+        families += sum(any(own.p_adjusted is not None for own in differences) for differences in of_pipeline)
+    changed = (_changed(part, lambda _metric, _at, difference: difference.adjusted(families)) for part in parts)
+    return [structs.replace(part, test=test) for part, test in zip(changed, tests, strict=True)]
 
 
 def _changed(part: Slice, change: Callable[[str, int, Difference], Difference]) -> Slice:
     """The slice with every difference changed, given its metric and the index of its pipeline."""
-    return structs.replace(
-        part,
-        metrics={
-            metric: replace(
-                found, differences=tuple(change(metric, at, one) for at, one in enumerate(found.differences, 1))
-            )
-            for metric, found in part.metrics.items()
-        },
-    )
+    metrics = {}
+    for metric, against in part.metrics.items():
+        changed = (change(metric, at, difference) for at, difference in enumerate(against.differences, 1))
+        metrics[metric] = replace(against, differences=tuple(changed))
+    return structs.replace(part, metrics=metrics)
 
 
 class _Comparer(Struct, frozen=True):
@@ -195,25 +187,20 @@ class _Comparer(Struct, frozen=True):
         new = data[-1]
         if why := next(filter(None, (kind_mismatch(data[0], each) for each in data)), ""):
             return ComparedEvaluation(new.kind, pairs.alone, reason=why)
-        metrics = compared_metrics(self.evaluation, new)
-        scores, outcomes = None, None
-        if len(data) == 2:
-            scores = [scores_of(each, metrics)[at] for each, at in zip(data, pairs.rows, strict=True)]
-            outcomes = PairedOutcomes(pairs, (scores[0], scores[1]), shown, bool(new.targets.types))
-        meaning = score_meaning(new, metrics)
+        metrics = tuple(metric for metric in requested_metrics(self.evaluation, new) if metric != "confusion")
+        outcomes = PairedOutcomes.of(pairs, metrics, shown) if len(data) == 2 else None
         metrics = (*metrics, CORRECTED) if any(each.gold is not None for each in data) else metrics
-        sliced = partial(self._slice, metrics, scores, meaning)
+        sliced = partial(self._slice, metrics, outcomes)
         slices: dict[str, dict[str, Slice]] = {}
         for text, keys in zip(self.evaluation.by, pairs.by, strict=True):
             if not keys.labels:
                 continue  # the dataset has no such column
-            codes = keys.codes[pairs.rows[-1]]
-            sizes = np.bincount(codes[codes != MISSING], minlength=len(keys.labels))
-            order = np.argsort(-sizes, kind="stable")[:MOST_COMPARED_SLICES]
-            order = order[sizes[order] > 0]
-            labels = disambiguate_labels([keys.labels[code] for code in order])
-            parts = [sliced(np.flatnonzero(codes == code), FEWER_SWAPS, text, str(code)) for code in order]
-            slices[text] = dict(zip(labels, _adjusted(parts), strict=True))
+            shared = keys.take(pairs.rows[-1])
+            parts = {
+                label: sliced(np.flatnonzero(shared.codes == code), FEWER_SWAPS, text, str(code))
+                for code, label in shared.most_frequent(MOST_COMPARED_SLICES)
+            }
+            slices[text] = dict(zip(parts, _adjusted([*parts.values()]), strict=True))
         whole = sliced(np.arange(len(pairs)), SWAPS)
         return ComparedEvaluation(
             kind=new.kind if new.targets.types or new.predictions.types else "value",
@@ -225,83 +212,60 @@ class _Comparer(Struct, frozen=True):
         )
 
     def _slice(
-        self,
-        metrics: Sequence[str],
-        scores: Sequence[Floats] | None,
-        meaning: str,
-        indices: Ints,
-        swaps: int,
-        *names: str,
+        self, metrics: Sequence[str], outcomes: PairedOutcomes | None, indices: Ints, swaps: int, *names: str
     ) -> Slice:
-        """The slice of these shared rows; `scores` are those of two runs, of which `meaning` says what they are."""
+        """The slice of these shared rows; `outcomes` are those of two runs."""
         seeds = [abs(self.seed), zlib.crc32("\0".join((self.name, *names)).encode())]
         part = self.pairs.take(indices)
-        found = compare_with_reference(metrics, part, self.sizes, self.level, seeds, swaps, jointly=len(part.data) > 2)
+        every = compare_with_reference(metrics, part, self.sizes, self.level, seeds, swaps, jointly=len(part.data) > 2)
         test = None
-        if scores is not None:
-            first, second = (each[indices] for each in scores)
+        if outcomes is not None:
+            first, second = (scores[indices] for scores in outcomes.scores)
             both = np.isfinite(first) & np.isfinite(second)
             cluster = part.data[-1].cluster
             of = None if cluster is None else cluster[part.rows[-1]][both]
             rng = np.random.default_rng([*seeds, len(self.sizes)])
-            test = significance_of(first[both], second[both], of, rng, meaning)
-        return Slice(len(indices), found, test)
+            test = significance_of(first[both], second[both], of, rng, outcomes.meaning)
+        return Slice(len(indices), every, test)
 
     def _with_open_rows(self, whole: Slice, metric: str, at: int, difference: Difference) -> Difference:
         """The difference of a pipeline with the rows that it leaves out."""
         if difference.change.value is None or metric == CORRECTED:
             return difference
-        found, first, start = whole.metrics[metric], self.sizes[0], sum(self.sizes[:at])
+        against, first, start = whole.metrics[metric], self.sizes[0], sum(self.sizes[:at])
         runs = [*range(first), *range(start, start + self.sizes[at])]
 
         def change_of(pairs: PairedRows) -> MetricValue:
-            draw = Draw(np.random.default_rng(0), found.level)
-            return paired_differences((metric,), pairs, draw, 0, Repeats(first, {metric: found.spread}))[metric].change
+            draw = Draw(np.random.default_rng(0), against.level)
+            return paired_differences((metric,), pairs, draw, 0, first, {metric: against.spread})[metric].change
 
         return replace(difference, open_rows=open_pairs(metric, self.pairs.of(runs), change_of, first))
-
-
-def compared_metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str, ...]:
-    """The metrics of an evaluation that have a difference."""
-    value = data.value if evaluation.value is not None else None
-    kind = data.kind if evaluation.prediction is not None else None
-    metrics = requested_metrics(evaluation, kind, value, words=data.words)
-    return tuple(metric for metric in metrics if metric != "confusion")
 
 
 def significance_of(
     first: Floats, second: Floats, cluster: Ints | None, rng: np.random.Generator, of: str = "right and wrong rows"
 ) -> Significance | None:
     """The test of two runs' scores of the same rows (`of` names them), more is better; None where there is no row."""
+    from scipy.special import bdtr
+
     if not len(first):
         return None
     gain = second - first
     better, worse = int((gain > 0).sum()), int((gain < 0).sum())
     binary = bool(np.isin(first, (0, 1)).all() and np.isin(second, (0, 1)).all())
     if binary and cluster is None:
-        name, p = MCNEMAR, _mcnemar(better, worse)
+        name, p = MCNEMAR, min(1.0, 2 * float(bdtr(min(better, worse), better + worse, 0.5)))
     else:
         name, p = "permutation" if cluster is None else "cluster permutation", sign_flip_test(gain, cluster, rng)
-    effect_name, effect = ("cohen_g", _cohen_g(better, worse)) if binary else ("cohen_d", _cohen_d(gain))
+    effect_name, effect = "cohen_g" if binary else "cohen_d", None
+    if binary and better + worse:
+        effect = better / (better + worse) - 0.5
+    elif not binary and len(gain) > 1 and (spread := float(gain.std(ddof=1))) > 0:
+        effect = float(gain.mean()) / spread
     return Significance(name, len(first), better, worse, p, p, effect_name, effect, of)
 
 
 def holm(tests: Sequence[Significance | None]) -> list[Significance | None]:
     """The tests with `p_holm` as of one family; None stays None."""
-    found = holm_adjusted([None if test is None else test.p for test in tests])
-    return [test and structs.replace(test, p_holm=p or 0.0) for test, p in zip(tests, found, strict=True)]
-
-
-def _mcnemar(better: int, worse: int) -> float:
-    from scipy.special import bdtr
-
-    return min(1.0, 2 * float(bdtr(min(better, worse), better + worse, 0.5)))
-
-
-def _cohen_g(better: int, worse: int) -> float | None:
-    return better / (better + worse) - 0.5 if better + worse else None
-
-
-def _cohen_d(gain: Floats) -> float | None:
-    spread = float(gain.std(ddof=1)) if len(gain) > 1 else 0.0
-    return float(gain.mean()) / spread if spread > 0 else None
+    adjusted = holm_adjusted([None if test is None else test.p for test in tests])
+    return [test and structs.replace(test, p_holm=p or 0.0) for test, p in zip(tests, adjusted, strict=True)]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,22 +25,12 @@ from verdict_cli.plural import plural
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.row_identities import row_identities
-from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.confidence_sequence import anytime_interval
-from verdict_cli.stats.intervals.interval_methods import NO_VARIATION, MetricValue, normal
+from verdict_cli.stats.intervals.interval_methods import MetricValue, normal
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
 from verdict_cli.stats.measure import Measures, gold_estimates, measure, metric_values
-from verdict_cli.stats.metrics.metric_families import input_statistics, key_columns, metric_input, usable
-from verdict_cli.stats.metrics.statistic import Statistic
-from verdict_cli.stats.paired import (
-    OpenRows,
-    PairedRows,
-    RunRows,
-    pair,
-    paired_difference,
-    run_rows,
-    undefined_difference,
-)
+from verdict_cli.stats.metrics.metric_families import metric_input, sampled_statistics, usable
+from verdict_cli.stats.paired import PairedRows, RunRows, pair, paired_difference, run_rows, undefined_difference
 from verdict_cli.stats.worst_case import filled, open_pairs, open_rows
 
 GateVerdict = Literal["passed", "failed", "inconclusive"]
@@ -107,7 +98,8 @@ def decide_gates(
     every = [*gates]
     if every and all(gate.metric != IMPLIED.metric for gate in every):
         every.append(IMPLIED)
-    rows = GateRows(gates, evaluations, results, root, seed, sequential=sequential)
+    of_rows = [gate for gate in gates if gate.parts[0] != "run"]
+    rows = GateRows(of_rows, evaluations, results, root, seed, sequential)
     outcomes = []
     implied = [] if not gates else _implied_of_rows(gates, evaluations)
     for gate in [*every, *implied]:
@@ -127,61 +119,53 @@ def decide_gates(
     return tuple(replace(outcome, tolerated=inconclusive == "pass") for outcome in outcomes)
 
 
-GateScope = tuple[str, str]
-"""An evaluation and the `where` of a gate."""
+def _scope(name: str, where: Mapping[str, Any] | None = None) -> str:
+    """An evaluation and the `where` of a gate. What follows the null character distinguishes selections that `collect` reads
+    side by side."""
+    return f"{name}\0{where or {}!r}"
 
 
-def _selection(gate: Gate) -> GateScope:
-    return gate.parts[0], repr(gate.where or {})
-
-
+@dataclass
 class GateRows:
     """The rows that gates are decided on. A run, and a baseline with the run, are read once for any number of gates."""
 
-    def __init__(
-        self,
-        gates: Sequence[Gate],
-        evaluations: Mapping[str, Evaluation],
-        results: Path,
-        root: Path,
-        seed: int,
-        *,
-        sequential: bool,
-    ) -> None:
-        self.evaluations, self.results, self.root, self.seed = evaluations, results, root, seed
-        self.sequential = sequential
-        self._gates = [gate for gate in gates if gate.parts[0] != "run"]
-        self._data: dict[GateScope, EvaluationData] | None = None
-        self._sides: dict[str, tuple[dict[GateScope, RunRows], dict[GateScope, RunRows]] | str] = {}
+    gates: Sequence[Gate]
+    evaluations: Mapping[str, Evaluation]
+    results: Path
+    root: Path
+    seed: int
+    sequential: bool
+    _sides: dict[str, tuple[dict[str, RunRows], dict[str, RunRows]] | str] = field(default_factory=dict)
+
+    @cached_property
+    def _own(self) -> dict[str, RunRows]:
+        gates = [gate for gate in self.gates if gate.baseline is None and gate.parts[1] not in ROW_METRICS]
+        return self._read(gates, self.results, None)
 
     def data(self, gate: Gate) -> EvaluationData:
-        """The rows that the gate counts."""
-        if self._data is None:
-            gates = [one for one in self._gates if one.baseline is None and one.parts[1] not in ROW_METRICS]
-            self._data = {key: rows[0] for key, rows in self._read(gates, self.results, None).items()}
-        return self._data[_selection(gate)]
+        return self._own[_scope(gate.parts[0], gate.where)][0]
 
     def draw(self, gate: Gate, level: float) -> Draw:
         """How the gate's interval is computed: shares have exact ones."""
         return Draw(np.random.default_rng([abs(self.seed), *gate.metric.encode()]), level, exact=True)
 
-    def sides(self, baseline: str, key: GateScope) -> tuple[RunRows, RunRows] | str:
+    def sides(self, baseline: str, key: str) -> tuple[RunRows, RunRows] | str:
         """The rows of a baseline and of the run; or why they cannot be compared."""
         if baseline not in self._sides:
             self._sides[baseline] = self._read_baseline(baseline)
-        found = self._sides[baseline]
-        return found if isinstance(found, str) else (found[0][key], found[1][key])
+        runs = self._sides[baseline]
+        return runs if isinstance(runs, str) else (runs[0][key], runs[1][key])
 
     def pairs(self, gate: Gate) -> PairedRows | str:
         """The rows that the baseline and the run share; or why there are none."""
-        sides = self.sides(gate.baseline or "", _selection(gate))
+        sides = self.sides(gate.baseline or "", _scope(gate.parts[0], gate.where))
         return sides if isinstance(sides, str) else pair(*sides)
 
-    def _read_baseline(self, baseline: str) -> tuple[dict[GateScope, RunRows], dict[GateScope, RunRows]] | str:
+    def _read_baseline(self, baseline: str) -> tuple[dict[str, RunRows], dict[str, RunRows]] | str:
         earlier = self.root / baseline / "results.parquet"
         if not earlier.exists():
             return f"{baseline} holds no results.parquet"
-        gates = [gate for gate in self._gates if gate.baseline == baseline]
+        gates = [gate for gate in self.gates if gate.baseline == baseline]
         whole = [gate.model_copy(update={"where": None}) for gate in gates]
         try:
             keys = row_identities((earlier, self.results)).keys
@@ -192,37 +176,29 @@ class GateRows:
             return error.problem.message
         return first, second
 
-    def _read(self, gates: Iterable[Gate], results: Path, ids: Sequence[str] | None) -> dict[GateScope, RunRows]:
-        found: dict[GateScope, RunRows] = {}
-        wanted = {_selection(gate): gate for gate in gates}
-        # Selections of one evaluation are read side by side, under names that only differ in what no name contains.
-        names = {f"{key[0]}\0{key[1]}": (key, gate) for key, gate in wanted.items()}
-        rows = run_rows(
-            {name: self.evaluations[key[0]].model_copy(update={"by": ()}) for name, (key, _) in names.items()},
-            results,
-            ids,
-            {name: gate.where or {} for name, (_, gate) in names.items()},
-        )
-        for name, (key, _) in names.items():
-            found[key] = rows[name]
-        return found
+    def _read(self, gates: Iterable[Gate], results: Path, ids: Sequence[str] | None) -> dict[str, RunRows]:
+        scopes = {_scope(gate.parts[0], gate.where): gate for gate in gates}
+        evaluations = {
+            key: self.evaluations[gate.parts[0]].model_copy(update={"by": ()}) for key, gate in scopes.items()
+        }
+        return run_rows(evaluations, results, ids, {key: gate.where or {} for key, gate in scopes.items()})
 
 
 def _implied_of_rows(gates: Sequence[Gate], evaluations: Mapping[str, Evaluation]) -> list[Gate]:
     """Gates on the rows of the evaluations that have gates; none where the file has its own. A gate on `run.coverage` that
     allows for failed rows allows for as many without a prediction."""
-    found: dict[str, Gate] = {}
+    implied: dict[str, Gate] = {}
     least = min((gate.min or 0.0 for gate in gates if gate.metric == IMPLIED.metric), default=1.0)
     for gate in gates:
         name, metric = gate.parts
         if name == "run" or metric in ROW_METRICS:
             continue
         if evaluations[name].missing != "wrong":
-            found.setdefault(f"{name}.coverage", Gate(metric=f"{name}.coverage", min=least))
+            implied.setdefault(f"{name}.coverage", Gate(metric=f"{name}.coverage", min=least))
         if gate.baseline is not None:
-            found.setdefault(f"{name}.shared", Gate(metric=f"{name}.shared", min=1.0))
+            implied.setdefault(f"{name}.shared", Gate(metric=f"{name}.shared", min=1.0))
     named = {gate.metric for gate in gates}
-    return [gate for metric, gate in found.items() if metric not in named]
+    return [gate for metric, gate in implied.items() if metric not in named]
 
 
 def _of_rows(gate: Gate, gates: Sequence[Gate], measures: Mapping[str, Measures], rows: GateRows) -> GateOutcome:
@@ -236,12 +212,11 @@ def _of_rows(gate: Gate, gates: Sequence[Gate], measures: Mapping[str, Measures]
     baselines = dict.fromkeys(each.baseline for each in gates if each.baseline is not None and each.parts[0] == name)
     if not baselines:
         return _within_limits(gate, MetricValue(None, None, None, 0, f"no gate on `{name}` has a `baseline`"))
-    found = [_shared(rows.sides(each, (name, "{}"))) for each in baselines]
-    return _within_limits(gate, min(found, key=lambda each: -1.0 if each.value is None else float(each.value)))
+    shares = [_shared(rows.sides(each, _scope(name))) for each in baselines]
+    return _within_limits(gate, min(shares, key=lambda each: -1.0 if each.value is None else float(each.value)))
 
 
 def _shared(sides: tuple[RunRows, RunRows] | str) -> MetricValue:
-    """The share of the baseline's rows that the run has too."""
     if isinstance(sides, str):
         return MetricValue(None, None, None, 0, sides)
     earlier, run = (set(keys) for _, _, keys in sides)
@@ -262,19 +237,19 @@ def _outcome(gate: Gate, measures: Mapping[str, Measures], facts: RunFacts, rows
     level = gate.confidence if gate.sided == "two" else max(2 * gate.confidence - 1, LEAST_LEVEL)
     if metric not in GOLD_ESTIMATES and find_metric(metric) is None:  # human_alpha is of another table
         evaluation = {name: rows.evaluations[name].model_copy(update={"by": ()})}
-        where = {name: gate.where or {}}
-        return _within_limits(gate, measure(evaluation, rows.results, level=level, only=where)[name].values[metric])
+        return _within_limits(gate, measure(evaluation, rows.results, level=level)[name].values[metric])
     data = rows.data(gate)
-    found = _value(gate, data, rows, level)
-    if found.value is None or metric in GOLD_ESTIMATES:
-        return _within_limits(gate, found)
+    measured = _value(gate, data, rows, level)
+    if measured.value is None or metric in GOLD_ESTIMATES:
+        return _within_limits(gate, measured)
     missing = open_rows(metric, data) & (not data.wrong)
     ends = []
     for best in (False, True) if missing.any() else ():
         fill = filled(metric, data, missing, best=best)
-        ends.append(None if fill is None else _value(gate, fill, rows, level))
+        value = None if fill is None else _value(gate, fill, rows, level)
+        ends.append(None if value is None or value.warnings else value)
     count = int(missing.sum()) + measures[name].unreached
-    return _within_limits(gate, found, ends, count)
+    return _within_limits(gate, measured, ends, count)
 
 
 def _value(gate: Gate, data: EvaluationData, rows: GateRows, level: float) -> MetricValue:
@@ -283,76 +258,60 @@ def _value(gate: Gate, data: EvaluationData, rows: GateRows, level: float) -> Me
     everything, draw = np.arange(len(data.target)), rows.draw(gate, level)
     if metric in GOLD_ESTIMATES:
         return gold_estimates(rows.evaluations[name], data, draw, everything)[0][metric]
-    found = metric_values((metric,), data, everything, draw)[metric]
-    if rows.sequential and gate.confidence is not None and found.value is not None:
-        return _anytime_value(metric, data, found, level)
-    return found
+    measured = metric_values((metric,), data, everything, draw)[metric]
+    if rows.sequential and gate.confidence is not None and measured.value is not None:
+        return _anytime_value(metric, data, measured, level)
+    return measured
 
 
-def _anytime_value(metric: str, data: EvaluationData, found: MetricValue, level: float) -> MetricValue:
+def _anytime_value(metric: str, data: EvaluationData, measured: MetricValue, level: float) -> MetricValue:
     """The metric with the interval that holds at every look; none where it is not the mean of independent rows."""
     of = metric_input(metric, data)
-    kept = np.flatnonzero(usable(of, data))
-    sample = Sample.of(tuple(column[kept] for column in key_columns(of, data)))
-    given = input_statistics(of, (metric,), data, kept[sample.first])
+    sample, given = sampled_statistics(of, (metric,), data, np.flatnonzero(usable(of, data)))
     statistic = None if isinstance(given, str) else given.get(metric)
-    ends = None
-    if statistic is not None and data.cluster is None:
-        ends = _anytime_ends(statistic, sample, data, metric, 1 - level)
+    bounds, ends = data.value.bounds, None
+    if statistic is None or data.cluster is not None:
+        pass
+    elif statistic.share is not None:
+        hits, trials = (float(sample.counts @ column) for column in (statistic.share.hits, statistic.share.trials))
+        ends = [statistic.share.metric_of(end) for end in anytime_interval(hits, trials, 1 - level)]
+    elif metric == "mean" and bounds is not None and bounds[1] > bounds[0]:
+        width = bounds[1] - bounds[0]
+        total = (float(np.nansum(data.value.numbers)) - sample.n * bounds[0]) / width
+        ends = [bounds[0] + width * end for end in anytime_interval(total, sample.n, 1 - level)]
     if ends is None:
-        return replace(found, low=None, high=None, reason=NO_ANYTIME, warnings=())
-    return replace(found, low=ends[0], high=ends[1], method="confidence sequence", reason="", warnings=(), df=None)
+        return replace(measured, low=None, high=None, reason=NO_ANYTIME, warnings=())
+    return replace(measured, low=ends[0], high=ends[1], method="confidence sequence", reason="", warnings=(), df=None)
 
 
 NO_ANYTIME = "no bound of this metric holds at every look: --sequential is for shares and means of independent rows"
 
 
-def _anytime_ends(
-    statistic: Statistic, sample: Sample, data: EvaluationData, metric: str, alpha: float
-) -> tuple[float, float] | None:
-    if statistic.share is not None:
-        hits, trials = (float(sample.counts @ column) for column in (statistic.share.hits, statistic.share.trials))
-        low, high = anytime_interval(hits, trials, alpha)
-        return statistic.share.metric_of(low), statistic.share.metric_of(high)
-    bounds = data.value.bounds
-    if metric != "mean" or bounds is None or not bounds[1] > bounds[0]:
-        return None
-    width = bounds[1] - bounds[0]
-    total = (float(np.nansum(data.value.numbers)) - sample.n * bounds[0]) / width
-    low, high = (bounds[0] + width * end for end in anytime_interval(total, sample.n, alpha))
-    return low, high
-
-
 def _run_value(metric: str, facts: RunFacts) -> MetricValue:
     """A fact of the run as a value without an interval."""
-    if metric == "coverage":
-        done = facts.done - facts.failed - facts.abstained
-        value = done / facts.rows if facts.rows else None
-        return MetricValue(value, None, None, facts.rows, "" if facts.rows else "the run has no rows")
-    if metric == "calibration_age_days":
-        return _age(facts)
-    value = getattr(facts, metric)
-    reason = "" if value is not None else "the cost is unknown, because a model's price is: set its `cost:`"
+    value, reason = None, ""
+    if metric == "coverage" and facts.rows:
+        value = (facts.done - facts.failed - facts.abstained) / facts.rows
+    elif metric == "coverage":
+        reason = "the run has no rows"
+    elif metric != "calibration_age_days":
+        value = getattr(facts, metric)
+        reason = "" if value is not None else "the cost is unknown, because a model's price is: set its `cost:`"
+    elif facts.calibrated:
+        age = datetime.fromisoformat(facts.started) - datetime.fromisoformat(facts.calibrated)
+        value = age.total_seconds() / 86_400
+    else:
+        reason = "the pipeline uses no calibration"
     return MetricValue(value, None, None, facts.rows, reason)
 
 
-def _age(facts: RunFacts) -> MetricValue:
-    """The age of the oldest calibration at the start of the run, in days."""
-    if not facts.calibrated:
-        return MetricValue(None, None, None, facts.rows, "the pipeline uses no calibration")
-    age = datetime.fromisoformat(facts.started) - datetime.fromisoformat(facts.calibrated)
-    return MetricValue(age.total_seconds() / 86_400, None, None, facts.rows)
-
-
 def _within_limits(
-    gate: Gate, found: MetricValue, filled_values: Sequence[MetricValue | None] = (), missing: int = 0
+    gate: Gate, given: MetricValue, fills: Sequence[MetricValue | None] = (), missing: int = 0
 ) -> GateOutcome:
-    """Compare a value with `min` and `max`; the first that it misses is the outcome's limit. `filled_values` are those with
-    the `missing` rows at their worst and their best."""
+    """Compare a value with `min` and `max`; the first that it misses is the outcome's limit. `fills` are the values with the
+    `missing` rows at their worst and their best."""
     limits = [("min", gate.min), ("max", gate.max)]
-    outcomes = [
-        _within_limit(gate, found, side, limit, filled_values, missing) for side, limit in limits if limit is not None
-    ]
+    outcomes = [_decided(gate, given, side, limit, fills, missing) for side, limit in limits if limit is not None]
     return next((outcome for outcome in outcomes if outcome.verdict != "passed"), outcomes[0])
 
 
@@ -362,50 +321,74 @@ def _beside(value: float, limit: float) -> str:
     return f"{value:.6g}" if float(text) == float(f"{limit:.4g}") else text
 
 
-def _within_limit(
-    gate: Gate, found: MetricValue, side: str, limit: float, filled_values: Sequence[MetricValue | None], missing: int
+def _decided(
+    gate: Gate, given: MetricValue, side: str, limit: float, fills: Sequence[MetricValue | None] = (), missing: int = 0
 ) -> GateOutcome:
-    sign = "≥" if side == "min" else "≤"
-    rule = f"{sign} {limit:g}"
-    if gate.confidence is not None:
-        rule += f" at {gate.confidence:g} {'one-sided ' if gate.sided == 'one' else ''}confidence"
-    rule += _where(gate)
+    """Compare with one limit the value; with `confidence` or a `baseline` the end of its interval too, and the ends with the
+    missing rows at their worst and best (`fills`). With a baseline, the value is the difference."""
+    sign, name, relation = ("≥", "lower", "below") if side == "min" else ("≤", "upper", "above")
+    against = gate.baseline is not None
+    worse = -1 if against and side == "min" else 1  # a drop is told as a positive number
+    rule = _rule(gate, sign, worse * limit)
+    passed = GateOutcome(gate.metric, "passed", given.value, worse * limit, given.low, given.high, given.n, "", rule)
 
-    def outcome(verdict: GateVerdict, reason: str = "") -> GateOutcome:
-        return GateOutcome(gate.metric, verdict, found.value, limit, found.low, found.high, found.n, reason, rule)
+    def not_passed(verdict: GateVerdict, reason: str) -> GateOutcome:
+        return replace(passed, verdict=verdict, reason=reason)
 
     def meets(value: float) -> bool:
         return value >= limit if side == "min" else value <= limit
 
-    def end_of(value: MetricValue) -> float | None:
-        return value.low if side == "min" else value.high
+    def end_of(value: MetricValue | None) -> float | None:
+        return None if value is None else value.low if side == "min" else value.high
 
-    name, relation = ("lower", "below") if side == "min" else ("upper", "above")
-    if found.value is None:
-        return outcome("inconclusive", f"there is no value: {found.reason.removeprefix('undefined: ')}")
-    if not meets(found.value):
-        return outcome("failed", f"{_beside(found.value, limit)} is {relation} {limit:g}")
-    if gate.confidence is None:
-        return outcome("passed")
-    end = end_of(found)
-    if end is None or NO_VARIATION in found.warnings:
-        return outcome("inconclusive", f"there is no interval: {found.reason}")
-    if found.warnings:
-        return outcome("inconclusive", f"the interval cannot be relied on: {found.reason}")
+    def told(value: float) -> str:
+        return _beside(worse * value, worse * limit)
+
+    if given.value is None and against:
+        return not_passed("failed", f"there is no paired difference: {given.reason}")
+    if given.value is None:
+        return not_passed("inconclusive", f"there is no value: {given.reason.removeprefix('undefined: ')}")
+    if not meets(given.value):
+        reason = f"the metric is {told(given.value)} worse than the baseline's"
+        return not_passed("failed", reason if against else f"{told(given.value)} is {relation} {limit:g}")
+    if gate.confidence is None and not against:
+        return passed
+    end = end_of(given)
+    if end is None:
+        return not_passed("inconclusive", f"there is no interval: {given.reason}")
+    if given.warnings:
+        reason = "; ".join(given.warnings) if against else given.reason
+        return not_passed("inconclusive", f"the interval cannot be relied on: {reason}")
     if not meets(end):
-        return outcome("inconclusive", f"the interval's {name} end {_beside(end, limit)} is {relation} {limit:g}")
-    ends = [None if value is None or value.warnings else end_of(value) for value in filled_values]
-    if None in ends or (missing and not ends):
-        rows = plural(missing, "row")
-        return outcome("inconclusive", f"nothing bounds what the {rows} without a prediction would change")
+        reason = f"the interval's {name} end {told(end)} is {relation} {limit:g}"
+        if against:
+            needed = _rows_needed(given, worse * given.value, worse * limit)
+            reason = f"the metric may be up to {told(end)} worse than the baseline's{needed}"
+        return not_passed("inconclusive", reason)
+    ends = [end_of(value) for value in fills]
     known = [each for each in ends if each is not None]
+    if len(known) < len(ends) or (missing and not ends):
+        rows = "rows" if against else plural(missing, "row")
+        return not_passed("inconclusive", f"nothing bounds what the {rows} without a prediction would change")
     most = min((end, *known)) if side == "min" else max((end, *known))
     if not meets(most):
-        return outcome(
-            "inconclusive", f"with the rows without a prediction the interval may end at {_beside(most, limit)}"
-        )
+        reason = f"with the rows without a prediction the interval may end at {told(most)}"
+        if against:
+            drop = next(told(value.value) for value in fills if value is not None)
+            reason = f"the rows without a prediction could make the metric {drop} worse than the baseline's, "
+            reason += f"up to {told(most)} with the sampling error"
+        return not_passed("inconclusive", reason)
     at_worst = "" if most == end else " with the rows without a prediction at their worst"
-    return replace(outcome("passed"), held=f"{name} end {most:.4g} {sign} {limit:g}{at_worst}")
+    return replace(passed, held=f"{name} end {most:.4g} {sign} {limit:g}{at_worst}")
+
+
+def _rule(gate: Gate, sign: str, limit: float) -> str:
+    where = "".join(f", {path} = {value!r}" for path, value in (gate.where or {}).items())
+    if gate.baseline is not None:
+        return f"against {gate.baseline}, at most {limit:g} worse{where}"
+    sided = "one-sided " if gate.sided == "one" else ""
+    confidence = "" if gate.confidence is None else f" at {gate.confidence:g} {sided}confidence"
+    return f"{sign} {limit:g}{confidence}{where}"
 
 
 POWER = 0.8
@@ -415,59 +398,24 @@ POWER = 0.8
 def _against_baseline(gate: Gate, rows: GateRows) -> GateOutcome:
     """Non-inferiority: the interval of the paired difference, with rows without a prediction at their worst, must not exceed
     `max_drop`."""
-    metric, limit = gate.parts[1], gate.max_drop or 0.0
+    metric = gate.parts[1]
     pairs = rows.pairs(gate) if not rows.sequential else "--sequential has no bound against a baseline"
-    open_case: OpenRows | None = None
     if isinstance(pairs, str):
-        change = undefined_difference(pairs).change
-    else:
+        return _within_drop(gate, undefined_difference(pairs).change)
 
-        def change_of(pairs: PairedRows) -> MetricValue:
-            return paired_difference(metric, pairs, rows.draw(gate, CONFIDENCE_LEVEL)).change
+    def change_of(pairs: PairedRows) -> MetricValue:
+        return paired_difference(metric, pairs, rows.draw(gate, CONFIDENCE_LEVEL)).change
 
-        change = change_of(pairs)
-        if change.value is not None and metric not in GOLD_ESTIMATES:
-            # The rows that only one of the runs has are left to the gate on `shared`.
-            open_case = open_pairs(metric, pairs, change_of, alone=False)
-    upper = counts_errors(metric)
+    change, open_case = change_of(pairs), None
+    if change.value is not None and metric not in GOLD_ESTIMATES:
+        # The rows that only one of the runs has are left to the gate on `shared`.
+        open_case = open_pairs(metric, pairs, change_of, alone=False)
+    return _within_drop(gate, change, () if open_case is None else (open_case.worst,))
 
-    def outcome(verdict: GateVerdict, reason: str = "") -> GateOutcome:
-        rule = f"against {gate.baseline}, at most {limit:g} worse{_where(gate)}"
-        return GateOutcome(gate.metric, verdict, change.value, limit, change.low, change.high, change.n, reason, rule)
 
-    def worse(found: MetricValue) -> tuple[float | None, float | None]:
-        """How much worse the run is, and may be."""
-        end = found.high if upper else found.low
-        sign = 1 if upper else -1
-        return tuple(None if value is None else sign * value for value in (found.value, end))  # type: ignore[return-value]
-
-    drop, worst = worse(change)
-    if drop is None:
-        return outcome("failed", f"there is no paired difference: {change.reason}")
-    if drop > limit:
-        return outcome("failed", f"the metric is {_beside(drop, limit)} worse than the baseline's")
-    if worst is None or change.reason == NO_VARIATION:
-        return outcome("inconclusive", f"there is no interval: {change.reason}")
-    if change.warnings:
-        return outcome("inconclusive", f"the interval cannot be relied on: {'; '.join(change.warnings)}")
-    if worst > limit:
-        reason = f"the metric may be up to {_beside(worst, limit)} worse than the baseline's{_rows_needed(change, drop, limit)}"
-        return outcome("inconclusive", reason)
-    at_worst = ""
-    if open_case is not None:
-        lost, end = (None, None) if open_case.worst is None else worse(open_case.worst)
-        if lost is None or end is None:
-            return outcome("inconclusive", "nothing bounds what the rows without a prediction would change")
-        if end > limit:
-            return outcome(
-                "inconclusive",
-                f"the rows without a prediction could make the metric {_beside(lost, limit)} worse than the baseline's, "
-                f"up to {_beside(end, limit)} with the sampling error",
-            )
-        at_worst = " with the rows without a prediction at their worst" if end > worst else ""
-        worst = max(worst, end)
-    held = f"upper end {worst:.4g} ≤ {limit:g}" if upper else f"lower end {-worst:.4g} ≥ {-limit:g}"
-    return replace(outcome("passed"), held=held + at_worst)
+def _within_drop(gate: Gate, change: MetricValue, fills: Sequence[MetricValue | None] = ()) -> GateOutcome:
+    drop = gate.max_drop or 0.0
+    return _decided(gate, change, *(("max", drop) if counts_errors(gate.parts[1]) else ("min", -drop)), fills)
 
 
 def counts_errors(metric: str) -> bool:
@@ -494,10 +442,4 @@ def _failed_by(gate: Gate, error: Exception) -> GateOutcome:
     undefined = MetricValue(None, None, None, 0, reason)
     if gate.baseline is None:
         return _within_limits(gate, undefined)
-    rule = f"against {gate.baseline}, at most {gate.max_drop or 0.0:g} worse{_where(gate)}"
-    return GateOutcome(gate.metric, "failed", None, gate.max_drop, None, None, 0, reason, rule)
-
-
-def _where(gate: Gate) -> str:
-    pairs: Mapping[str, Any] = gate.where or {}
-    return "".join(f", {path} = {value!r}" for path, value in pairs.items())
+    return replace(_within_drop(gate, undefined), reason=reason)

@@ -16,7 +16,7 @@ from verdict_cli.language.metric_registry import AVERAGED, GOLD_ESTIMATES, METRI
 from verdict_cli.plural import plural
 from verdict_cli.stats.annotators import AnnotatorStudy, annotator_study
 from verdict_cli.stats.columns.collect import OUTPUT_KEYS, Collected, collect
-from verdict_cli.stats.columns.column import MISSING, Ints, RowMask, disambiguate_labels, key_text
+from verdict_cli.stats.columns.column import MISSING, Ints, RowMask, key_text
 from verdict_cli.stats.columns.row_data import (
     EvaluationData,
     GoldPairs,
@@ -83,10 +83,10 @@ class Measures:
 
 def metric_values(metrics: Sequence[str], data: EvaluationData, rows: Ints, draw: Draw) -> dict[str, MetricValue]:
     """The metrics of these rows, in the order of `metrics`."""
-    found: dict[str, MetricValue] = {}
+    values: dict[str, MetricValue] = {}
     for of, names in by_input(metrics, data).items():
-        found |= _values_of_input(of, names, data, rows, draw)
-    return {metric: found[metric] for metric in metrics}
+        values |= _values_of_input(of, names, data, rows, draw)
+    return {metric: values[metric] for metric in metrics}
 
 
 def _values_of_input(
@@ -105,19 +105,16 @@ def _values_of_input(
     if isinstance(given, str):
         return {metric: MetricValue(None, None, None, sample.n, given) for metric in metrics}
     used = len(np.union1d(data.target[kept], data.prediction[kept])) if of == "labels" else 1
-    found: dict[str, MetricValue] = {}
+    unfit = no_meaning or f"it does not fit {data.kind} data"
+    is_shown = "confusion" in metrics
     if used > MOST_DISTINCT_LABELS:
-        reason = f"there are {used} distinct labels, too many for classes"
-        found = {metric: MetricValue(None, None, None, sample.n, reason) for metric in metrics if metric != "accuracy"}
-        used = 1
-    if "confusion" in metrics and "confusion" not in found:
-        found["confusion"] = MetricValue(confusion_counts(data, kept), None, None, sample.n)
-    statistics = {metric: given[metric] for metric in metrics if metric in given and metric not in found}
-    found |= metrics_with_intervals(statistics, sample, structs.replace(draw, width=used * used))
-    for metric in metrics:
-        if metric not in found:
-            found[metric] = MetricValue(None, None, None, sample.n, no_meaning or f"it does not fit {data.kind} data")
-    return found
+        unfit, is_shown = f"there are {used} distinct labels, too many for classes", False
+        given, used = {name: each for name, each in given.items() if name == "accuracy"}, 1
+    statistics = {metric: given[metric] for metric in metrics if metric in given}
+    values = metrics_with_intervals(statistics, sample, structs.replace(draw, width=used * used))
+    if is_shown:
+        values["confusion"] = MetricValue(confusion_counts(data, kept), None, None, sample.n)
+    return {metric: values.get(metric) or MetricValue(None, None, None, sample.n, unfit) for metric in metrics}
 
 
 def _mean_within_clusters(metric: str, data: EvaluationData, rows: Ints, draw: Draw) -> MetricValue:
@@ -141,44 +138,31 @@ def confusion_counts(data: EvaluationData, rows: Ints) -> dict[str, Any]:
 
 
 def measure(
-    evaluations: Mapping[str, Evaluation],
-    results: Path,
-    *,
-    seed: int = 0,
-    level: float = CONFIDENCE_LEVEL,
-    only: Mapping[str, Mapping[str, Any]] | None = None,
-    exact: bool = False,
+    evaluations: Mapping[str, Evaluation], results: Path, *, seed: int = 0, level: float = CONFIDENCE_LEVEL
 ) -> dict[str, Measures]:
     """The metrics of each evaluation over a run's `results.parquet`; the same seed gives the same intervals.
 
-    `level` is the intervals' confidence; `only` restricts an evaluation to rows whose paths have these values; `exact`
-    gives shares the intervals of gates.
+    `level` is the intervals' confidence.
     Raises DataError for a row whose target or group cannot be computed, for a reduction that does not fit its
     values, for predictions and targets of which one side is text and the other numbers, and for a probability of
     which nothing says what it is of.
     """
-    found = iterate_measures(evaluations, results, seed=seed, level=level, only=only, exact=exact)
-    return {name: measures for name, measures, _, _ in found}
+    measured = iterate_measures(evaluations, results, seed=seed, level=level)
+    return {name: measures for name, measures, _, _ in measured}
 
 
 def iterate_measures(
-    evaluations: Mapping[str, Evaluation],
-    results: Path,
-    *,
-    seed: int = 0,
-    level: float = CONFIDENCE_LEVEL,
-    only: Mapping[str, Mapping[str, Any]] | None = None,
-    exact: bool = False,
+    evaluations: Mapping[str, Evaluation], results: Path, *, seed: int = 0, level: float = CONFIDENCE_LEVEL
 ) -> Iterator[tuple[str, Measures, EvaluationData, Ints | None]]:
     """Each evaluation's name, metrics and rows, and the rows' indices in the file (None under `group`).
 
     Raises what `measure` does.
     """
-    found = collect(evaluations, results, only=only)
+    collected_by_name = collect(evaluations, results)
     for name, evaluation in evaluations.items():
-        collected, data = prepared(name, evaluation, found.pop(name), results)
+        collected, data = prepared(name, evaluation, collected_by_name.pop(name), results)
         check_positive(name, evaluation, data, results)
-        measures = _measures(name, evaluation, collected, data, seed, level, exact)
+        measures = _measures(name, evaluation, collected, data, seed, level)
         study = annotator_study(evaluation, results, _draw(seed, level, name, "annotators"))
         if study is not None:
             measures = replace(measures, annotators=study, values={**measures.values, "human_alpha": study.alpha})
@@ -186,36 +170,25 @@ def iterate_measures(
 
 
 def _measures(
-    name: str, evaluation: Evaluation, collected: Collected, data: EvaluationData, seed: int, level: float, exact: bool
+    name: str, evaluation: Evaluation, collected: Collected, data: EvaluationData, seed: int, level: float
 ) -> Measures:
-    value = collected.columns.get("value")
-    pairwise = "prediction" in collected.columns and data.kind == "pairwise"
-    kind = data.kind if "target" in collected.columns or data.panel or pairwise else None
-    labels_kind = data.kind if "prediction" in collected.columns else None
-    metrics = tuple(
-        metric
-        for metric in requested_metrics(evaluation, labels_kind, value, words=data.words)
-        if metric not in GOLD_ESTIMATES
-    )
+    pairwise = evaluation.prediction is not None and data.kind == "pairwise"
+    kind = data.kind if evaluation.target is not None or data.panel or pairwise else None
+    metrics = tuple(metric for metric in requested_metrics(evaluation, data) if metric not in GOLD_ESTIMATES)
     everything = np.arange(collected.rows)
     groups: dict[str, dict[str, dict[str, MetricValue]]] = {}
     warnings = evaluation_warnings(evaluation, collected, data)
     for text, keys in zip(evaluation.by, collected.by, strict=True):
         if not keys.labels and collected.rows:
             continue  # the dataset has no such column
-        codes = keys.codes
-        sizes = np.bincount(codes[codes != MISSING], minlength=len(keys.labels))
-        order = np.argsort(-sizes, kind="stable")
-        order = order[sizes[order] > 0]
-        if len(order) > MOST_MEASURED_GROUPS:
+        count = len(np.unique(keys.codes[keys.codes != MISSING]))
+        if count > MOST_MEASURED_GROUPS:
             warnings.append(
-                f"`by: {text}` has {plural(len(order), 'value')}; the {MOST_MEASURED_GROUPS} most frequent are shown"
+                f"`by: {text}` has {plural(count, 'value')}; the {MOST_MEASURED_GROUPS} most frequent are shown"
             )
-        shown = [keys.labels[code] for code in order[:MOST_MEASURED_GROUPS]]
-        labels = dict(zip(order.tolist(), disambiguate_labels(shown), strict=False))
         groups[text] = {}
-        for code, label in labels.items():
-            rows, draw = np.flatnonzero(codes == code), _draw(seed, level, name, text, str(code))
+        for code, label in keys.most_frequent(MOST_MEASURED_GROUPS):
+            rows, draw = np.flatnonzero(keys.codes == code), _draw(seed, level, name, text, str(code))
             groups[text][label] = metric_values(metrics, data, rows, draw)
             groups[text][label] |= gold_estimates(evaluation, data, draw, rows)[0]
     labelled = np.ones(collected.rows, bool)
@@ -226,8 +199,7 @@ def _measures(
     without = int(missing.sum()) + collected.unreached
     estimates, gold = gold_estimates(evaluation, data, _draw(seed, level, name, "gold"), everything)
     return Measures(
-        values=metric_values(metrics, data, everything, structs.replace(_draw(seed, level, name), exact=exact))
-        | estimates,
+        values=metric_values(metrics, data, everything, _draw(seed, level, name)) | estimates,
         groups=groups,
         coverage=1 - without / counted if counted else None,
         rows=collected.rows + collected.unreached,
@@ -253,9 +225,7 @@ def gold_estimates(
         return {}, None
     if not isinstance(data.gold, GoldPairs):
         return dict.fromkeys(GOLD_ESTIMATES, MetricValue(None, None, None, len(rows), data.gold or "")), None
-    return corrected(
-        data.gold.take(rows[data.gold.answered[rows]]), draw, evaluation.gold.half_width, evaluation.gold.of
-    )
+    return corrected(data.gold.take(rows[data.gold.answered[rows]]), draw, evaluation.gold.half_width)
 
 
 def _present(collected: Collected, data: EvaluationData) -> RowMask:
@@ -278,8 +248,8 @@ def flip_rates(
     if not nodes:
         return {}
     evaluations = {node: Evaluation(value=f"not nodes[{node!r}].consistent", metrics=("mean",)) for node in nodes}
-    found = measure(evaluations, results, seed=seed, level=level)
-    return {node: measured.values["mean"] for node, measured in found.items()}
+    measures_by_node = measure(evaluations, results, seed=seed, level=level)
+    return {node: measured.values["mean"] for node, measured in measures_by_node.items()}
 
 
 FEW_CLUSTERS = 20
@@ -287,33 +257,29 @@ FEW_CLUSTERS = 20
 
 
 def evaluation_warnings(evaluation: Evaluation, collected: Collected, data: EvaluationData) -> list[str]:
-    """The warnings of an evaluation, in sentences."""
-    found = []
-    for key, (count, first) in collected.unreadable.items():
-        rows = plural(count, "row counts|rows count")
-        found.append(f"{rows} as without {key}: {first}")
+    warnings = [
+        f"{plural(count, 'row counts|rows count')} as without {key}: {first}"
+        for key, (count, first) in collected.unreadable.items()
+    ]
     if collected.undecided:
-        found.append(
-            plural(collected.undecided, "row without an output is|rows without an output are")
-            + " left out: `where` needs it"
-        )
+        rows = plural(collected.undecided, "row without an output is|rows without an output are")
+        warnings.append(f"{rows} left out: `where` needs it")
     if collected.unreached:
         many = plural(collected.unreached, "failed row counts|failed rows count")
-        found.append(f"{many} as one missing entry each: how many of `{evaluation.items}` there are is not known")
+        warnings.append(f"{many} as one missing entry each: how many of `{evaluation.items}` there are is not known")
     if collected.skipped:
         rows = plural(collected.skipped, "row is|rows are")
-        found.append(f"{rows} left out: `when` skipped what is measured")
+        warnings.append(f"{rows} left out: `when` skipped what is measured")
     positive = data.positive
     if evaluation.target is not None and positive is not None and not (data.target == positive).any():
         labels = ", ".join(repr(data.labels[code]) for code in np.unique(data.target[data.target != MISSING])[:10])
-        found.append(
-            f"`positive: {key_text(evaluation.positive)}` is never a target; the targets are {labels or 'none'}"
-        )
+        label = key_text(evaluation.positive)
+        warnings.append(f"`positive: {label}` is never a target; the targets are {labels or 'none'}")
     if evaluation.target is not None and (spelled := near_misses(data)):
-        found.append(spelled)
+        warnings.append(spelled)
     if collected.cluster is not None and (alone := int(in_no_cluster(collected.cluster).sum())):
-        rows = plural(alone, "row has|rows have")
-        found.append(f"{rows} no cluster, because `{evaluation.cluster}` is null: each counts as a cluster of its own")
+        rows, key = plural(alone, "row has|rows have"), evaluation.cluster
+        warnings.append(f"{rows} no cluster, because `{key}` is null: each counts as a cluster of its own")
     if data.cluster is not None and 0 < (clusters := len(np.unique(data.cluster))) < FEW_CLUSTERS:
-        found.append(f"there are only {plural(clusters, 'cluster')}: intervals from so few are rough")
-    return found
+        warnings.append(f"there are only {plural(clusters, 'cluster')}: intervals from so few are rough")
+    return warnings

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec import Struct, structs
 
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.stats.columns.collect import Collected, collect
-from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, key_text
+from verdict_cli.stats.columns.collect import collect
+from verdict_cli.stats.columns.column import MISSING, Factorized, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData, GoldPairs, prepared
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue
@@ -64,7 +63,6 @@ class PairedRows(Struct, frozen=True):
         return len(self.rows[0])
 
     def key(self, index: int) -> str:
-        """The key of a shared row."""
         return self.every_key[-1][int(self.rows[-1][index])]
 
     @property
@@ -73,11 +71,9 @@ class PairedRows(Struct, frozen=True):
         return tuple(len(data.target) - len(rows) for data, rows in zip(self.data, self.rows, strict=True))
 
     def take(self, indices: Ints) -> PairedRows:
-        """These shared rows only."""
         return structs.replace(self, rows=tuple(rows[indices] for rows in self.rows))
 
     def of(self, runs: Sequence[int]) -> PairedRows:
-        """The same rows of these runs only."""
         return PairedRows(
             tuple(self.data[run] for run in runs),
             tuple(self.rows[run] for run in runs),
@@ -118,7 +114,7 @@ class OpenRows:
         """Whether these rows could turn a result: a significant `gain`, or with None that there is no significant one."""
         if self.worst is None or self.best is None:
             return False
-        worst, best = ((found.low, found.high) for found in (self.worst, self.best))
+        worst, best = ((difference.low, difference.high) for difference in (self.worst, self.best))
         if worst[0] is None or worst[1] is None or best[0] is None or best[1] is None:
             return False
         if gain is None:
@@ -126,7 +122,7 @@ class OpenRows:
         return worst[0] <= 0 if gain > 0 else best[1] >= 0
 
 
-RunRows = tuple[EvaluationData, tuple[Factorized, ...], list[str]]
+RunRows = tuple[EvaluationData, tuple[Factorized, ...], Sequence[str]]
 """A run's rows of one evaluation, their slices, their keys."""
 
 
@@ -137,20 +133,13 @@ def run_rows(
     only: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, RunRows]:
     """Each evaluation's rows of one run; without `ids` they have no keys. Raises DataError as `measure` does."""
-    found = collect(evaluations, results, ids=ids, only=only)
+    collected_by_name = collect(evaluations, results, ids=ids, only=only)
     rows = {}
     for name, evaluation in evaluations.items():
         shown = name.partition("\0")[0]
-        collected, data = prepared(shown, evaluation, found.pop(name), results)
-        rows[name] = (data, collected.by, _keys(collected))
+        collected, data = prepared(shown, evaluation, collected_by_name.pop(name), results)
+        rows[name] = (data, collected.by, collected.ids)
     return rows
-
-
-def _keys(collected: Collected) -> list[str]:
-    if collected.ids is None:
-        return []
-    texts = [key_text(label) for label in collected.ids.labels]
-    return [texts[code] for code in collected.ids.codes]
 
 
 def pair(*runs: RunRows) -> PairedRows | str:
@@ -178,54 +167,45 @@ def kind_mismatch(old: EvaluationData, new: EvaluationData) -> str:
     return f"the runs' rows are of different kinds: {old.kind} and {new.kind}"
 
 
-class Repeats(Struct, frozen=True):
-    """How the runs of PairedRows are those of two pipelines: the `first` ones are of the first pipeline. `spreads` has the
-    variance between repeated runs of each metric, which more than two runs need."""
-
-    first: int = 1
-    spreads: Mapping[str, RunSpread | None] = msgspec.field(default_factory=dict)
-
-
-SINGLE_RUNS = Repeats()
-
-
 def paired_differences(
     metrics: Sequence[str],
     pairs: PairedRows,
     draw: Draw,
     swaps: int = 0,
-    repeats: Repeats = SINGLE_RUNS,
+    first: int = 1,
+    spreads: Mapping[str, RunSpread | None] | None = None,
     levels: Mapping[str, float] | None = None,
 ) -> dict[str, Difference]:
     """The metrics of both pipelines over the shared rows, which are kept together: what is hard for all runs cancels.
 
-    With `swaps`, also their p-values from as many swaps at most, adjusted for all of them. `levels` has the levels of
+    With `swaps`, also their p-values from as many swaps at most, adjusted for all of them. The `first` runs are of the first
+    pipeline; `spreads` has the variance between repeated runs, which more than two runs need. `levels` has the levels of
     intervals that are to hold with others.
     """
-    levels = levels or {}
-    found = {
-        metric: _difference(metric, pairs, structs.replace(draw, level=levels.get(metric, draw.level)), swaps, repeats)
-        for metric in metrics
-    }
-    swapped = [metric for metric, each in found.items() if each.change.value is not None and each.p is None]
+    differences = {}
+    for metric in metrics:
+        own = structs.replace(draw, level=(levels or {}).get(metric, draw.level))
+        differences[metric] = _difference(metric, pairs, own, swaps, first, (spreads or {}).get(metric))
+    swapped = [metric for metric, each in differences.items() if each.change.value is not None and each.p is None]
     tests = swap_tests(swapped, pairs.data, pairs.rows, draw.rng, swaps) if swaps and swapped else {}
     # The metrics with a test of their own are adjusted with the others as one more.
-    others = {metric: each.p for metric, each in found.items() if each.p is not None}
+    others = {metric: each.p for metric, each in differences.items() if each.p is not None}
     for (metric, p), adjusted in zip(others.items(), holm_adjusted([*others.values()], bool(tests)), strict=True):
-        found[metric] = replace(found[metric], p=p, p_adjusted=adjusted)
+        differences[metric] = replace(differences[metric], p=p, p_adjusted=adjusted)
     for metric, (p, largest) in tests.items():
-        found[metric] = replace(found[metric], p=p, p_adjusted=min(largest * (len(others) + 1), 1.0))
-    return found
+        differences[metric] = replace(differences[metric], p=p, p_adjusted=min(largest * (len(others) + 1), 1.0))
+    return differences
 
 
 def paired_difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int = 0) -> Difference:
-    """The difference of one metric."""
     return paired_differences((metric,), pairs, draw, swaps)[metric]
 
 
-def _difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int, repeats: Repeats) -> Difference:
+def _difference(
+    metric: str, pairs: PairedRows, draw: Draw, swaps: int, first: int, spread: RunSpread | None
+) -> Difference:
     """The difference; with `swaps` also its p-value where it is not that of swapping the rows of two runs."""
-    data, first, spread = pairs.data, repeats.first, repeats.spreads.get(metric)
+    data = pairs.data
     if metric == CORRECTED:
         return _corrected(pairs, first, spread, draw.level)
     of = metric_input(metric, data[-1])
@@ -264,7 +244,7 @@ def _corrected(pairs: PairedRows, first: int, spread: RunSpread | None, level: f
     """The difference of the estimates that are corrected by human labels, whose p-value is Student's."""
     golds = [each.gold for each in pairs.data]
     old, new, change, p = corrected_difference(golds, pairs.rows, level, first)
-    ends = [found for found in (golds[0], golds[-1]) if isinstance(found, GoldPairs)]
+    ends = [gold for gold in (golds[0], golds[-1]) if isinstance(gold, GoldPairs)]
     if spread is None or len(ends) < 2 or change.value is None:
         return Difference(old, new, change, p)
     times = 1 / first + 1 / (len(golds) - first)
@@ -276,8 +256,11 @@ def _within_clusters(
     metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints], draw: Draw, swaps: int
 ) -> Difference:
     """The change of the mean of the clusters' values over the second run's clusters that have one in both runs."""
-    old = structs.replace(data[0], cluster=_second_clusters(data, rows))
-    first, second = values_by_cluster(metric, old, rows[0]), values_by_cluster(metric, data[1], rows[1])
+    assert data[1].cluster is not None
+    cluster = np.full(len(data[0].target), MISSING, dtype=np.int64)
+    cluster[rows[0]] = data[1].cluster[rows[1]]
+    first = values_by_cluster(metric, structs.replace(data[0], cluster=cluster), rows[0])
+    second = values_by_cluster(metric, data[1], rows[1])
     size = min(len(first), len(second))
     first, second = first[:size], second[:size]
     both = np.isfinite(first) & np.isfinite(second)
@@ -287,14 +270,6 @@ def _within_clusters(
     change = metrics_with_intervals({metric: mean}, sample, draw)[metric]
     p = sign_flip_test((second - first)[both], None, draw.rng, swaps) if swaps else None
     return Difference(float(first[both].mean()), float(second[both].mean()), change, p)
-
-
-def _second_clusters(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> Ints:
-    """The second run's clusters at the rows of the first."""
-    assert data[1].cluster is not None
-    cluster = np.full(len(data[0].target), MISSING, dtype=np.int64)
-    cluster[rows[0]] = data[1].cluster[rows[1]]
-    return cluster
 
 
 def undefined_difference(reason: str) -> Difference:
@@ -337,50 +312,37 @@ def compare_with_reference(
     starts = np.cumsum([0, *sizes])
     of = [list(range(start, start + size)) for start, size in zip(starts, sizes, strict=False)]
     contrasts = np.eye(len(sizes))[1:] - np.eye(len(sizes))[0]
-    singles: dict[str, JointEstimates | None] = {}
-    spreads: dict[str, RunSpread | None] = {}
-    joints: dict[str, JointEstimates | None] = {}
-    levels: dict[str, float] = {}
+    every: dict[str, AgainstReference] = {}
     for metric in metrics:
-        own = [*seeds, zlib.crc32(metric.encode())]
-        single = _joint_estimates(metric, pairs, np.random.default_rng(own)) if jointly or len(pairs.data) > 2 else None
-        spreads[metric] = None if single is None else run_spread(single, sizes)
-        joint = None if single is None else _pooled(single, sizes, spreads[metric])
-        levels[metric] = level
-        if joint is not None and len(sizes) > 2:
-            levels[metric] = joint.level(level, contrasts, np.random.default_rng([*own, 1]))
-        singles[metric], joints[metric] = single, joint
-    found = [
+        own, single = [*seeds, zlib.crc32(metric.encode())], None
+        if (jointly or len(pairs.data) > 2) and metric == CORRECTED:
+            single = joint_corrected([each.gold for each in pairs.data], pairs.rows)
+        elif jointly or len(pairs.data) > 2:
+            single = joint_estimates(metric, pairs.data, pairs.rows, np.random.default_rng(own))
+        if single is None:
+            every[metric] = AgainstReference((), (), None, None, (), level)
+            continue
+        spread = run_spread(single, sizes)
+        joint = _pooled(single, sizes, spread)
+        runs = tuple(tuple(single.values[part].tolist()) for part in of)
+        at = joint.level(level, contrasts, np.random.default_rng([*own, 1])) if len(sizes) > 2 else level
+        every[metric] = AgainstReference(tuple(joint.values.tolist()), runs, joint, spread, (), at)
+    of_pipelines = [
         paired_differences(
             metrics,
-            pairs.of([*of[0], *runs]),
+            pairs.of([*of[0], *part]),
             Draw(np.random.default_rng([*seeds, index]), level),
             swaps,
-            Repeats(sizes[0], spreads),
-            levels,
+            sizes[0],
+            {metric: each.spread for metric, each in every.items()},
+            {metric: each.level for metric, each in every.items()},
         )
-        for index, runs in enumerate(of[1:])
+        for index, part in enumerate(of[1:])
     ]
     return {
-        metric: AgainstReference(
-            () if (joint := joints[metric]) is None else tuple(joint.values.tolist()),
-            () if (single := singles[metric]) is None else tuple(tuple(single.values[runs].tolist()) for runs in of),
-            joint,
-            spreads[metric],
-            tuple(each[metric] for each in found),
-            levels[metric],
-        )
-        for metric in metrics
+        metric: replace(each, differences=tuple(differences[metric] for differences in of_pipelines))
+        for metric, each in every.items()
     }
-
-
-def _joint_estimates(metric: str, pairs: PairedRows, rng: np.random.Generator) -> JointEstimates | None:
-    """The estimates of all runs over the rows that all of them score."""
-    if metric == CORRECTED:
-        return joint_corrected([each.gold for each in pairs.data], pairs.rows)
-    of = metric_input(metric, pairs.data[0])
-    kept = np.logical_and.reduce([usable(of, each)[at] for each, at in zip(pairs.data, pairs.rows, strict=True)])
-    return joint_estimates(metric, pairs.data, [at[kept] for at in pairs.rows], rng)
 
 
 def _pooled(runs: JointEstimates, sizes: Sequence[int], spread: RunSpread | None) -> JointEstimates:

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from verdict_cli.language.metric_registry import MetricInput, find_metric
 from verdict_cli.stats.columns.column import MISSING, Column, Floats, Ints
-from verdict_cli.stats.columns.row_data import EvaluationData
-from verdict_cli.stats.columns.sample import CELLS, Sample
-from verdict_cli.stats.metrics.metric_families import input_statistics, key_columns, metric_input, usable, wrong_types
+from verdict_cli.stats.columns.row_data import COLUMNS, EvaluationData
+from verdict_cli.stats.columns.sample import CELLS
+from verdict_cli.stats.metrics.metric_families import metric_input, sampled_statistics, usable, wrong_types
 from verdict_cli.stats.metrics.statistic import Statistic
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ class _Swappable(Struct, frozen=True):
         old, new = (side[None, :] for side in self.weights)
         if change is None:
             return self.statistic.at(new) - self.statistic.at(old)
-        found: Floats = self.statistic.at(new - change) - self.statistic.at(old + change)
-        return found
+        change_of_metric: Floats = self.statistic.at(new - change) - self.statistic.at(old + change)
+        return change_of_metric
 
 
 def _swappable(metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints]) -> _Swappable | None:
@@ -132,8 +132,7 @@ def _swappable(metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints]
         return None
     at = (rows[0][kept], rows[1][kept])
     stacked = stack_runs(tuple(_scaled(metric, each, side) for each, side in zip(data, at, strict=True)), at)
-    sample = Sample.of(key_columns(of, stacked))
-    given = input_statistics(of, (metric,), stacked, sample.first)
+    sample, given = sampled_statistics(of, (metric,), stacked, np.arange(len(stacked.target)))
     if isinstance(given, str) or metric not in given:
         return None
     sides = []
@@ -160,8 +159,7 @@ def regrouping_test(
     for each, more in zip(data[1:], rows[1:], strict=True):
         stacked = stack_runs((stacked, _scaled(metric, each, more)), (at, more))
         at = np.arange(len(stacked.target))
-    sample = Sample.of(key_columns(of, stacked))
-    given = input_statistics(of, (metric,), stacked, sample.first)
+    sample, given = sampled_statistics(of, (metric,), stacked, at)
     if isinstance(given, str) or metric not in given:
         return None
     statistic, atoms, outcomes = given[metric], len(sample.counts), sample.atom.reshape(runs, pairs)
@@ -182,8 +180,8 @@ def regrouping_test(
             for run in part:
                 chosen = moving[order[:, unit, run], np.arange(len(unit))]
                 counts = chosen + atoms * np.arange(len(order))[:, None]
-                found = np.bincount(counts.ravel(), minlength=atoms * len(order)).reshape(len(order), atoms)
-                values.append(statistic.at((same + found).astype(np.float64)))
+                counts_by_order = np.bincount(counts.ravel(), minlength=atoms * len(order)).reshape(len(order), atoms)
+                values.append(statistic.at((same + counts_by_order).astype(np.float64)))
             means.append(np.mean(values, axis=0))
         result: Floats = means[1] - means[0]
         return result
@@ -216,8 +214,7 @@ def _scaled(metric: str, data: EvaluationData, rows: Ints) -> EvaluationData:
         _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
         middle = (np.cumsum(counts) - counts / 2) / len(values)
         numbers[rows] = middle[inverse]
-    scaled = Column(numbers, column.codes, column.words, column.types, column.declared)
-    return replace(data, probability=scaled) if of_probability else replace(data, predictions=scaled)
+    return replace(data, **{"probability" if of_probability else "predictions": replace(column, numbers=numbers)})
 
 
 def stack_runs(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> EvaluationData:
@@ -238,25 +235,15 @@ def stack_runs(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> Evaluati
 
     def column(first: Column, second: Column) -> Column:
         parts = first.take(rows[0]), second.take(rows[1])
-        return Column(
-            np.concatenate([part.numbers for part in parts]),
-            np.concatenate([part.codes for part in parts]),
-            second.words,
-            first.types | second.types,
-            second.declared,
-        )
+        numbers, codes = (np.concatenate([getattr(part, name) for part in parts]) for name in ("numbers", "codes"))
+        return replace(second, numbers=numbers, codes=codes, types=first.types | second.types)
 
     return replace(
         new,
         labels=tuple(labels),
         target=codes(old.target, new.target),
         prediction=codes(old.prediction, new.prediction),
-        targets=column(old.targets, new.targets),
-        predictions=column(old.predictions, new.predictions),
-        probability=column(old.probability, new.probability),
-        value=column(old.value, new.value),
-        consistent=column(old.consistent, new.consistent),
-        longer=column(old.longer, new.longer),
+        **{name: column(getattr(old, name), getattr(new, name)) for name in COLUMNS},
         panel=tuple(column(*each) for each in zip(old.panel, new.panel, strict=True)),
         votes=tuple(codes(*each) for each in zip(old.votes, new.votes, strict=True)),
         cluster=None,

@@ -34,7 +34,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from msgspec import structs
 
-from verdict_cli.language.evaluations import GoldScope
 from verdict_cli.stats.columns.column import Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import GoldPairs
 from verdict_cli.stats.intervals.interval_methods import (
@@ -65,41 +64,41 @@ class GoldFacts:
 
 
 def corrected(
-    found: GoldPairs, draw: Draw, half_width: float | None = None, of: GoldScope = "population"
+    pairs: GoldPairs, draw: Draw, half_width: float | None = None
 ) -> tuple[dict[str, MetricValue], GoldFacts]:
     """The four estimates, and how many labels a half-width needs."""
-    labelled = found.labelled
+    labelled = pairs.labelled
     count, rows = int(labelled.sum()), len(labelled)
-    estimates = {"judged": _mean(found, np.ones(rows, bool), found.judge, draw)}
-    if of == "rows":
+    estimates = {"judged": _mean(pairs, np.ones(rows, bool), pairs.judge, draw)}
+    if pairs.of == "rows":
         estimates["judged"] = _narrowed(estimates["judged"], 0.0)
     if count < 2:
-        needs = "a label" if found.inclusion is None else "a label and its weight"
+        needs = "a label" if pairs.inclusion is None else "a label and its weight"
         none = MetricValue(None, None, None, count, f"fewer than two rows have {needs}")
         empty = dict.fromkeys(("labelled", "ppi", "rogan_gladen"), none)
         return estimates | empty, GoldFacts(count, rows, half_width=half_width)
-    if found.inclusion is not None:
-        weight = weighted_slope(found)
-        estimates["labelled"] = _estimate(found, 0.0, draw.level, of, "weighted mean")
-        estimates["ppi"] = _estimate(found, weight, draw.level, of, "weighted PPI")
+    if pairs.inclusion is not None:
+        weight = weighted_slope(pairs)
+        estimates["labelled"] = _estimate(pairs, 0.0, draw.level, "weighted mean")
+        estimates["ppi"] = _estimate(pairs, weight, draw.level, "weighted PPI")
     else:
-        weight = tuned(found.judge, found.truth)
-        estimates["labelled"] = _mean(found, labelled, found.truth, draw)
-        if of == "rows":
+        weight = tuned(pairs.judge, pairs.truth)
+        estimates["labelled"] = _mean(pairs, labelled, pairs.truth, draw)
+        if pairs.of == "rows":
             estimates["labelled"] = _narrowed(estimates["labelled"], math.sqrt(1 - count / rows))
-        estimates["ppi"] = ppi(found, weight, draw.level, of)
-    estimates["rogan_gladen"] = rogan_gladen(found, draw.level, of)
-    warnings = label_warnings(found)
+        estimates["ppi"] = ppi(pairs, weight, draw.level)
+    estimates["rogan_gladen"] = rogan_gladen(pairs, draw.level)
+    warnings = label_warnings(pairs)
     estimates |= {name: estimates[name].warned(*warnings) for name in ("labelled", "ppi", "rogan_gladen")}
     needed = alone = None
     if half_width is not None:
-        needed, alone = labels_needed(found, half_width, draw.level, of)
+        needed, alone = labels_needed(pairs, half_width, draw.level)
     return estimates, GoldFacts(count, rows, weight, half_width, needed, alone)
 
 
-def _mean(found: GoldPairs, kept: RowMask, column: Floats, draw: Draw) -> MetricValue:
-    cluster = None if found.cluster is None else found.cluster[kept]
-    return mean_with_interval(column[kept], cluster, draw, found.bounds, boolean=found.binary)
+def _mean(pairs: GoldPairs, kept: RowMask, column: Floats, draw: Draw) -> MetricValue:
+    cluster = None if pairs.cluster is None else pairs.cluster[kept]
+    return mean_with_interval(column[kept], cluster, draw, pairs.bounds, boolean=pairs.binary)
 
 
 def _narrowed(estimate: MetricValue, by: float) -> MetricValue:
@@ -121,28 +120,28 @@ def tuned(judge: Floats, truth: Floats) -> float:
     return min(max(together / ((1 + count / others) * spread), 0.0), 1.0)
 
 
-def ppi(found: GoldPairs, weight: float, level: float, of: GoldScope = "population") -> MetricValue:
+def ppi(pairs: GoldPairs, weight: float, level: float) -> MetricValue:
     """The mean residual of the labelled rows, plus the judge's weighted mean on the rows without a label."""
-    return _estimate(found, _of_all_rows(found, weight), level, of, "PPI++")
+    return _estimate(pairs, _of_all_rows(pairs, weight), level, "PPI++")
 
 
-def _of_all_rows(found: GoldPairs, weight: float) -> float:
+def _of_all_rows(pairs: GoldPairs, weight: float) -> float:
     """The slope on the judge's mean of all rows; PPI++ weighs that of the rows without a label."""
-    others = int(np.logical_not(found.labelled).sum())
-    return weight * len(found.judge) / others if others else 0.0
+    others = int(np.logical_not(pairs.labelled).sum())
+    return weight * len(pairs.judge) / others if others else 0.0
 
 
-def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -> MetricValue:
+def rogan_gladen(pairs: GoldPairs, level: float) -> MetricValue:
     """The judge's share, corrected by its sensitivity and specificity."""
-    rows = len(found.judge)
-    if not found.binary:
+    rows = len(pairs.judge)
+    if not pairs.binary:
         return MetricValue(None, None, None, rows, "it is for shares: true or false, or a `positive` label")
-    judge, truth, labelled = found.judge, found.truth, found.labelled
+    judge, truth, labelled = pairs.judge, pairs.truth, pairs.labelled
     positive, negative = labelled & (truth == 1), labelled & (truth == 0)
     if not positive.any() or not negative.any():
         return MetricValue(None, None, None, rows, "the labels are all the same")
     weights = np.zeros(rows)
-    weights[labelled] = found.weights
+    weights[labelled] = pairs.weights
     up, down = float(weights[positive].sum()), float(weights[negative].sum())
     sensitivity = float(weights[positive] @ judge[positive]) / up
     specificity = 1 - float(weights[negative] @ judge[negative]) / down
@@ -151,25 +150,25 @@ def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -
     share = float(judge.mean())
     value = (share + specificity - 1) / (sensitivity + specificity - 1)
     z = normal(level)
-    ups, downs = effective_labels(found, positive), effective_labels(found, negative)
+    ups, downs = effective_labels(pairs, positive), effective_labels(pairs, negative)
     right, true = (ups * sensitivity + 1) / (ups + 2), (downs * specificity + 1) / (downs + 2)
     gain = right + true - 1
-    p = share if of == "rows" else (rows * share + z * z / 2) / (rows + z * z)
+    p = share if pairs.of == "rows" else (rows * share + z * z / 2) / (rows + z * z)
     middle = (p + true - 1) / gain
     estimation = middle * right * (1 - right) / (ups + 2), (1 - middle) * true * (1 - true) / (downs + 2)
     shift = 2 * z * z * (estimation[0] - estimation[1])
     unlabelled = 1 - (ups + downs) / rows
     variance = unlabelled * (middle * estimation[0] + (1 - middle) * estimation[1])
-    if of == "population":
+    if pairs.of == "population":
         inside = min(max(middle, 0.0), 1.0)
         variance += inside * (1 - inside) / rows * gain**2
     slope = sensitivity + specificity - 1
     influence = (judge - share) / rows / slope
     influence = influence - np.where(positive, value * weights * (judge - sensitivity) / up / slope, 0.0)
     influence = influence - np.where(negative, (1 - value) * weights * (judge - 1 + specificity) / down / slope, 0.0)
-    effect = design_effect(found, influence)
+    effect = design_effect(pairs, influence)
     reach = (
-        (z if found.cluster is None else student(level, labelled_freedom(found))) * math.sqrt(variance * effect) / gain
+        (z if pairs.cluster is None else student(level, labelled_freedom(pairs))) * math.sqrt(variance * effect) / gain
     )
     ends = (value, middle + shift - reach, middle + shift + reach)
     value, low, high = (min(max(end, 0.0), 1.0) for end in ends)
@@ -177,19 +176,17 @@ def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -
     return MetricValue(value, low, high, rows, se=error, method="Lang and Reiczigel", level=level)
 
 
-def labels_needed(
-    found: GoldPairs, half_width: float, level: float, of: GoldScope = "population"
-) -> tuple[int | None, int]:
+def labels_needed(pairs: GoldPairs, half_width: float, level: float) -> tuple[int | None, int]:
     """The labels for an interval of `ppi` of this half-width on as many rows, None where all of them are too few; and
     those without the judge."""
-    judge, weights = found.judge, found.weights
-    human, judged = found.truth[found.labelled], judge[found.labelled]
+    judge, weights = pairs.judge, pairs.weights
+    human, judged = pairs.truth[pairs.labelled], judge[pairs.labelled]
     (spread, shared), _ = np.cov(human, judged, aweights=weights)
     if spread == 0:
         return 2, 2
     shared = min(float(shared) ** 2 / spread / float(judge.var(ddof=1)), 1.0) if judge.var() > 0 else 0.0
     variance = half_width**2 / (normal(level) ** 2 * spread)
-    if of == "rows":
+    if pairs.of == "rows":
         alone = math.ceil(1 / (variance + 1 / len(judge)))
         return max(math.ceil((1 - shared) / (variance + (1 - shared) / len(judge))), 2), alone
     alone = math.ceil(1 / variance)
@@ -210,69 +207,69 @@ WEIGHTS_DO_NOT_FIT = (
 )
 
 
-def weighted_slope(found: GoldPairs) -> float:
+def weighted_slope(pairs: GoldPairs) -> float:
     """The slope of the labels on the judge's answers that makes the weighted residuals' variance least, from 0 to 1."""
-    weights, has = found.weights, found.labelled
-    squares = weights**2 * _not_drawn(found)
+    weights, has = pairs.weights, pairs.labelled
+    squares = weights**2 * _not_drawn(pairs)
     total = weights.sum()
-    judge, truth = (column[has] - weights @ column[has] / total for column in (found.judge, found.truth))
+    judge, truth = (column[has] - weights @ column[has] / total for column in (pairs.judge, pairs.truth))
     spread = float(squares @ judge**2)
     return min(max(float(squares @ (judge * truth)) / spread, 0.0), 1.0) if spread > 0 else 0.0
 
 
-def weighted_influence(found: GoldPairs, slope: float, of: GoldScope) -> tuple[float, Floats]:
+def weighted_influence(pairs: GoldPairs, slope: float) -> tuple[float, Floats]:
     """The estimate with this slope, and what each row adds to it; the sum of their squares is its variance."""
-    weights, has, rows = found.weights, found.labelled, len(found.judge)
+    weights, has, rows = pairs.weights, pairs.labelled, len(pairs.judge)
     total, effective = float(weights.sum()), kish(weights)
-    residuals = found.truth[has] - slope * found.judge[has]
+    residuals = pairs.truth[has] - slope * pairs.judge[has]
     mean = float(weights @ residuals) / total
-    fitted = 2 if slope and found.inclusion is not None else 1
+    fitted = 2 if slope and pairs.inclusion is not None else 1
     labels = weights * (residuals - mean) / total * math.sqrt(effective / max(effective - fitted, 0.5))
-    level = float(found.judge.mean())
-    influence = np.zeros(rows) if of == "rows" else slope * (found.judge - level) / rows
-    influence[has] += labels * np.sqrt(_not_drawn(found)) if of == "rows" else labels
+    level = float(pairs.judge.mean())
+    influence = np.zeros(rows) if pairs.of == "rows" else slope * (pairs.judge - level) / rows
+    influence[has] += labels * np.sqrt(_not_drawn(pairs)) if pairs.of == "rows" else labels
     return mean + slope * level, influence
 
 
-def _estimate(found: GoldPairs, slope: float, level: float, of: GoldScope, method: str) -> MetricValue:
+def _estimate(pairs: GoldPairs, slope: float, level: float, method: str) -> MetricValue:
     """The estimate with its interval; a slope of 0 gives the labels alone."""
-    value, influence = weighted_influence(found, slope, of)
-    value = found.clip(value)
-    variance = float((influence**2).sum()) * design_effect(found, influence) + unseen_error(found, of)
-    quantile, effective = student(level, labelled_freedom(found)), kish(found.weights)
-    if found.binary and variance:
+    value, influence = weighted_influence(pairs, slope)
+    value = pairs.clip(value)
+    variance = float((influence**2).sum()) * design_effect(pairs, influence) + unseen_error(pairs)
+    quantile, effective = student(level, labelled_freedom(pairs)), kish(pairs.weights)
+    if pairs.binary and variance:
         # Wilson's, of as many rows as the variance is worth at a share that is not quite 0 or 1.
         inside = min(max(value, 0.5 / effective), 1 - 0.5 / effective)
         low, high = score(value, inside * (1 - inside) / variance, quantile)
     else:
         low, high = value - quantile * math.sqrt(variance), value + quantile * math.sqrt(variance)
-    low, high = min(found.clip(low), value), max(found.clip(high), value)
-    n = len(found.judge) if slope or found.inclusion is None else int(found.labelled.sum())
+    low, high = min(pairs.clip(low), value), max(pairs.clip(high), value)
+    n = len(pairs.judge) if slope or pairs.inclusion is None else int(pairs.labelled.sum())
     return MetricValue(value, low, high, n, se=math.sqrt(variance), method=method, level=level)
 
 
-def _not_drawn(found: GoldPairs) -> Floats:
+def _not_drawn(pairs: GoldPairs) -> Floats:
     """For each labelled row, the probability that it was not drawn and labelled. Where only part of the rows that were
     drawn have their label, the weights add up to fewer rows than there are, by the share that has it."""
-    weights = found.weights
-    share = min(float(weights.sum()) / len(found.judge), 1.0)
+    weights = pairs.weights
+    share = min(float(weights.sum()) / len(pairs.judge), 1.0)
     left: Floats = np.maximum(1 - share / weights, 0.0)
     return left
 
 
-def labelled_freedom(found: GoldPairs) -> float:
+def labelled_freedom(pairs: GoldPairs) -> float:
     """What the labelled rows, or their clusters, are worth with their weights, minus one."""
-    if found.cluster is None:
-        return max(kish(found.weights) - 1, 1.0)
-    of = np.unique(found.cluster[found.labelled], return_inverse=True)[1]
-    return max(kish(np.bincount(of, found.weights).astype(np.float64)) - 1, 1.0)
+    if pairs.cluster is None:
+        return max(kish(pairs.weights) - 1, 1.0)
+    of = np.unique(pairs.cluster[pairs.labelled], return_inverse=True)[1]
+    return max(kish(np.bincount(of, pairs.weights).astype(np.float64)) - 1, 1.0)
 
 
-def design_effect(found: GoldPairs, influence: Floats) -> float:
+def design_effect(pairs: GoldPairs, influence: Floats) -> float:
     """How much larger the variance of an estimate is in clusters, from what each row adds to it; 1 without clusters."""
-    if found.cluster is None:
+    if pairs.cluster is None:
         return 1.0
-    of = np.unique(found.cluster, return_inverse=True)[1]
+    of = np.unique(pairs.cluster, return_inverse=True)[1]
     alone = float((influence**2).sum())
     if not alone:
         return 1.0
@@ -282,43 +279,43 @@ def design_effect(found: GoldPairs, influence: Floats) -> float:
     return raised_design_effect(seen, sizes, 0.5)
 
 
-def unseen_error(found: GoldPairs, of: GoldScope = "population") -> float:
-    """The variance of one more error of the judge than the labels show; `of` the rows, of those without a label."""
-    if not found.binary:
+def unseen_error(pairs: GoldPairs) -> float:
+    """The variance of one more error of the judge than the labels show; of the rows themselves, of those without a label."""
+    if not pairs.binary:
         return 0.0
-    labels = int(found.labelled.sum())
-    return (1 - labels / len(found.judge) if of == "rows" else 1.0) / kish(found.weights) / labels
+    labels = int(pairs.labelled.sum())
+    return (1 - labels / len(pairs.judge) if pairs.of == "rows" else 1.0) / kish(pairs.weights) / labels
 
 
-def label_warnings(found: GoldPairs) -> list[str]:
+def label_warnings(pairs: GoldPairs) -> list[str]:
     """Why the estimates from labels may not hold: the judge says something else on labelled rows than on all (the mean of
     a sample from a finite population: Cochran, 1977, section 2.6), or few clusters have labels."""
     warnings = []
-    labelled, others = found.judge[found.labelled], found.judge[~found.labelled]
-    if len(labelled) and len(others) and np.ptp(found.judge) > 0:
-        weights, effective = found.weights, kish(found.weights)
-        mean, every = float(np.average(labelled, weights=weights)), float(found.judge.mean())
-        variance = float(found.judge.var(ddof=1)) * (1 / effective - 1 / len(found.judge))
-        if found.inclusion is not None:
+    labelled, others = pairs.judge[pairs.labelled], pairs.judge[~pairs.labelled]
+    if len(labelled) and len(others) and np.ptp(pairs.judge) > 0:
+        weights, effective = pairs.weights, kish(pairs.weights)
+        mean, every = float(np.average(labelled, weights=weights)), float(pairs.judge.mean())
+        variance = float(pairs.judge.var(ddof=1)) * (1 / effective - 1 / len(pairs.judge))
+        if pairs.inclusion is not None:
             variance = max(variance, float(((weights / weights.sum() * (labelled - mean)) ** 2).sum()))
         # Half a row less: the continuity correction of a count.
-        away = abs(mean - every) - (0.5 / effective if found.binary else 0.0)
+        away = abs(mean - every) - (0.5 / effective if pairs.binary else 0.0)
         if away > normal(1 - NOT_RANDOM) * math.sqrt(max(variance, 0.0)):
-            said = LABELS_NOT_RANDOM if found.inclusion is None else WEIGHTS_DO_NOT_FIT
-            warnings.append(said.format(labelled=mean, others=others.mean(), every=every))
-    if found.cluster is not None and (effective := labelled_freedom(found) + 1) < FEWEST_CLUSTERS:
+            text = LABELS_NOT_RANDOM if pairs.inclusion is None else WEIGHTS_DO_NOT_FIT
+            warnings.append(text.format(labelled=mean, others=others.mean(), every=every))
+    if pairs.cluster is not None and (effective := labelled_freedom(pairs) + 1) < FEWEST_CLUSTERS:
         warnings.append(FEW_EFFECTIVE.format(effective=effective))
     return warnings
 
 
-def effective_labels(found: GoldPairs, kept: Floats) -> float:
+def effective_labels(pairs: GoldPairs, kept: Floats) -> float:
     """How many equally drawn labels the labelled rows in `kept` are worth for the share of the judge's answers there."""
-    weights = np.zeros(len(found.judge))
-    weights[found.labelled] = found.weights
+    weights = np.zeros(len(pairs.judge))
+    weights[pairs.labelled] = pairs.weights
     weights *= kept
     worth, total = kish(weights), float(weights.sum())
-    share = float(weights @ found.judge) / total
-    variance = float((weights**2) @ (found.judge - share) ** 2) / total**2
+    share = float(weights @ pairs.judge) / total
+    variance = float((weights**2) @ (pairs.judge - share) ** 2) / total**2
     return min(float((weights > 0).sum()), share * (1 - share) / variance) if variance > 0 else worth
 
 
@@ -342,61 +339,57 @@ def corrected_difference(
 ) -> CorrectedPair:
     """The difference over these rows, whose indices in each run are `rows`: the mean of the runs after the `first` ones minus
     that of these. Clusters are the last run's."""
-    if not all(isinstance(found, GoldPairs) for found in golds):
-        side = SIDES[all(isinstance(found, GoldPairs) for found in golds[:first])]
-        return _undefined_pair(next((why for why in golds if isinstance(why, str)), NO_GOLD.format(side=side)), 0)
-    shared = shared_pairs(golds, rows)
-    for index, found in enumerate(shared):
-        if int(found.labelled.sum()) < 2:
-            return _undefined_pair(FEW_LABELS_OF_RUN.format(side=SIDES[index >= first]), len(found.judge))
-    return _corrected_pair(shared[:first], shared[first:], level)
-
-
-def shared_pairs(golds: Sequence[GoldOrReason], rows: Sequence[Ints]) -> list[GoldPairs]:
-    """Each run's answers and labels of the rows that all runs answer, with the last run's clusters."""
-    known = [(found, at) for found, at in zip(golds, rows, strict=True) if isinstance(found, GoldPairs)]
-    kept = np.logical_and.reduce([found.answered[at] for found, at in known])
-    shared = [found.take(at[kept]) for found, at in known]
-    return [structs.replace(found, cluster=shared[-1].cluster) for found in shared]
-
-
-def corrected_influence(found: GoldPairs, of: GoldScope) -> tuple[float, Floats]:
-    """A run's estimate, and what each row adds to it."""
-    value, influence = weighted_influence(found, _slope(found), of)
-    return found.clip(value), influence
-
-
-def _undefined_pair(reason: str, n: int) -> CorrectedPair:
-    return None, None, MetricValue(None, None, None, n, reason), None
-
-
-def _corrected_pair(old: Sequence[GoldPairs], new: Sequence[GoldPairs], level: float) -> CorrectedPair:
     from scipy.special import stdtr
 
-    last, of = new[-1], new[-1].of
-    sides = [[corrected_influence(found, of) for found in side] for side in (old, new)]
-    first, second = (float(np.mean([value for value, _ in side])) for side in sides)
+    if not all(isinstance(pairs, GoldPairs) for pairs in golds):
+        side = SIDES[all(isinstance(pairs, GoldPairs) for pairs in golds[:first])]
+        return _undefined_pair(next((why for why in golds if isinstance(why, str)), NO_GOLD.format(side=side)), 0)
+    shared = shared_pairs(golds, rows)
+    for index, pairs in enumerate(shared):
+        if int(pairs.labelled.sum()) < 2:
+            return _undefined_pair(FEW_LABELS_OF_RUN.format(side=SIDES[index >= first]), len(pairs.judge))
+    runs, last = (shared[:first], shared[first:]), shared[-1]
+    sides = [[corrected_influence(pairs) for pairs in side] for side in runs]
+    old, new = (float(np.mean([value for value, _ in side])) for side in sides)
     before, after = (np.mean([influence for _, influence in side], axis=0) for side in sides)
-    change, influence = second - first, after - before
+    change, influence = new - old, after - before
     variance = float((influence**2).sum()) * design_effect(last, influence)
     # Repeated runs have the same labels: an error that these do not show is in all of them.
-    variance += sum(float(np.mean([unseen_error(found, of) for found in side])) for side in (old, new))
-    freedom = min(labelled_freedom(found) for found in (*old, *new))
+    variance += sum(float(np.mean([unseen_error(pairs) for pairs in side])) for side in runs)
+    freedom = min(labelled_freedom(pairs) for pairs in shared)
     value = MetricValue(change, None, None, len(last.judge), NO_VARIATION, method="paired PPI", level=level)
     p = None
     if variance > 0:
         error = math.sqrt(variance)
         low, high = (change + sign * student(level, freedom) * error for sign in (-1, 1))
-        widest = widest_difference(old[-1], last)
+        widest = widest_difference(shared[first - 1], last)
         value = replace(value, low=max(low, -widest), high=min(high, widest), reason="", se=error, df=freedom)
         p = float(2 * stdtr(freedom, -abs(change) / error))
     warnings = (
-        LABELS_OF_RUN.format(side=side, warning=warning)
-        for side, runs in zip(SIDES, (old, new), strict=True)
-        for found in runs
-        for warning in label_warnings(found)
+        LABELS_OF_RUN.format(side=SIDES[index >= first], warning=warning)
+        for index, pairs in enumerate(shared)
+        for warning in label_warnings(pairs)
     )
-    return first, second, value.warned(*warnings), p
+    return old, new, value.warned(*warnings), p
+
+
+def shared_pairs(golds: Sequence[GoldOrReason], rows: Sequence[Ints]) -> list[GoldPairs]:
+    """Each run's answers and labels of the rows that all runs answer, with the last run's clusters and what its
+    estimates are of."""
+    known = [(pairs, at) for pairs, at in zip(golds, rows, strict=True) if isinstance(pairs, GoldPairs)]
+    kept = np.logical_and.reduce([pairs.answered[at] for pairs, at in known])
+    shared = [pairs.take(at[kept]) for pairs, at in known]
+    return [structs.replace(pairs, cluster=shared[-1].cluster, of=shared[-1].of) for pairs in shared]
+
+
+def corrected_influence(pairs: GoldPairs) -> tuple[float, Floats]:
+    """A run's estimate, and what each row adds to it."""
+    value, influence = weighted_influence(pairs, _slope(pairs))
+    return pairs.clip(value), influence
+
+
+def _undefined_pair(reason: str, n: int) -> CorrectedPair:
+    return None, None, MetricValue(None, None, None, n, reason), None
 
 
 def widest_difference(old: GoldPairs, new: GoldPairs) -> float:
@@ -404,7 +397,7 @@ def widest_difference(old: GoldPairs, new: GoldPairs) -> float:
     return min(old.range, new.range) if old.binary == new.binary else math.inf
 
 
-def _slope(found: GoldPairs) -> float:
-    if found.inclusion is not None:
-        return weighted_slope(found)
-    return _of_all_rows(found, tuned(found.judge, found.truth))
+def _slope(pairs: GoldPairs) -> float:
+    if pairs.inclusion is not None:
+        return weighted_slope(pairs)
+    return _of_all_rows(pairs, tuned(pairs.judge, pairs.truth))

@@ -13,34 +13,27 @@ from msgspec import Struct
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
-from verdict_cli.stats.columns.row_data import EvaluationData, reduce_groups, requested_metrics
+from verdict_cli.stats.columns.row_data import EvaluationData, requested_metrics
 from verdict_cli.stats.metrics.metric_families import by_input
 from verdict_cli.stats.paired import PairedRows
 
 
-def scores_of(data: EvaluationData, metrics: Sequence[str]) -> Floats:
-    """The score of each row, higher is better: 1 right and 0 wrong, minus the distance, or the value itself."""
+def scores_of(data: EvaluationData, metrics: Sequence[str]) -> tuple[Floats, str]:
+    """The score of each row, higher is better: 1 right and 0 wrong, minus the distance, or the value itself; and what the
+    scores are in words."""
     of = by_input(metrics, data).keys()
     if "numbers" in of and data.kind in ("ordinal", "numeric"):
-        return -np.abs(data.predictions.numbers - data.targets.numbers)
+        return -np.abs(data.predictions.numbers - data.targets.numbers), "distances to the target"
     if of & {"labels", "ranking", "numbers"}:
         scores = (data.target == data.prediction).astype(np.float64)
         known = data.target != MISSING
-        return np.where(known if data.wrong else known & (data.prediction != MISSING), scores, np.nan)
+        known = known if data.wrong else known & (data.prediction != MISSING)
+        return np.where(known, scores, np.nan), "right and wrong rows"
     positive = data.is_positive
     if "probability" in of and positive is not None:
-        return np.where(data.target == MISSING, np.nan, -((data.probability.numbers - positive) ** 2))
-    return data.value.numbers
-
-
-def score_meaning(data: EvaluationData, metrics: Sequence[str]) -> str:
-    """What `scores_of` scores, in words: what a test of these scores is of."""
-    of = by_input(metrics, data).keys()
-    if "numbers" in of and data.kind in ("ordinal", "numeric"):
-        return "distances to the target"
-    if of & {"labels", "ranking", "numbers"}:
-        return "right and wrong rows"
-    return "squared errors" if "probability" in of and data.is_positive is not None else "values"
+        errors = (data.probability.numbers - positive) ** 2
+        return np.where(data.target == MISSING, np.nan, -errors), "squared errors"
+    return data.value.numbers, "values"
 
 
 def predictions(data: EvaluationData) -> Column:
@@ -83,7 +76,6 @@ class RowScores(Struct, frozen=True):
 
     @property
     def labelled(self) -> bool:
-        """Whether there is a target."""
         return bool(self.data.targets.types)
 
     def prediction(self, row: int) -> Any:
@@ -91,7 +83,6 @@ class RowScores(Struct, frozen=True):
         return outcome_cell(predictions(self.data), row)
 
     def target(self, row: int) -> Any:
-        """Its target."""
         return outcome_cell(self.data.targets, row)
 
 
@@ -103,21 +94,18 @@ def scored_rows(evaluations: Mapping[str, Evaluation], results: Path) -> tuple[R
             key=lambda pair: pair[1].target is None,
         )[:MOST_SCORED]
     )
-    found = collect(first, results)
+    collected_by_name = collect(first, results)
     kept = []
     for name, evaluation in first.items():
-        collected = reduce_groups(name, evaluation, found.pop(name), results)
+        collected = collected_by_name.pop(name)
         data = EvaluationData.of(evaluation, collected)
-        if collected.at is not None:
-            value = None if evaluation.value is None else data.value
-            kind = data.kind if evaluation.prediction else None
-            metrics = requested_metrics(evaluation, kind, value, words=data.words)
-            kept.append(row_scores(name, collected.at, data, metrics))
+        assert collected.at is not None
+        kept.append(row_scores(name, collected.at, data, requested_metrics(evaluation, data)))
     return tuple(sorted(kept, key=lambda each: not each.labelled))
 
 
 def row_scores(name: str, at: Ints, data: EvaluationData, metrics: Sequence[str]) -> RowScores:
-    scores = scores_of(data, [metric for metric in metrics if metric != "confusion"] or metrics)
+    scores, _ = scores_of(data, [metric for metric in metrics if metric != "confusion"] or metrics)
     both = bool(data.targets.types and data.predictions.types)
     labels = both and bool(np.isin(scores[np.isfinite(scores)], (0, 1)).all())
     return RowScores(name, at, data, scores, labels)
@@ -140,13 +128,20 @@ class Flip(Struct, frozen=True):
 class PairedOutcomes(Struct, frozen=True):
     """The pairs of one evaluation, and each run's scores of them (more is better, NaN where there is none).
 
-    `shown` gives the id or number of a key; `labelled` says whether there are targets.
+    `shown` gives the id or number of a key; `meaning` says what the scores are.
     """
 
     pairs: PairedRows
-    scores: tuple[Floats, Floats]
+    scores: Sequence[Floats]
     shown: Mapping[str, Any]
-    labelled: bool = True
+    meaning: str
+
+    @staticmethod
+    def of(pairs: PairedRows, metrics: Sequence[str], shown: Mapping[str, Any]) -> PairedOutcomes:
+        """The outcomes by what these metrics score."""
+        scored = [scores_of(data, metrics) for data in pairs.data]
+        scores = [every[at] for (every, _), at in zip(scored, pairs.rows, strict=True)]
+        return PairedOutcomes(pairs, scores, shown, scored[-1][1])
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -160,7 +155,11 @@ class PairedOutcomes(Struct, frozen=True):
     def counts(self) -> dict[Cell, int] | None:
         """How many rows only one run, both or neither gets right; None if rows are not right or wrong."""
         known = np.isfinite(self.gain)
-        if not self.labelled or not known.any() or not all(np.isin(each[known], (0, 1)).all() for each in self.scores):
+        if (
+            not self.pairs.data[-1].targets.types
+            or not known.any()
+            or not all(np.isin(each[known], (0, 1)).all() for each in self.scores)
+        ):
             return None
         cells: tuple[Cell, ...] = ("a", "b", "both", "neither")
         return {cell: len(self.indices(cell)) for cell in cells}
@@ -171,8 +170,8 @@ class PairedOutcomes(Struct, frozen=True):
         if cell in ("both", "neither"):
             return np.flatnonzero((gain == 0) & (self.scores[0] == (1 if cell == "both" else 0)))
         kept = np.isfinite(gain) & (gain < 0 if cell == "a" else gain > 0 if cell == "b" else gain != 0)
-        found = np.flatnonzero(kept)
-        return found[np.argsort(-np.abs(gain[found]), kind="stable")]
+        at = np.flatnonzero(kept)
+        return at[np.argsort(-np.abs(gain[at]), kind="stable")]
 
     def flips(self, indices: Ints | None = None) -> tuple[Flip, ...]:
         """These pairs, by default all that the runs score differently."""

@@ -26,7 +26,7 @@ from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import MOST_DELETIONS
 from verdict_cli.stats.intervals.interval_methods import MetricValue, student
-from verdict_cli.stats.metrics.metric_families import BY_CLUSTER, metric_input, sampled_statistics
+from verdict_cli.stats.metrics.metric_families import BY_CLUSTER, metric_input, sampled_statistics, usable
 from verdict_cli.stats.metrics.statistic import Proportion, Statistic
 from verdict_cli.stats.prediction_powered import GoldOrReason, corrected_influence, labelled_freedom, shared_pairs
 
@@ -48,8 +48,8 @@ class JointEstimates:
         """Student-t noise of the covariance, (draws, variants)."""
         values, vectors = np.linalg.eigh(self.covariance)
         normal = rng.normal(size=(_DRAWN, len(values))) @ (vectors * np.sqrt(np.maximum(values, 0))).T
-        found: Floats = normal / np.sqrt(rng.chisquare(self.freedom, size=(_DRAWN, 1)) / self.freedom)
-        return found
+        noise: Floats = normal / np.sqrt(rng.chisquare(self.freedom, size=(_DRAWN, 1)) / self.freedom)
+        return noise
 
     def level(self, level: float, contrasts: Floats, rng: np.random.Generator) -> float:
         """The level of single intervals of these contrasts (rows) at which all hold together."""
@@ -66,9 +66,11 @@ class JointEstimates:
 def joint_estimates(
     metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints], rng: np.random.Generator
 ) -> JointEstimates | None:
-    """The metric of each run at these rows, which are the same rows in every run; None where one is undefined."""
+    """The metric of each run at those of these rows that all runs score, which are the same rows in every run; None where one
+    is undefined."""
     of = metric_input(metric, data[0])
-    cluster = data[0].cluster
+    kept = np.logical_and.reduce([usable(of, each)[at] for each, at in zip(data, rows, strict=True)])
+    rows, cluster = [at[kept] for at in rows], data[0].cluster
     units = np.arange(len(rows[0])) if cluster is None else np.unique(cluster[rows[0]], return_inverse=True)[1]
     count = int(units.max(initial=-1)) + 1
     groups = min(count, MOST_DELETIONS)
@@ -81,29 +83,29 @@ def joint_estimates(
         if isinstance(given, str) or metric not in given:
             return None
         atoms = len(sample.counts)
-        left_out = np.stack([np.bincount(sample.atom[group == one], minlength=atoms) for one in range(groups)])
-        found = given[metric].at(sample.counts - left_out)
+        left_out = np.stack([np.bincount(sample.atom[group == index], minlength=atoms) for index in range(groups)])
+        values_without = given[metric].at(sample.counts - left_out)
         value = float(given[metric].at(sample.counts[None, :])[0])
-        if not np.isfinite(found).all() or not np.isfinite(value):
+        if not np.isfinite(values_without).all() or not np.isfinite(value):
             return None
         values.append(value)
-        changes.append(found - found.mean())
+        changes.append(values_without - values_without.mean())
     matrix = np.stack(changes)
     return JointEstimates(np.array(values), (groups - 1) / groups * matrix @ matrix.T, float(groups - 1))
 
 
 def joint_corrected(golds: Sequence[GoldOrReason], rows: Sequence[Ints]) -> JointEstimates | None:
     """The estimates corrected by human labels (`ppi`) of each run at these rows; None where one is undefined."""
-    found = shared_pairs(golds, rows)
-    if len(found) < len(golds) or min(int(each.labelled.sum()) for each in found) < 2:
+    shared = shared_pairs(golds, rows)
+    if len(shared) < len(golds) or min(int(each.labelled.sum()) for each in shared) < 2:
         return None
-    each = [corrected_influence(one, found[-1].of) for one in found]
+    each = [corrected_influence(pairs) for pairs in shared]
     influence = np.stack([added for _, added in each])
-    if found[-1].cluster is not None:
-        clusters, of = np.unique(found[-1].cluster, return_inverse=True)
+    if shared[-1].cluster is not None:
+        clusters, of = np.unique(shared[-1].cluster, return_inverse=True)
         times = len(clusters) / max(len(clusters) - 1, 1)
         influence = np.stack([np.bincount(of, added) for added in influence]) * np.sqrt(times)
-    freedom = min(labelled_freedom(one) for one in found)
+    freedom = min(labelled_freedom(pairs) for pairs in shared)
     return JointEstimates(np.array([value for value, _ in each]), influence @ influence.T, freedom)
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from verdict_cli.language.metric_registry import find_metric
+from verdict_cli.language.metric_registry import MetricInput, find_metric
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints, RowMask
-from verdict_cli.stats.columns.row_data import EvaluationData
+from verdict_cli.stats.columns.row_data import COLUMNS, EvaluationData
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import value_of
 from verdict_cli.stats.metrics.metric_families import (
@@ -46,16 +46,20 @@ def filled(metric: str, data: EvaluationData, rows: RowMask, *, best: bool) -> E
     """The evaluation with the best or the worst outcome for the metric at these rows; None where no outcome is the worst."""
     of = metric_input(metric, data)
     known = find_metric(metric)
-    fill = _FILLS.get(of)
-    if known is None or of not in known.worst_case or fill is None:
+    if known is None or of not in known.worst_case:
         return None
-    return fill(data, rows, best)
+    if of in _PREDICTED:
+        return _PREDICTED[of](data, rows, best)
+    name, ends = _NUMBERED.get(of), _ends(of, data)
+    if name is None or ends is None:
+        return None
+    return replace(data, **{name: _with_numbers(getattr(data, name), rows, ends[best])})
 
 
 def extremes(metrics: Sequence[str], data: EvaluationData) -> dict[str, tuple[float, float]]:
     """The lowest and the highest value that each metric could have if the missing rows had an outcome. Left out are metrics
     of which another outcome of these rows than all wrong or all right may give less or more."""
-    found = {}
+    bounds = {}
     for metric in metrics:
         rows = open_rows(metric, data) if _has_exact_extremes(metric, data) else None
         if rows is None or not rows.any():
@@ -64,8 +68,8 @@ def extremes(metrics: Sequence[str], data: EvaluationData) -> dict[str, tuple[fl
         values = [None if fill is None else _value(metric, fill) for fill in fills]
         known = sorted(value for value in values if value is not None)
         if len(known) == len(fills):
-            found[metric] = (known[0], known[1])
-    return found
+            bounds[metric] = (known[0], known[1])
+    return bounds
 
 
 def _value(metric: str, data: EvaluationData) -> float | None:
@@ -142,8 +146,7 @@ def _without_outcome(data: EvaluationData, absent: RowMask, cluster: Ints | None
         codes = np.where(absent, MISSING, column.codes).astype(np.int32)
         return replace(column, numbers=np.where(absent, np.nan, column.numbers), codes=codes)
 
-    names = ("predictions", "probability", "value", "consistent", "longer")
-    columns: dict[str, Any] = {name: emptied(getattr(data, name)) for name in names}
+    columns: dict[str, Any] = {name: emptied(getattr(data, name)) for name in COLUMNS if name != "targets"}
     count = int(absent.sum())
     if cluster is not None:
         cluster = np.concatenate([int(cluster.max(initial=-1)) + 1 + np.arange(count), cluster])
@@ -187,44 +190,34 @@ def _fill_rankings(data: EvaluationData, rows: RowMask, best: bool) -> Evaluatio
     return replace(data, labels=tuple(labels), prediction=prediction)
 
 
-def _fill_probability(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationData | None:
-    """Certain of what is true, or of the opposite."""
-    positive, known = data.is_positive, data.probability.numbers[data.probability.present]
-    if positive is None or not len(known) or known.min() < 0 or known.max() > 1:
-        return None
-    return replace(data, probability=_with_numbers(data.probability, rows, positive if best else 1 - positive))
-
-
-def _fill_value(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationData | None:
-    bounds = (0.0, 1.0) if data.value.types == {"bool"} else data.value.bounds
-    if bounds is None:
-        return None
-    return replace(data, value=_with_numbers(data.value, rows, np.full(len(rows), bounds[best])))
-
-
-def _fill_consistent(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationData:
-    return replace(data, consistent=_with_numbers(data.consistent, rows, np.full(len(rows), float(best))))
-
-
 def _fill_choice(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationData:
     labels = (*data.labels, *(option for option in CHOICES if option not in data.labels))
     code = labels.index(CHOICES[0] if best else CHOICES[1])
     return replace(data, labels=labels, prediction=np.where(rows, code, data.prediction))
 
 
-_FILLS: dict[str, Callable[[EvaluationData, RowMask, bool], EvaluationData | None]] = {
+_PREDICTED: dict[str, Callable[[EvaluationData, RowMask, bool], EvaluationData | None]] = {
     "labels": _fill_labels,
     "numbers": _fill_numbers,
     "ranking": _fill_rankings,
-    "probability": _fill_probability,
-    "value": _fill_value,
-    "samples": _fill_value,
-    "consistent": _fill_consistent,
     "choice": _fill_choice,
 }
+"""How predictions are filled, by the input of the metric."""
+_NUMBERED = {"probability": "probability", "value": "value", "samples": "value", "consistent": "consistent"}
+"""The column of other inputs, which is filled with one of two ends."""
 
 
-def _with_numbers(column: Column, rows: RowMask, values: Floats) -> Column:
+def _ends(of: MetricInput, data: EvaluationData) -> tuple[Floats | float, Floats | float] | None:
+    """The worst and the best number; a probability is certain of the opposite of what is true, or of what is true."""
+    if of == "probability":
+        positive, known = data.is_positive, data.probability.numbers[data.probability.present]
+        if positive is None or not len(known) or known.min() < 0 or known.max() > 1:
+            return None
+        return 1 - positive, positive
+    return (0.0, 1.0) if of == "consistent" or data.value.types == {"bool"} else data.value.bounds
+
+
+def _with_numbers(column: Column, rows: RowMask, values: Floats | float) -> Column:
     return replace(
         column,
         numbers=np.where(rows, values, column.numbers),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from verdict_cli.errors import DataError
 from verdict_cli.features.labelling.command import (
@@ -49,9 +50,10 @@ def test_estimates_are_those_of_the_weighted_formulas_by_hand() -> None:
         np.array([1.0, 0, 1, nan, nan, nan, nan, nan]),
         True,
         inclusion=np.array([0.5, 0.5, 0.25, nan, nan, nan, nan, nan]),
+        of="rows",
     )
-    assert weighted_influence(found, 0.0, "rows")[0] == pytest.approx(6 / 8)
-    value, influence = weighted_influence(found, 1.0, "rows")
+    assert weighted_influence(found, 0.0)[0] == pytest.approx(6 / 8)
+    value, influence = weighted_influence(found, 1.0)
     assert value == pytest.approx(4 / 8 + (0 * 2 - 1 * 2 + 1 * 4) / 8)
     # A residual's distance from 0.25, times its weight over 8, its row's share that is not drawn, and 8²/24 of 2.67 less 2.
     worth = 64 / 24
@@ -79,12 +81,12 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(draw: str, of: Any)
     held, unweighted, alarms, times = 0, 0, 0, 200
     for _ in range(times):
         found, share = queued(rng, draw, 500, 80, 0.3)
-        estimates = corrected(found, Draw(rng), of=of)[0]
+        estimates = corrected(replace(found, of=of), Draw(rng))[0]
         truth = share if of == "rows" else 0.3
         one = estimates["ppi"]
         held += one.low <= truth <= one.high
         alarms += bool(one.warnings)
-        plain = corrected(GoldPairs(found.judge, found.truth, True), Draw(rng), of=of)[0]["labelled"]
+        plain = corrected(GoldPairs(found.judge, found.truth, True, of=of), Draw(rng))[0]["labelled"]
         unweighted += plain.low <= truth <= plain.high
     assert 0.91 <= held / times <= 0.99  # 93 to 98%, and what chance adds
     assert unweighted / times < 0.8, "the draw does not matter, so this shows nothing"
@@ -101,7 +103,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(draw: str, of: Any)
 def test_rare_labels_stay_inside_the_range(draw: str, share: float, seed: int, of: Any) -> None:
     rng = np.random.default_rng(seed)
     found, _ = queued(rng, draw, 200, 20, share)
-    for one in corrected(found, Draw(rng), of=of)[0].values():
+    for one in corrected(replace(found, of=of), Draw(rng))[0].values():
         if one.value is not None:
             assert 0 <= one.low <= one.value <= one.high <= 1
 

@@ -520,7 +520,7 @@ class AlignSearch:
         note = compile_expression(self.note, ("source",)) if self.note is not None else None
         names = {int(row): index for index, row in enumerate(scored.at)}
         judged = []
-        for at, (_, failed, _, values) in enumerate(
+        for at, (_, failed, values) in enumerate(
             saved_rows(run.directory.results, [("source",), ("output",), ("nodes",)])
         ):
             if failed or at not in names:

@@ -316,7 +316,7 @@ def labelled_rows(
     ]
     paths = [path for path in paths if path[0] in GIVEN] + [("nodes", node.id) for node in nodes]
     rows = []
-    for row, _, _, values in saved_rows(results, paths):
+    for row, _, values in saved_rows(results, paths):
         given = {root: values[root] for root in GIVEN if root in values}
         if selects is not None and _evaluate(selects, row, given) is not True:
             continue

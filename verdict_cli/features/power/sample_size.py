@@ -240,6 +240,6 @@ def repeated(plan: Plan, evaluation: Evaluation, name: str, metric: str, results
     for node in ids:
         text = re.sub(r"\boutput\.(?=\w)", f"nodes['{node}'].", prediction or "")
         repeated_once = evaluation.model_copy(update={key: text, "metrics": (metric,), "by": (), "gold": None})
-        columns.append(scores_of(run_rows({name: repeated_once}, results, rows)[name][0], [metric]))
+        columns.append(scores_of(run_rows({name: repeated_once}, results, rows)[name][0], [metric])[0])
     parts = sample_parts(np.column_stack(columns))
     return (copies[0], parts) if parts is not None else "fewer than two rows have a score in every asking"

@@ -157,7 +157,7 @@ class _Reader:
         every = [*self.expressions.values(), *(expression for pair in self.controls for expression in pair)]
         every += [] if self.where is None else [self.where]
         paths = [path for expression in every for path in expression.paths]
-        for row, failed, _, values in saved_rows(self.results, paths):
+        for row, failed, values in saved_rows(self.results, paths):
             if self.where is not None and self._fixed("where", self.where, row, values) is not True:
                 continue
             columns.rows += 1

@@ -57,7 +57,7 @@ class AnchorScore(Struct, frozen=True):
         """The scores of all rows, None where there is none; and the rows that did not fail and have none, in words."""
         scores: list[float | None] = []
         unreadable = []
-        for row, failed, _, values in saved_rows(results, self.expression.paths):
+        for row, failed, values in saved_rows(results, self.expression.paths):
             score = None
             if not failed:
                 try:

@@ -22,8 +22,13 @@ class Factorized(Struct, frozen=True):
     labels: tuple[Any, ...]
 
     def take(self, rows: Ints) -> Factorized:
-        """The keys of these rows."""
         return Factorized(self.codes[rows], self.labels)
+
+    def most_frequent(self, most: int) -> list[tuple[int, str]]:
+        """The codes of so many keys, the most frequent first, and the keys as text."""
+        sizes = np.bincount(self.codes[self.codes != MISSING], minlength=len(self.labels))
+        codes = [code for code in np.argsort(-sizes, kind="stable")[:most].tolist() if sizes[code]]
+        return [*zip(codes, disambiguate_labels([self.labels[code] for code in codes]), strict=True)]
 
 
 class KeyBuilder:
@@ -34,24 +39,23 @@ class KeyBuilder:
         self.known: dict[Hashable, int] = {}
         self.labels: list[Any] = []
 
-    def add(self, value: Any) -> None:
-        """Append a row's key."""
-        # As JSON a list is hashable, and 1 is not true; numbers, of which most keys are, need none.
-        plain = isinstance(value, int | float) and value == value  # noqa: PLR0124
-        key: Hashable = value if isinstance(value, str) else (type(value), value if plain else _key_text(value))
+    def add(self, value: Any, *, known: bool = True) -> None:
+        """Append a row's key; a row whose key is not `known` has none."""
+        if not known:
+            self.codes.append(MISSING)
+            return
+        key: Hashable = value
+        if not isinstance(value, str):
+            # As JSON a list is hashable, and 1 is not true; numbers, of which most keys are, need none.
+            plain = isinstance(value, int | float) and value == value  # noqa: PLR0124
+            key = (type(value), value if plain else _key_text(value))
         code = self.known.setdefault(key, len(self.labels))
         if code == len(self.labels):
             self.labels.append(value)
         self.codes.append(code)
 
-    def skip(self) -> None:
-        """Append a row without a key."""
-        self.codes.append(MISSING)
-
     def keys(self) -> Factorized:
-        """The finished keys."""
-        codes = np.frombuffer(self.codes, dtype=np.int32) if self.codes else np.empty(0, np.int32)
-        return Factorized(codes, tuple(self.labels))
+        return Factorized(np.array(self.codes, dtype=np.int32), tuple(self.labels))
 
 
 def _key_text(value: Any) -> str:
@@ -107,7 +111,6 @@ class Column(Struct, frozen=True):
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:
-        """True for rows that have a value."""
         return np.not_equal(self.codes, MISSING)
 
     @property
@@ -116,7 +119,6 @@ class Column(Struct, frozen=True):
         return self.types <= {"bool", "int", "float"}
 
     def take(self, rows: Ints) -> Column:
-        """The column of these rows."""
         return Column(self.numbers[rows], self.codes[rows], self.words, self.types, self.declared)
 
 
@@ -130,9 +132,9 @@ class LabelSet(Struct, frozen=True):
     @staticmethod
     def of(*columns: Column, also: Sequence[Any] = ()) -> LabelSet:
         """The labels of all columns, and `also` (the positive label, whether it occurs or not)."""
-        found = np.unique(np.concatenate([column.numbers for column in columns]))
+        distinct = np.unique(np.concatenate([column.numbers for column in columns]))
         extra = [float(value) for value in also if isinstance(value, bool | int | float)]
-        numbers = np.unique(np.concatenate([found[~np.isnan(found)], np.array(extra, dtype=np.float64)]))
+        numbers = np.unique(np.concatenate([distinct[~np.isnan(distinct)], np.array(extra, dtype=np.float64)]))
         codes = np.unique(np.concatenate([column.codes[column.codes >= 0] for column in columns]))
         shared: tuple[Any, ...] = next((column.words for column in columns if column.words), ())
         known = {int(code): shared[code] for code in codes}
@@ -148,15 +150,11 @@ class LabelSet(Struct, frozen=True):
 
     def codes(self, column: Column) -> Ints:
         """The index of each row's label, MISSING where it has none."""
-        if self.words:
-            table = np.full(max(self.words) + 2, MISSING, dtype=np.int64)
-            for code, label in self.words.items():
-                table[code] = label
-            codes = table[np.maximum(column.codes, MISSING)]
-        else:
-            codes = np.full(len(column.codes), MISSING, dtype=np.int64)
+        table = np.full(max(self.words, default=0) + 2, MISSING, dtype=np.int64)  # the last one is that of MISSING
+        for code, label in self.words.items():
+            table[code] = label
+        codes = table[np.maximum(column.codes, MISSING)]
         is_number = column.codes == NUMERIC
-        codes[column.codes == MISSING] = MISSING
         codes[is_number] = np.searchsorted(self.numbers, column.numbers[is_number])
         return codes
 
@@ -189,10 +187,13 @@ class ColumnBuilder:
         number, code, reason = math.nan, MISSING, ""
         if value is None:
             reason = "is null"
+        elif isinstance(value, str) or (isinstance(value, int) and abs(value) > EXACT):
+            code = self.words.setdefault(str(value), len(self.words))
+            self.types.add("str")
         elif isinstance(value, bool):
             number, code = float(value), NUMERIC
             self.types.add("bool")
-        elif isinstance(value, int) and abs(value) <= EXACT:
+        elif isinstance(value, int):
             number, code = float(value), NUMERIC
             self.types.add("int")
         elif isinstance(value, float):
@@ -201,9 +202,6 @@ class ColumnBuilder:
                 self.types.add("float")
             else:
                 reason = f"is {value}, which is not a finite number"
-        elif isinstance(value, str | int):
-            code = self.words.setdefault(str(value), len(self.words))
-            self.types.add("str")
         elif isinstance(value, list | tuple):
             code = self.words.setdefault(_frozen(value), len(self.words))
             self.types.add("list")
@@ -214,15 +212,9 @@ class ColumnBuilder:
         return reason
 
     def column(self) -> Column:
-        """The finished column."""
         words = tuple(list(word) if isinstance(word, tuple) else word for word in self.words)
-        return Column(
-            np.frombuffer(self.numbers, dtype=np.float64) if self.numbers else np.empty(0),
-            np.frombuffer(self.codes, dtype=np.int32) if self.codes else np.empty(0, np.int32),
-            words,
-            frozenset(self.types),
-            self.declared,
-        )
+        codes = np.array(self.codes, dtype=np.int32)
+        return Column(np.array(self.numbers), codes, words, frozenset(self.types), self.declared)
 
 
 def _frozen(value: list[Any] | tuple[Any, ...]) -> tuple[Any, ...]:

@@ -61,12 +61,10 @@ class GoldPairs(Struct, frozen=True):
 
     @property
     def labelled(self) -> npt.NDArray[np.bool_]:
-        """True where the row has a label."""
         return np.logical_not(np.isnan(self.truth))
 
     @property
     def answered(self) -> npt.NDArray[np.bool_]:
-        """True where the judge answered."""
         return np.logical_not(np.isnan(self.judge))
 
     @property
@@ -78,7 +76,6 @@ class GoldPairs(Struct, frozen=True):
         return weights
 
     def take(self, rows: Ints) -> GoldPairs:
-        """These rows only."""
         return replace(
             self,
             judge=self.judge[rows],
@@ -94,9 +91,9 @@ def gold_pairs(evaluation: Evaluation, columns: Mapping[str, Column], cluster: I
         return None
     judged, gold = columns["value" if evaluation.value is not None else "prediction"], columns["gold"]
     if evaluation.positive is not None:
-        found = LabelSet.of(gold, judged, also=(evaluation.positive,))
-        code = found.index(evaluation.positive)
-        judge, truth = ((found.codes(column) == code).astype(np.float64) for column in (judged, gold))
+        labels = LabelSet.of(gold, judged, also=(evaluation.positive,))
+        code = labels.index(evaluation.positive)
+        judge, truth = ((labels.codes(column) == code).astype(np.float64) for column in (judged, gold))
         binary, bounds = True, None
     elif judged.numeric and gold.numeric:
         judge, truth = judged.numbers.copy(), gold.numbers.copy()
@@ -119,18 +116,22 @@ def check_inclusion(name: str, evaluation: Evaluation, collected: Collected, res
     column = collected.columns.get(INCLUSION)
     if column is None or evaluation.gold is None:
         return
-    found = column.numbers
+    numbers = column.numbers
     with np.errstate(invalid="ignore"):
-        bad = column.present & ~((found > 0) & (found <= 1))
+        bad = column.present & ~((numbers > 0) & (numbers <= 1))
     given = "a text" if not column.types <= {"int", "float", "bool"} else "true or false"
-    if bad.any() and not np.isnan(found[bad][0]):
-        given = f"{found[bad][0]:g}"
+    if bad.any() and not np.isnan(numbers[bad][0]):
+        given = f"{numbers[bad][0]:g}"
     if not bad.any() and column.types <= {"int", "float"}:
         return
     row = "" if collected.at is None or not bad.any() else f"row {collected.at[np.flatnonzero(bad)[0]]}: "
     message = f"{row}`{evaluation.gold.weight}` gives {given}, which is not a row's probability of being drawn"
     hint = "give a number above 0 and at most 1, such as `human.inclusion`, or null for rows whose label does not count"
     raise DataError(Problem("gold-weight", message, hint, file=str(results), path=f"evaluate.{name}.{INCLUSION}"))
+
+
+COLUMNS = ("targets", "predictions", "probability", "value", "consistent", "longer")
+"""The fields of `EvaluationData` that are columns."""
 
 
 class EvaluationData(Struct, frozen=True):
@@ -163,26 +164,23 @@ class EvaluationData(Struct, frozen=True):
 
     @staticmethod
     def of(evaluation: Evaluation, collected: Collected) -> EvaluationData:
-        """The rows of a collected evaluation."""
         rows = collected.rows
         none = Column(np.full(rows, np.nan), np.full(rows, MISSING, dtype=np.int32), (), frozenset())
         columns = collected.columns
         targets, predictions = columns.get("target", none), columns.get("prediction", none)
         positive = () if evaluation.positive is None else (evaluation.positive,)
         panel = tuple(column for key, column in columns.items() if key.startswith("panel["))
-        kind, ranks = (
-            infer_kind(evaluation, (predictions, targets, *panel)),
-            word_ranks(evaluation, targets, predictions),
-        )
+        kind = infer_kind(evaluation, (predictions, targets, *panel))
+        ranks = word_ranks(evaluation, targets, predictions)
         cluster = _clusters(collected.cluster) if collected.cluster else None
         if ranks and kind != "ranking":
             kind = evaluation.kind or "ordinal"
-        found = LabelSet.of(targets, predictions, *panel, also=positive)
+        labels = LabelSet.of(targets, predictions, *panel, also=positive)
         return EvaluationData(
             kind=kind,
-            labels=found.values,
-            target=found.codes(targets),
-            prediction=found.codes(predictions),
+            labels=labels.values,
+            target=labels.codes(targets),
+            prediction=labels.codes(predictions),
             targets=ranked_words(targets, ranks),
             predictions=ranked_words(predictions, ranks),
             probability=columns.get("probability", none),
@@ -190,8 +188,8 @@ class EvaluationData(Struct, frozen=True):
             consistent=columns.get("consistent", none),
             longer=columns.get(LONGER, none),
             panel=panel,
-            votes=tuple(found.codes(column) for column in panel),
-            positive=found.index(evaluation.positive) if positive else None,
+            votes=tuple(labels.codes(column) for column in panel),
+            positive=labels.index(evaluation.positive) if positive else None,
             wrong=evaluation.missing == "wrong",
             cluster=cluster,
             average=evaluation.average,
@@ -215,7 +213,6 @@ class EvaluationData(Struct, frozen=True):
 
 
 def in_no_cluster(keys: Factorized) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """The rows whose cluster is null."""
     return np.isin(keys.codes, [code for code, key in enumerate(keys.labels) if key is None])
 
 
@@ -312,19 +309,15 @@ def reduce_groups(name: str, evaluation: Evaluation, collected: Collected, resul
         grouped = column.take(known)
         _check_reducer(grouped, reducer, f"evaluate.{name}.reduce.{key}", results)
         columns[key] = _reduce(grouped, groups, reducer, skip_missing=key == "target")
-    return Collected(
+    return replace(
+        collected,
         rows=len(first),
         columns=columns,
         by=tuple(keys.take(first) for keys in collected.by),
         cluster=collected.cluster.take(first) if collected.cluster else None,
         group=None,
-        ids=Factorized(
-            np.arange(len(first), dtype=np.int32), tuple(collected.group.labels[code] for code in np.unique(groups))
-        ),
-        unreadable=collected.unreadable,
-        undecided=collected.undecided,
-        unreached=collected.unreached,
-        skipped=collected.skipped,
+        ids=[key_text(collected.group.labels[code]) for code in np.unique(groups)],
+        at=None,
     )
 
 
@@ -359,9 +352,9 @@ def _check_reducer(column: Column, reducer: str, path: str, results: Path) -> No
     if reducer in ("first", "mode") or column.types <= ({"bool"} if truth else {"bool", "int", "float"}):
         return
     needs = "true or false" if truth else "numbers"
-    found = ", ".join(sorted(column.types))
+    types = ", ".join(sorted(column.types))
     hint = "write an expression that gives them, or use `mode` or `first`"
-    raise DataError(Problem("reduce", f"`{reducer}` needs {needs}; found {found}", hint, file=str(results), path=path))
+    raise DataError(Problem("reduce", f"`{reducer}` needs {needs}; found {types}", hint, file=str(results), path=path))
 
 
 def _modes(labels: Ints, groups: Ints) -> Ints:
@@ -421,35 +414,32 @@ def ranked_words(column: Column, ranks: Mapping[str, int]) -> Column:
     return replace(column, numbers=places[np.maximum(column.codes, MISSING)], types=frozenset({"int"}))
 
 
-def requested_metrics(
-    evaluation: Evaluation, kind: EvaluationKind | None, value: Column | None, *, words: bool = False
-) -> tuple[str, ...]:
-    """The metrics that `metrics:` names, else a few that fit, none of which equals another by its definition.
-
-    `words`: the values of an ordered scale are words.
-    """
+def requested_metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str, ...]:
+    """The metrics that `metrics:` names, else a few that fit, none of which equals another by its definition."""
     if evaluation.metrics is not None:
         return evaluation.metrics
     if evaluation.panel is not None:
         return tuple(metric.name for metric in BUILT_IN_METRICS if "panel" in metric.inputs and not metric.by_name)
+    kind = data.kind if evaluation.prediction is not None else None
+    is_truth = evaluation.value is not None and data.value.types == {"bool"}
     inputs: dict[MetricInput, bool] = {
         "choice": kind == "pairwise" and evaluation.gold is None,
         "consistent": evaluation.consistent is not None,
         "choice_length": evaluation.options is not None,
         "probability": evaluation.probability is not None,
-        "value": value is not None and value.types != {"bool"},
+        "value": evaluation.value is not None and not is_truth,
     }
-    found: list[str] = []
+    names: list[str] = []
     if kind and evaluation.target is not None:
-        found = [metric.name for metric in BUILT_IN_METRICS if kind in metric.kinds and metric.inputs != ("choice",)]
+        names = [metric.name for metric in BUILT_IN_METRICS if kind in metric.kinds and metric.inputs != ("choice",)]
         # Words have no distances.
         left_out = {
-            name for name in found if words and "numbers" in METRICS[name].inputs and METRICS[name].has_own_unit
+            name for name in names if data.words and "numbers" in METRICS[name].inputs and METRICS[name].has_own_unit
         }
         left_out |= set(OF_ONE_LABEL) if evaluation.positive is None else {"balanced_accuracy"}
         if evaluation.average == "micro" and evaluation.positive is None:
             left_out.add("f1")  # all decisions pooled, it is the accuracy
-        found = [name for name in found if name not in left_out]
+        names = [name for name in names if name not in left_out]
     for of, given in inputs.items():
-        found += [metric.name for metric in BUILT_IN_METRICS if given and metric.inputs == (of,)]
-    return (*found, "mean") if value is not None and not inputs["value"] else tuple(found)
+        names += [metric.name for metric in BUILT_IN_METRICS if given and metric.inputs == (of,)]
+    return (*names, "mean") if is_truth else tuple(names)

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.stats.columns.column import Ints, key_text
@@ -55,18 +54,16 @@ class RowIdentities(Struct, frozen=True):
 
 def row_identities(results: Sequence[Path]) -> RowIdentities:
     """The keys of each `results.parquet`. Raises DataError where two rows of one run have the same key."""
-    found = [_ids(path) for path in results]
-    keys = tuple(each.keys for each in found)
-    if not any(each.are_row_numbers for each in found):
-        for path, run in zip(results, keys, strict=True):
-            _check_unique(path, run, "id")
-        return RowIdentities(keys, "id", found[-1].values)
+    ids = [_ids(path) for path in results]
+    keys = tuple(each.keys for each in ids)
+    if not any(each.are_row_numbers for each in ids):
+        _check_unique(results, keys, "id")
+        return RowIdentities(keys, "id", ids[-1].values)
     columns, counters = _shared_columns(results)
     others = {name: runs for name, runs in columns.items() if name not in counters}
-    declared = [name for name in columns if all(name in each.columns for each in found)]
-    if declared and not all(each.are_row_numbers for each in found):
-        for path, run in zip(results, keys, strict=True):
-            _check_unique(path, run, "id")
+    declared = [name for name in columns if all(name in each.columns for each in ids)]
+    if declared and not all(each.are_row_numbers for each in ids):
+        _check_unique(results, keys, "id")
     for name in dict.fromkeys((*declared, *_id_columns(columns))):
         if all(_is_unique(run) for run in columns[name]) and _fits(columns[name], others):
             by: PairedBy = "id" if name in declared else "column"
@@ -75,18 +72,17 @@ def row_identities(results: Sequence[Path]) -> RowIdentities:
     # A counter of a run's rows is in all runs too: it identifies a row of the file, not of the dataset.
     order = sorted(others or columns, key=lambda name: -_overlap(columns[name]))
     used: list[str] = []
-    keys = tuple([""] * len(each.keys) for each in found)
+    keys = tuple([""] * len(each.keys) for each in ids)
     for name in order:
         used.append(name)
         keys = _joined(columns, used)
         if all(len(set(run)) == len(run) for run in keys):
             break
-    for path, run in zip(results, keys, strict=True):
-        _check_unique(path, run, "content")
+    _check_unique(results, keys, "content")
     plain, rest = ([name.partition(".")[2] for name in names] for names in (used, order[len(used) :]))
     # Columns that all runs have alike say nothing about how rows were paired.
     left_out = [name for name in rest if _overlap(columns[f"source.{name}"]) < 1]
-    return RowIdentities(keys, "content", found[-1].values, tuple(plain), tuple(left_out))
+    return RowIdentities(keys, "content", ids[-1].values, tuple(plain), tuple(left_out))
 
 
 class _Ids(Struct, frozen=True):
@@ -100,14 +96,13 @@ class _Ids(Struct, frozen=True):
 
 def _ids(results: Path) -> _Ids:
     sources = [name for name in table_columns(results) if name.startswith("source.")]
-    found = _Ids([], [], set(sources), are_row_numbers=True)
+    values: list[Any] = []
+    columns, are_row_numbers = set(sources), True
     for batch in read_table(results, ["row", "id", *sources]):
-        numbered = found.are_row_numbers and batch["id"] == batch["row"]
-        same = {name for name in found.columns if batch[name] == batch["id"]}
-        found.values.extend(batch["id"])
-        found.keys.extend(map(key_text, batch["id"]))
-        found = replace(found, columns=same, are_row_numbers=numbered)
-    return found
+        values += batch["id"]
+        are_row_numbers = are_row_numbers and batch["id"] == batch["row"]
+        columns = {name for name in columns if batch[name] == batch["id"]}
+    return _Ids(values, [*map(key_text, values)], columns, are_row_numbers)
 
 
 def _shared_columns(results: Sequence[Path]) -> tuple[dict[str, list[Ints]], set[str]]:
@@ -136,8 +131,8 @@ def _shared_columns(results: Sequence[Path]) -> tuple[dict[str, list[Ints]], set
 def _id_columns(columns: Iterable[str]) -> list[str]:
     """The columns whose names are those of ids, the shortest first: `id` before `document_id`."""
     plain = {name: name.partition(".")[2] for name in columns}
-    found = [name for name, text in plain.items() if ID_NAME.fullmatch(text) or CAMEL_ID.fullmatch(text)]
-    return sorted(found, key=lambda name: len(plain[name]))
+    named = [name for name, text in plain.items() if ID_NAME.fullmatch(text) or CAMEL_ID.fullmatch(text)]
+    return sorted(named, key=lambda name: len(plain[name]))
 
 
 def _is_unique(keys: Ints) -> bool:
@@ -177,11 +172,12 @@ def _fits(ids: Sequence[Ints], others: Mapping[str, Sequence[Ints]]) -> bool:
     return True
 
 
-def _check_unique(results: Path, keys: Sequence[str], by: PairedBy) -> None:
-    seen: dict[str, int] = {}
-    for row, key in enumerate(keys):
-        if (first := seen.setdefault(key, row)) != row:
-            same = f"the same id {key!r}" if by == "id" else "no id and the same content"
-            repeats = "ids repeat" if by == "id" else "content repeats"
-            message = f"{repeats}, so rows cannot be paired: rows {first} and {row} have {same}"
-            raise DataError(Problem("ambiguous-rows", message, HINT, file=str(results)))
+def _check_unique(results: Sequence[Path], keys: Sequence[Sequence[str]], by: PairedBy) -> None:
+    for path, run in zip(results, keys, strict=True):
+        seen: dict[str, int] = {}
+        for row, key in enumerate(run):
+            if (first := seen.setdefault(key, row)) != row:
+                same = f"the same id {key!r}" if by == "id" else "no id and the same content"
+                repeats = "ids repeat" if by == "id" else "content repeats"
+                message = f"{repeats}, so rows cannot be paired: rows {first} and {row} have {same}"
+                raise DataError(Problem("ambiguous-rows", message, HINT, file=str(path)))

@@ -42,7 +42,6 @@ class Sample(Struct, frozen=True):
 
     @property
     def n(self) -> int:
-        """The number of rows."""
         return len(self.atom)
 
     @property

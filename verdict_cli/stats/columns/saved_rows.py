@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from verdict_cli.plan.levels import ITEM_COLUMN
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.human_labels import label_key
@@ -59,17 +57,14 @@ def _texts(key: object) -> tuple[str, ...]:
     return ()
 
 
-def saved_rows(
-    results: Path, paths: Sequence[SavedRowPath], ids: Sequence[str] | None = None
-) -> Iterator[tuple[int, bool, Any, Mapping[str, Any]]]:
-    """Each row's number, whether it failed, its key of `ids`, and the values that these paths reach (of a failed row,
-    what there is), in the order of the file. DataError for a file that is not a table of results."""
+def saved_rows(results: Path, paths: Sequence[SavedRowPath]) -> Iterator[tuple[int, bool, Mapping[str, Any]]]:
+    """Each row's number, whether it failed, and the values that these paths reach (of a failed row, what there is), in the
+    order of the file. DataError for a file that is not a table of results."""
     names = table_columns(results)
     homes = _homes(names, paths)
     flow = [SKIPPED] if SKIPPED in names else []
     with_labels = any(path[0] == "human" for path in paths)
     labels = human_values(results.parent) if with_labels else {}
-    at = 0
     for batch in read_table(results, ["row", "status", *flow, *(["id"] if with_labels else []), *homes]):
         columns = [(home, batch[name]) for name, home in homes.items()]
         for index, row in enumerate(batch["row"]):
@@ -86,14 +81,13 @@ def saved_rows(
                     continue
                 fields = nodes.setdefault(node, {}) if root == "nodes" else values[root]
                 fields[field] = TextKeyed(value) if type(value) is dict and root != "source" else value
-            yield row, failed, ids[at] if ids is not None else None, values
-            at += 1
+            yield row, failed, values
 
 
 def _homes(columns: Sequence[str], paths: Sequence[SavedRowPath]) -> dict[str, tuple[str, str, str]]:
     """Column -> (root, node, field) for the columns that these paths reach."""
     reserved = {"row", "id", "status", "calls", "cost_usd"}
-    found: dict[str, tuple[str, str, str]] = {}
+    homes: dict[str, tuple[str, str, str]] = {}
     for column in columns:
         head, dot, field = column.partition(".")
         if not dot or head in reserved or head == "failure":
@@ -101,33 +95,26 @@ def _homes(columns: Sequence[str], paths: Sequence[SavedRowPath]) -> dict[str, t
         home = (head, "", field) if head in ("source", "output") else ("nodes", head, field)
         parts = [part for part in home if part]
         if any(list(path[: len(parts)]) == parts[: len(path)] for path in paths):
-            found[column] = home
-    return found
+            homes[column] = home
+    return homes
 
 
-class Observation(Struct, frozen=True):
-    """One observation of a row: the place of its entry (`3`, nested `3.1`), the values that expressions see, and whether
-    there is no output."""
-
-    place: str
-    values: Mapping[str, Any]
-    lacks_output: bool
-
-
-def observations(unit: str, values: Mapping[str, Any]) -> list[Observation] | None:
-    """An observation for each entry of a saved row that was not skipped; None where the entries are not known."""
+def observations(unit: str, values: Mapping[str, Any]) -> list[tuple[str, dict[str, Any], bool]] | None:
+    """Each entry of a saved row that was not skipped: its place (`3`, nested `3.1`), the values that expressions see, and
+    whether there is no output. None where the entries are not known."""
     fields: Mapping[str, Any] = values["nodes"].get(unit, {})
     entries = fields.get(ITEM_COLUMN)
     if not isinstance(entries, list):
         return None
     outputs = {name: column for name, column in fields.items() if name != ITEM_COLUMN}
-    found = []
+    entries_seen = []
     for place, index, entry, given in _flat("", entries, outputs):
         output = {name: TextKeyed(value) if type(value) is dict else value for name, value in given.items()}
         lacks_output = all(value is None for value in output.values())
-        known = {**values, **entry, "index": index, "output": {} if lacks_output else output}
-        found.append(Observation(place, known, lacks_output))
-    return found
+        entries_seen.append(
+            (place, {**values, **entry, "index": index, "output": {} if lacks_output else output}, lacks_output)
+        )
+    return entries_seen
 
 
 def _flat(
