@@ -1,7 +1,7 @@
 """The rows of a run as columns: what each expression of an evaluation gives, read once and kept small.
 
 Most evaluations compare `output.score` with `source.label` in clusters of `source.id`: expressions that are columns as they are
-are read column by column, in a third of the time. What is more than a column (a condition, a mapping, entries of a list) is
+are read by Arrow, each distinct value once. What is more than a column (a condition, a mapping, entries of a list) is
 read row by row, with the same result.
 """
 
@@ -19,7 +19,16 @@ from verdict_cli.errors import DataError, Problem, RowError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
-from verdict_cli.stats.columns.column import INCLUSION, MISSING, Column, ColumnBuilder, Factorized, Ints, KeyBuilder
+from verdict_cli.stats.columns.column import (
+    INCLUSION,
+    MISSING,
+    Column,
+    ColumnBuilder,
+    Factorized,
+    Ints,
+    KeyBuilder,
+    RowMask,
+)
 from verdict_cli.stats.columns.saved_rows import (
     SAVED_ROW_ROOTS,
     SKIPPED,
@@ -30,8 +39,9 @@ from verdict_cli.stats.columns.saved_rows import (
     saved_rows,
 )
 from verdict_cli.storage.datasets.dataset import missing_column
+from verdict_cli.storage.tables.arrow_vectors import booleans, scalar, truths
 from verdict_cli.storage.tables.column_types import DeclaredType
-from verdict_cli.storage.tables.reader import column_kinds, declared_types, read_table, table_columns
+from verdict_cli.storage.tables.reader import column_kinds, declared_types, read_arrow, read_table, table_columns
 
 
 def plain_column(expression: Expression | _Longer) -> str | None:
@@ -48,6 +58,8 @@ OUTPUT_KEYS = ("prediction", "probability", "value", "consistent")
 """The expressions whose value may be missing, since they depend on the pipeline's output."""
 LONGER = "options"
 """The column computed from `options`: by how much option A is longer than B."""
+BATCH = 100_000
+"""Rows of plain columns that are read at once."""
 OF_PEOPLE = ("target", "gold", INCLUSION)
 """The expressions of which a failed row may have the value too."""
 
@@ -87,6 +99,8 @@ def collect(
     distinguishes several selections of one evaluation.
     Raises DataError for a row on which `target`, `where`, `by`, `cluster` or `group` cannot be computed.
     """
+    import pyarrow.compute as pc
+
     kinds, declared = column_kinds(results), declared_types(results)
     plain = {name for name, kind in kinds.items() if kind in ("bool", "int", "float", "str")}
     if SKIPPED in kinds and any(any(batch[SKIPPED]) for batch in read_table(results, [SKIPPED])):
@@ -97,9 +111,10 @@ def collect(
     }
     by_column = [reader for reader in readers.values() if reader.columns]
     names = dict.fromkeys(("row", "status", *(name for reader in by_column for name in reader.columns.values())))
-    for batch in read_table(results, list(names)) if by_column else ():
+    for batch in read_arrow(results, list(names), BATCH) if by_column else ():
+        failures = truths(pc.not_equal(batch["status"], scalar("ok", "str")))
         for reader in by_column:
-            reader.read_columns(batch)
+            reader.read_columns(batch, failures)
     by_row = [reader for reader in readers.values() if not reader.columns]
     paths = [path for reader in by_row for path in reader.paths]
     for at, (row, failed, values) in enumerate(saved_rows(results, paths) if by_row else ()):
@@ -220,20 +235,29 @@ class _Reader:
         plain = {key: column for key, column in columns.items() if column is not None and column in known}
         return plain if len(plain) == len(columns) and INCLUSION not in plain else {}
 
-    def read_columns(self, batch: Mapping[str, Sequence[Any]]) -> None:
-        """Add the next rows of the file, of which all expressions are columns."""
-        failures = [status != "ok" for status in batch["status"]]
+    def read_columns(self, batch: Any, failed: RowMask) -> None:
+        """Add the next rows of the file, an Arrow batch in which all expressions are columns."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         for key in self.expressions:
-            for row, failed, value in zip(batch["row"], failures, batch[self.columns[key]], strict=True):
-                if key in OF_PEOPLE:
-                    self.builders[key].add(value)
-                else:
-                    self._add_output(key, row, failed, value)
+            values = batch[self.columns[key]]
+            if key in OF_PEOPLE:
+                self.builders[key].extend(values)
+                continue
+            unread = (
+                self.builders[key].extend(pc.if_else(booleans(failed), pa.nulls(len(values), values.type), values))
+                & ~failed
+            )
+            if count := int(unread.sum()):
+                first = int(unread.argmax())
+                reason = ColumnBuilder({}).add(values[first].as_py())
+                self._count_unreadable(key, batch["row"][first].as_py(), count, reason)
         for key in self.keyed:
-            of_output = not self.columns[key].startswith("source.")
-            for failed, value in zip(failures, batch[self.columns[key]], strict=True):
-                self.keys[key].add(value, known=not (failed and of_output and value is None))
-        self.at.extend(range(len(self.at), len(self.at) + len(failures)))
+            values = batch[self.columns[key]]
+            lacks_output = failed & truths(values.is_null())
+            self.keys[key].extend(values, ~(lacks_output & (not self.columns[key].startswith("source."))))
+        self.at.extend(range(len(self.at), len(self.at) + len(failed)))
 
     def read(self, at: int, row: int, failed: bool, values: Mapping[str, Any]) -> None:
         """Add the row at this index of the file, or each of its entries, if it is selected."""
@@ -317,9 +341,13 @@ class _Reader:
         """Add what the pipeline gave. A row that did not fail and has no value is counted."""
         reason = self.builders[key].add(None if failed else value)
         if reason and not failed:
-            message = error or f"`{self.expressions[key].text}` {reason}"
-            count, first = self.unreadable.get(key, (0, f"row {row}: {message}"))
-            self.unreadable[key] = (count + 1, first)
+            self._count_unreadable(key, row, 1, reason, error)
+
+    def _count_unreadable(self, key: str, row: int | str, count: int, reason: str, error: str = "") -> None:
+        """Count rows without a value; ``row`` is the first of them, ``error`` why its expression has none."""
+        message = error or f"`{self.expressions[key].text}` {reason}"
+        known, first = self.unreadable.get(key, (0, f"row {row}: {message}"))
+        self.unreadable[key] = (known + count, first)
 
     def _fixed(
         self, key: str, expression: Expression | _Longer, row: int | str, failed: bool, values: Mapping[str, Any]

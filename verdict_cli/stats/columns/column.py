@@ -12,7 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from verdict_cli.storage.tables.arrow_vectors import booleans, floats, integers
 from verdict_cli.storage.tables.column_types import DeclaredType
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+RowMask = npt.NDArray[np.bool_]
 
 
 class Factorized(Struct, frozen=True):
@@ -54,6 +59,16 @@ class KeyBuilder:
             self.labels.append(value)
         self.codes.append(code)
 
+    def extend(self, values: Any, known: RowMask) -> None:
+        """Append an Arrow array of keys, each distinct one as `add` reads it; rows that are not `known` have none."""
+        encoded = values.filter(booleans(known)).dictionary_encode(null_encoding="encode")
+        start = len(self.codes)
+        for value in encoded.dictionary.to_pylist():
+            self.add(value)
+        codes = np.full(len(known), MISSING, dtype=np.int32)
+        codes[known] = np.array(self.codes[start:], dtype=np.int32)[integers(encoded.indices)]
+        self.codes[start:] = array("i", codes.tobytes())
+
     def keys(self) -> Factorized:
         return Factorized(np.array(self.codes, dtype=np.int32), tuple(self.labels))
 
@@ -75,10 +90,6 @@ def disambiguate_labels(values: Sequence[Any]) -> list[str]:
         for value, text in zip(values, plain, strict=True)
     ]
 
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-RowMask = npt.NDArray[np.bool_]
 
 MISSING, NUMERIC = -1, -2
 INCLUSION = "gold.weight"
@@ -210,6 +221,26 @@ class ColumnBuilder:
         self.numbers.append(number)
         self.codes.append(code)
         return reason
+
+    def extend(self, values: Any) -> RowMask:
+        """Append an Arrow array, each distinct value as `add` reads it; floats, which are often all distinct, at once.
+        Returns where they are missing."""
+        import pyarrow as pa
+
+        start = len(self.codes)
+        if pa.types.is_floating(values.type):
+            numbers = floats(values)
+            numbers = np.where(np.isfinite(numbers), numbers, math.nan)
+            codes = np.where(np.isnan(numbers), MISSING, NUMERIC).astype(np.int32)
+            self.types |= {"float"} if (codes == NUMERIC).any() else set()
+        else:
+            encoded = values.dictionary_encode(null_encoding="encode")
+            for value in encoded.dictionary.to_pylist():
+                self.add(value)
+            at = integers(encoded.indices)
+            numbers, codes = np.array(self.numbers[start:])[at], np.array(self.codes[start:], dtype=np.int32)[at]
+        self.numbers[start:], self.codes[start:] = array("d", numbers.tobytes()), array("i", codes.tobytes())
+        return np.equal(codes, MISSING)
 
     def column(self) -> Column:
         words = tuple(list(word) if isinstance(word, tuple) else word for word in self.words)
