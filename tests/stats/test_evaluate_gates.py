@@ -391,7 +391,6 @@ def test_a_sequential_gate_at_its_limit_passes_in_few_histories_of_looks(tmp_pat
 
 
 def test_an_anytime_interval_holds_for_values_between_the_ends():
-
     rng, missed = np.random.default_rng(1), 0
     for _ in range(100):
         sums = np.cumsum(rng.beta(0.3, 0.2, 600))

@@ -40,7 +40,6 @@ from verdict_cli.stats.simultaneous import (
     NO_STANDARD_ERROR,
     JointEstimates,
     RunSpread,
-    joint_corrected,
     joint_estimates,
     mean_statistic,
     run_spread,
@@ -315,9 +314,7 @@ def compare_with_reference(
     every: dict[str, AgainstReference] = {}
     for metric in metrics:
         own, single = [*seeds, zlib.crc32(metric.encode())], None
-        if (jointly or len(pairs.data) > 2) and metric == CORRECTED:
-            single = joint_corrected([each.gold for each in pairs.data], pairs.rows)
-        elif jointly or len(pairs.data) > 2:
+        if jointly or len(pairs.data) > 2:
             single = joint_estimates(metric, pairs.data, pairs.rows, np.random.default_rng(own))
         if single is None:
             every[metric] = AgainstReference((), (), None, None, (), level)
