@@ -10,7 +10,7 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.gates import decide_gates
+from verdict_cli.stats.gates import anytime_interval, decide_gates
 from verdict_cli.stats.intervals.intervals import Draw, paired_metric_value
 from verdict_cli.stats.measure import measure
 from verdict_cli.stats.metrics import confusion
@@ -371,7 +371,6 @@ def test_gates_have_an_exact_bound_that_is_wrong_at_the_limit_in_at_most_2_5_per
 
 def test_a_sequential_gate_at_its_limit_passes_in_few_histories_of_looks(tmp_path):
     """The fixed bound passes at one of twenty looks in several times as many histories as at the last look."""
-    from verdict_cli.stats.confidence_sequence import anytime_interval
     from verdict_cli.stats.intervals.interval_methods import clopper_pearson
 
     rng, fixed, anytime = np.random.default_rng(0), 0, 0
@@ -392,8 +391,6 @@ def test_a_sequential_gate_at_its_limit_passes_in_few_histories_of_looks(tmp_pat
 
 
 def test_an_anytime_interval_holds_for_values_between_the_ends():
-    from verdict_cli.stats.confidence_sequence import anytime_interval
-
     rng, missed = np.random.default_rng(1), 0
     for _ in range(100):
         sums = np.cumsum(rng.beta(0.3, 0.2, 600))

@@ -236,8 +236,8 @@ class _Comparer(Struct, frozen=True):
         runs = [*range(first), *range(start, start + self.sizes[at])]
 
         def change_of(pairs: PairedRows) -> MetricValue:
-            draw = Draw(np.random.default_rng(0), against.level)
-            return paired_differences((metric,), pairs, draw, 0, first, {metric: against.spread})[metric].change
+            draw = Draw(np.random.default_rng(0))
+            return paired_differences((metric,), pairs, draw, 0, first, {metric: against})[metric].change
 
         return replace(difference, open_rows=open_pairs(metric, self.pairs.of(runs), change_of, first))
 

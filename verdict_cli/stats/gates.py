@@ -25,7 +25,6 @@ from verdict_cli.plural import plural
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.row_identities import row_identities
-from verdict_cli.stats.confidence_sequence import anytime_interval
 from verdict_cli.stats.intervals.interval_methods import MetricValue, normal
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
 from verdict_cli.stats.measure import Measures, gold_estimates, measure, metric_values
@@ -101,21 +100,16 @@ def decide_gates(
     of_rows = [gate for gate in gates if gate.parts[0] != "run"]
     rows = GateRows(of_rows, evaluations, results, root, seed, sequential)
     outcomes = []
-    implied = [] if not gates else _implied_of_rows(gates, evaluations)
+    implied = _implied_of_rows(gates, evaluations)
     for gate in [*every, *implied]:
         try:
-            if gate.parts[1] in ROW_METRICS and gate.parts[0] != "run":
-                outcomes.append(_of_rows(gate, gates, measures, rows))
-                if gate in implied and outcomes[-1].verdict == "passed":
-                    outcomes.pop()
-            elif gate.baseline is not None:
-                outcomes.append(_against_baseline(gate, rows))
-            else:
-                outcomes.append(_outcome(gate, measures, facts, rows))
+            outcome = _outcome(gate, measures, facts, rows)
         except VerdictError:
             raise
         except Exception as error:
-            outcomes.append(_failed_by(gate, error))
+            outcome = _failed_by(gate, error)
+        if gate not in implied or outcome.verdict != "passed":
+            outcomes.append(outcome)
     return tuple(replace(outcome, tolerated=inconclusive == "pass") for outcome in outcomes)
 
 
@@ -201,7 +195,7 @@ def _implied_of_rows(gates: Sequence[Gate], evaluations: Mapping[str, Evaluation
     return [gate for metric, gate in implied.items() if metric not in named]
 
 
-def _of_rows(gate: Gate, gates: Sequence[Gate], measures: Mapping[str, Measures], rows: GateRows) -> GateOutcome:
+def _of_rows(gate: Gate, measures: Mapping[str, Measures], rows: GateRows) -> GateOutcome:
     """A gate on the share of an evaluation's rows with a prediction, or of its baselines' rows that are here."""
     name, metric = gate.parts
     measured = measures[name]
@@ -209,7 +203,7 @@ def _of_rows(gate: Gate, gates: Sequence[Gate], measures: Mapping[str, Measures]
         counted = measured.rows - measured.unlabelled
         value = MetricValue(measured.coverage, None, None, counted, "" if counted else "no rows")
         return _within_limits(gate, value)
-    baselines = dict.fromkeys(each.baseline for each in gates if each.baseline is not None and each.parts[0] == name)
+    baselines = dict.fromkeys(own.baseline for own in rows.gates if own.baseline is not None and own.parts[0] == name)
     if not baselines:
         return _within_limits(gate, MetricValue(None, None, None, 0, f"no gate on `{name}` has a `baseline`"))
     shares = [_shared(rows.sides(each, _scope(name))) for each in baselines]
@@ -229,6 +223,10 @@ def _outcome(gate: Gate, measures: Mapping[str, Measures], facts: RunFacts, rows
     name, metric = gate.parts
     if name == "run":
         return _within_limits(gate, _run_value(metric, facts))
+    if metric in ROW_METRICS:
+        return _of_rows(gate, measures, rows)
+    if gate.baseline is not None:
+        return _against_baseline(gate, rows)
     known = measures[name].values.get(metric)
     if gate.confidence is None:
         if known is None or gate.where:
@@ -282,6 +280,39 @@ def _anytime_value(metric: str, data: EvaluationData, measured: MetricValue, lev
     if ends is None:
         return replace(measured, low=None, high=None, reason=NO_ANYTIME, warnings=())
     return replace(measured, low=ends[0], high=ends[1], method="confidence sequence", reason="", warnings=(), df=None)
+
+
+_HALVINGS = 60
+
+
+def anytime_interval(total: float, n: float, alpha: float) -> tuple[float, float]:
+    """The ends for the mean of `n` values from 0 to 1 with this sum: all of them, at every n, hold with probability
+    1 - alpha.
+
+    Betting that the mean is another one is a likelihood ratio, of which the Beta mixture is a supermartingale for every
+    distribution on [0, 1] with that mean, since the ratio is convex in each value; it ever exceeds 1 / alpha with probability
+    alpha at most (Ville, 1939; Robbins, 1970).
+    """
+    if not n:
+        return 0.0, 1.0
+    mixture = math.lgamma(total + 0.5) + math.lgamma(n - total + 0.5) - math.lgamma(n + 1) - math.log(math.pi)
+
+    def is_rejected(mean: float) -> bool:
+        rest = n - total
+        if (total > 0 and mean <= 0) or (rest > 0 and mean >= 1):
+            return True
+        log = (total * math.log(mean) if total else 0.0) + (rest * math.log1p(-mean) if rest else 0.0)
+        return mixture - log > math.log(1 / alpha)
+
+    ends = []
+    for outer in (0.0, 1.0):
+        inside, outside = total / n, outer
+        if is_rejected(outside):
+            for _ in range(_HALVINGS):
+                middle = (inside + outside) / 2
+                inside, outside = (inside, middle) if is_rejected(middle) else (middle, outside)
+        ends.append(outside)
+    return ends[0], ends[1]
 
 
 NO_ANYTIME = "no bound of this metric holds at every look: --sequential is for shares and means of independent rows"

@@ -16,7 +16,7 @@ from verdict_cli.language.metric_registry import AVERAGED, GOLD_ESTIMATES, METRI
 from verdict_cli.plural import plural
 from verdict_cli.stats.annotators import AnnotatorStudy, annotator_study
 from verdict_cli.stats.columns.collect import OUTPUT_KEYS, Collected, collect
-from verdict_cli.stats.columns.column import MISSING, Ints, RowMask, key_text
+from verdict_cli.stats.columns.column import MISSING, Ints, key_text
 from verdict_cli.stats.columns.row_data import (
     EvaluationData,
     GoldPairs,
@@ -194,7 +194,8 @@ def _measures(
     labelled = np.ones(collected.rows, bool)
     if "target" in collected.columns and not data.panel:
         labelled = data.targets.present
-    missing = labelled & ~_present(collected, data)
+    outputs = (collected.columns[key].present for key in OUTPUT_KEYS if key in collected.columns)
+    missing = labelled & ~(judged_rows(data) if data.panel else next(outputs, np.zeros(collected.rows, bool)))
     counted = int(labelled.sum()) + collected.unreached
     without = int(missing.sum()) + collected.unreached
     estimates, gold = gold_estimates(evaluation, data, _draw(seed, level, name, "gold"), everything)
@@ -226,14 +227,6 @@ def gold_estimates(
     if not isinstance(data.gold, GoldPairs):
         return dict.fromkeys(GOLD_ESTIMATES, MetricValue(None, None, None, len(rows), data.gold or "")), None
     return corrected(data.gold.take(rows[data.gold.answered[rows]]), draw, evaluation.gold.half_width)
-
-
-def _present(collected: Collected, data: EvaluationData) -> RowMask:
-    """The rows with a prediction, probability or value; of a panel, with two votes."""
-    if data.panel:
-        return judged_rows(data)
-    column = next((collected.columns[key] for key in OUTPUT_KEYS if key in collected.columns), None)
-    return np.zeros(collected.rows, bool) if column is None else column.present
 
 
 def _draw(seed: int, level: float, *names: str) -> Draw:

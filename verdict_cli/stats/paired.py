@@ -40,7 +40,6 @@ from verdict_cli.stats.simultaneous import (
     NO_STANDARD_ERROR,
     JointEstimates,
     RunSpread,
-    joint_corrected,
     joint_estimates,
     mean_statistic,
     run_spread,
@@ -173,19 +172,20 @@ def paired_differences(
     draw: Draw,
     swaps: int = 0,
     first: int = 1,
-    spreads: Mapping[str, RunSpread | None] | None = None,
-    levels: Mapping[str, float] | None = None,
+    against: Mapping[str, AgainstReference] | None = None,
 ) -> dict[str, Difference]:
     """The metrics of both pipelines over the shared rows, which are kept together: what is hard for all runs cancels.
 
     With `swaps`, also their p-values from as many swaps at most, adjusted for all of them. The `first` runs are of the first
-    pipeline; `spreads` has the variance between repeated runs, which more than two runs need. `levels` has the levels of
-    intervals that are to hold with others.
+    pipeline. `against` has the variance between repeated runs, which more than two runs need, and the levels of intervals that
+    are to hold with others.
     """
     differences = {}
     for metric in metrics:
-        own = structs.replace(draw, level=(levels or {}).get(metric, draw.level))
-        differences[metric] = _difference(metric, pairs, own, swaps, first, (spreads or {}).get(metric))
+        own, spread = draw, None
+        if against is not None:
+            own, spread = structs.replace(draw, level=against[metric].level), against[metric].spread
+        differences[metric] = _difference(metric, pairs, own, swaps, first, spread)
     swapped = [metric for metric, each in differences.items() if each.change.value is not None and each.p is None]
     tests = swap_tests(swapped, pairs.data, pairs.rows, draw.rng, swaps) if swaps and swapped else {}
     # The metrics with a test of their own are adjusted with the others as one more.
@@ -315,9 +315,7 @@ def compare_with_reference(
     every: dict[str, AgainstReference] = {}
     for metric in metrics:
         own, single = [*seeds, zlib.crc32(metric.encode())], None
-        if (jointly or len(pairs.data) > 2) and metric == CORRECTED:
-            single = joint_corrected([each.gold for each in pairs.data], pairs.rows)
-        elif jointly or len(pairs.data) > 2:
+        if jointly or len(pairs.data) > 2:
             single = joint_estimates(metric, pairs.data, pairs.rows, np.random.default_rng(own))
         if single is None:
             every[metric] = AgainstReference((), (), None, None, (), level)
@@ -327,22 +325,12 @@ def compare_with_reference(
         runs = tuple(tuple(single.values[part].tolist()) for part in of)
         at = joint.level(level, contrasts, np.random.default_rng([*own, 1])) if len(sizes) > 2 else level
         every[metric] = AgainstReference(tuple(joint.values.tolist()), runs, joint, spread, (), at)
-    of_pipelines = [
-        paired_differences(
-            metrics,
-            pairs.of([*of[0], *part]),
-            Draw(np.random.default_rng([*seeds, index]), level),
-            swaps,
-            sizes[0],
-            {metric: each.spread for metric, each in every.items()},
-            {metric: each.level for metric, each in every.items()},
-        )
-        for index, part in enumerate(of[1:])
-    ]
-    return {
-        metric: replace(each, differences=tuple(differences[metric] for differences in of_pipelines))
-        for metric, each in every.items()
-    }
+    for index, part in enumerate(of[1:]):
+        draw = Draw(np.random.default_rng([*seeds, index]), level)
+        differences = paired_differences(metrics, pairs.of([*of[0], *part]), draw, swaps, sizes[0], every)
+        for metric, difference in differences.items():
+            every[metric] = replace(every[metric], differences=(*every[metric].differences, difference))
+    return every
 
 
 def _pooled(runs: JointEstimates, sizes: Sequence[int], spread: RunSpread | None) -> JointEstimates:

@@ -28,7 +28,7 @@ from verdict_cli.stats.columns.sample import MOST_DELETIONS
 from verdict_cli.stats.intervals.interval_methods import MetricValue, student
 from verdict_cli.stats.metrics.metric_families import BY_CLUSTER, metric_input, sampled_statistics, usable
 from verdict_cli.stats.metrics.statistic import Proportion, Statistic
-from verdict_cli.stats.prediction_powered import GoldOrReason, corrected_influence, labelled_freedom, shared_pairs
+from verdict_cli.stats.prediction_powered import CORRECTED, corrected_influence, labelled_freedom, shared_pairs
 
 _CUT = 1 / 2 - 1 / (2 * math.pi)
 """The variance of a normal estimate of 0 that is cut off at 0, over that of the same estimate without the cut."""
@@ -68,6 +68,8 @@ def joint_estimates(
 ) -> JointEstimates | None:
     """The metric of each run at those of these rows that all runs score, which are the same rows in every run; None where one
     is undefined."""
+    if metric == CORRECTED:
+        return _joint_corrected(data, rows)
     of = metric_input(metric, data[0])
     kept = np.logical_and.reduce([usable(of, each)[at] for each, at in zip(data, rows, strict=True)])
     rows, cluster = [at[kept] for at in rows], data[0].cluster
@@ -94,10 +96,10 @@ def joint_estimates(
     return JointEstimates(np.array(values), (groups - 1) / groups * matrix @ matrix.T, float(groups - 1))
 
 
-def joint_corrected(golds: Sequence[GoldOrReason], rows: Sequence[Ints]) -> JointEstimates | None:
+def _joint_corrected(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> JointEstimates | None:
     """The estimates corrected by human labels (`ppi`) of each run at these rows; None where one is undefined."""
-    shared = shared_pairs(golds, rows)
-    if len(shared) < len(golds) or min(int(each.labelled.sum()) for each in shared) < 2:
+    shared = shared_pairs([run.gold for run in data], rows)
+    if len(shared) < len(data) or min(int(each.labelled.sum()) for each in shared) < 2:
         return None
     each = [corrected_influence(pairs) for pairs in shared]
     influence = np.stack([added for _, added in each])

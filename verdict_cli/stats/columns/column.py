@@ -53,7 +53,7 @@ class KeyBuilder:
         if not isinstance(value, str):
             # As JSON a list is hashable, and 1 is not true; numbers, of which most keys are, need none.
             plain = isinstance(value, int | float) and value == value  # noqa: PLR0124
-            key = (type(value), value if plain else _key_text(value))
+            key = (type(value), value if plain else key_text(value))
         code = self.known.setdefault(key, len(self.labels))
         if code == len(self.labels):
             self.labels.append(value)
@@ -73,13 +73,9 @@ class KeyBuilder:
         return Factorized(np.array(self.codes, dtype=np.int32), tuple(self.labels))
 
 
-def _key_text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=str)
-
-
 def key_text(value: Any) -> str:
     """A key as text: strings as they are, everything else as JSON."""
-    return value if isinstance(value, str) else _key_text(value)
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
 
 
 def disambiguate_labels(values: Sequence[Any]) -> list[str]:
@@ -141,10 +137,10 @@ class LabelSet(Struct, frozen=True):
     words: dict[int, int]
 
     @staticmethod
-    def of(*columns: Column, also: Sequence[Any] = ()) -> LabelSet:
-        """The labels of all columns, and `also` (the positive label, whether it occurs or not)."""
+    def of(*columns: Column, positive: Any = None) -> LabelSet:
+        """The labels of all columns, and the positive one, whether it occurs or not."""
         distinct = np.unique(np.concatenate([column.numbers for column in columns]))
-        extra = [float(value) for value in also if isinstance(value, bool | int | float)]
+        extra = [float(positive)] if isinstance(positive, bool | int | float) else []
         numbers = np.unique(np.concatenate([distinct[~np.isnan(distinct)], np.array(extra, dtype=np.float64)]))
         codes = np.unique(np.concatenate([column.codes[column.codes >= 0] for column in columns]))
         shared: tuple[Any, ...] = next((column.words for column in columns if column.words), ())
@@ -156,7 +152,7 @@ class LabelSet(Struct, frozen=True):
         words = {code: len(numbers) + index for index, code in enumerate(ordered)}
         values = [_typed_number(number, *(column.types for column in columns)) for number in numbers.tolist()]
         values += [known[code] for code in ordered]
-        values += [word for word in also if isinstance(word, str) and word not in known.values()]
+        values += [positive] if isinstance(positive, str) and positive not in known.values() else []
         return LabelSet(tuple(values), numbers, words)
 
     def codes(self, column: Column) -> Ints:

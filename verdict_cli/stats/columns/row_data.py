@@ -91,7 +91,7 @@ def gold_pairs(evaluation: Evaluation, columns: Mapping[str, Column], cluster: I
         return None
     judged, gold = columns["value" if evaluation.value is not None else "prediction"], columns["gold"]
     if evaluation.positive is not None:
-        labels = LabelSet.of(gold, judged, also=(evaluation.positive,))
+        labels = LabelSet.of(gold, judged, positive=evaluation.positive)
         code = labels.index(evaluation.positive)
         judge, truth = ((labels.codes(column) == code).astype(np.float64) for column in (judged, gold))
         binary, bounds = True, None
@@ -168,14 +168,13 @@ class EvaluationData(Struct, frozen=True):
         none = Column(np.full(rows, np.nan), np.full(rows, MISSING, dtype=np.int32), (), frozenset())
         columns = collected.columns
         targets, predictions = columns.get("target", none), columns.get("prediction", none)
-        positive = () if evaluation.positive is None else (evaluation.positive,)
         panel = tuple(column for key, column in columns.items() if key.startswith("panel["))
         kind = infer_kind(evaluation, (predictions, targets, *panel))
         ranks = word_ranks(evaluation, targets, predictions)
         cluster = _clusters(collected.cluster) if collected.cluster else None
         if ranks and kind != "ranking":
             kind = evaluation.kind or "ordinal"
-        labels = LabelSet.of(targets, predictions, *panel, also=positive)
+        labels = LabelSet.of(targets, predictions, *panel, positive=evaluation.positive)
         return EvaluationData(
             kind=kind,
             labels=labels.values,
@@ -189,7 +188,7 @@ class EvaluationData(Struct, frozen=True):
             longer=columns.get(LONGER, none),
             panel=panel,
             votes=tuple(labels.codes(column) for column in panel),
-            positive=labels.index(evaluation.positive) if positive else None,
+            positive=labels.index(evaluation.positive),
             wrong=evaluation.missing == "wrong",
             cluster=cluster,
             average=evaluation.average,

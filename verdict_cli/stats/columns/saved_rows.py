@@ -75,26 +75,24 @@ def saved_rows(results: Path, paths: Sequence[SavedRowPath]) -> Iterator[tuple[i
             if with_labels:
                 values["human"] = labels.get(label_key(batch["id"][index]), NOBODY)
             failed = batch["status"][index] != "ok"
-            for (root, node, field), column in columns:
+            for (root, *node, field), column in columns:
                 value = column[index]
                 if failed and root != "source" and value is None:
                     continue
-                fields = nodes.setdefault(node, {}) if root == "nodes" else values[root]
+                fields = nodes.setdefault(node[0], {}) if node else values[root]
                 fields[field] = TextKeyed(value) if type(value) is dict and root != "source" else value
             yield row, failed, values
 
 
-def _homes(columns: Sequence[str], paths: Sequence[SavedRowPath]) -> dict[str, tuple[str, str, str]]:
-    """Column -> (root, node, field) for the columns that these paths reach."""
-    reserved = {"row", "id", "status", "calls", "cost_usd"}
-    homes: dict[str, tuple[str, str, str]] = {}
+def _homes(columns: Sequence[str], paths: Sequence[SavedRowPath]) -> dict[str, tuple[str, ...]]:
+    """Column -> (root, field) or ("nodes", node, field) for the columns that these paths reach."""
+    homes: dict[str, tuple[str, ...]] = {}
     for column in columns:
         head, dot, field = column.partition(".")
-        if not dot or head in reserved or head == "failure":
+        if not dot or head == "failure":
             continue
-        home = (head, "", field) if head in ("source", "output") else ("nodes", head, field)
-        parts = [part for part in home if part]
-        if any(list(path[: len(parts)]) == parts[: len(path)] for path in paths):
+        home = (head, field) if head in ("source", "output") else ("nodes", head, field)
+        if any(path[: len(home)] == home[: len(path)] for path in paths):
             homes[column] = home
     return homes
 
