@@ -255,11 +255,8 @@ class RayRun:
         stopping = False
         left_s = GRACE_S + 20 * TICK_S
         while True:
-            while len(running) < ahead and not self.halt.is_set():
-                task = next(tasks, None)
-                if task is None:
-                    break
-                running.add(task)
+            if not self.halt.is_set():
+                running.update(islice(tasks, ahead - len(running)))
             if not running:
                 return
             if self.halt.is_set():
