@@ -16,9 +16,9 @@ from verdict_cli.errors import DataError
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.run.job import RunJob
-from verdict_cli.run.part_files import PARTS
 from verdict_cli.storage.datasets.dataset import UNDECIDED, Dataset, DatasetFacts, Selection
 from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
+from verdict_cli.storage.journal.partition import PARTS
 from verdict_cli.storage.paths import is_remote_url
 from verdict_cli.storage.stores import open_folder
 

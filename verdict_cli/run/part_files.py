@@ -26,10 +26,10 @@ from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.fingerprint import reading_settings
 from verdict_cli.storage.journal.journal import JOURNAL, Journal, sync_directory
+from verdict_cli.storage.journal.partition import PARTS, part_name
 from verdict_cli.storage.paths import output_errors
 from verdict_cli.storage.tables.column_types import ColumnKind
 
-PARTS = "parts"
 PART_TABLES = ("results.parquet", "calls.parquet")
 ROWS_A_PART = 10_000
 """The default: the most rows that are made again from the journal when a run is resumed."""
@@ -47,11 +47,6 @@ def rows_a_part(rows: int, wanted: int | None) -> int:
     if wanted is None:
         return ROWS_A_PART if rows > MOST_ROWS_IN_ONE_PART else 0
     return wanted if rows > wanted else 0
-
-
-def part_name(number: int) -> str:
-    """The name of a part, as of its folder."""
-    return f"{number:06}"
 
 
 class PartLayout(Struct, frozen=True):

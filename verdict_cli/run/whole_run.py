@@ -20,7 +20,7 @@ from verdict_cli.run.job import Partition, RunJob, RunOptions, Stop
 from verdict_cli.run.local import LocalRunner, with_client
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.open_parts import RunParts
-from verdict_cli.run.part_files import PART_TABLES, PARTS, PartLayout, PartMark, RowRange, part_name
+from verdict_cli.run.part_files import PART_TABLES, PartLayout, PartMark, RowRange
 from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.run.row_writer import RunTables
@@ -31,8 +31,10 @@ from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import number_duplicates
 from verdict_cli.storage.journal.journal import Journal
 from verdict_cli.storage.journal.partition import (
+    PARTS,
     clear_partitions,
     merge_partitions,
+    part_name,
     partition_journal,
     wait_for_workers,
 )

@@ -12,8 +12,8 @@ from verdict_cli.storage.journal.partition import (
     COPIED,
     clear_partitions,
     merge_partitions,
+    part_name,
     partition_journal,
-    partition_name,
 )
 
 ROWS = [Row(place, place, {}, f"{place:032x}") for place in range(10)]
@@ -33,8 +33,8 @@ def test_each_part_has_the_lines_of_its_rows_and_their_cost_is_known(tmp_path: P
     kept(journal, ROWS[:1], {"judge": "before"})
     assert partition_journal(journal, parts, ROWS, 4, NODES) == 5 * 0.5
     found = {one.name: len((one / JOURNAL).read_bytes().splitlines()) for one in parts.iterdir()}
-    assert found == {partition_name(0): 2, partition_name(1): 1, partition_name(2): 2, "pinned": 1}
-    with Journal.open(parts / partition_name(1) / JOURNAL, NODES) as part:
+    assert found == {part_name(0): 2, part_name(1): 1, part_name(2): 2, "pinned": 1}
+    with Journal.open(parts / part_name(1) / JOURNAL, NODES) as part:
         assert part.recall(ROWS[7].key, "judge") is not None
 
 
@@ -42,11 +42,11 @@ def test_only_what_a_part_has_added_is_gathered(tmp_path: Path) -> None:
     journal, parts = tmp_path / "journal.jsonl", tmp_path / "parts"
     kept(journal, ROWS[:4])
     partition_journal(journal, parts, ROWS, 4, NODES)
-    kept(parts / partition_name(0) / JOURNAL, ROWS[4:6])
-    kept(parts / partition_name(1) / JOURNAL, ROWS[6:8])
-    with (parts / partition_name(1) / JOURNAL).open("ab") as file:
+    kept(parts / part_name(0) / JOURNAL, ROWS[4:6])
+    kept(parts / part_name(1) / JOURNAL, ROWS[6:8])
+    with (parts / part_name(1) / JOURNAL).open("ab") as file:
         file.write(b'{"row": "torn')
-    assert not (parts / partition_name(1) / COPIED).exists()
+    assert not (parts / part_name(1) / COPIED).exists()
     with Journal.open(journal, NODES) as whole:
         asyncio.run(merge_partitions(tmp_path, None, whole))
     lines = journal.read_bytes().splitlines()

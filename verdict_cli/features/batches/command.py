@@ -26,8 +26,8 @@ from verdict_cli.features.batches.run_hooks import BatchOptions, open_batch_api
 from verdict_cli.features.batches.waves import look_for
 from verdict_cli.plural import plural
 from verdict_cli.run.event_loop import loop_factory
-from verdict_cli.run.part_files import PARTS
 from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.storage.journal.partition import PARTS
 from verdict_cli.storage.paths import is_remote_url, path_of
 
 T = TypeVar("T")

@@ -24,10 +24,10 @@ from verdict_cli.errors import JournalError, OutputError
 from verdict_cli.features.batches.batch_facts import TO_FILE, BatchFacts
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.model import Model
-from verdict_cli.run.part_files import PARTS
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.journal.entry import CallKey
 from verdict_cli.storage.journal.journal import sync_directory
+from verdict_cli.storage.journal.partition import PARTS
 
 
 class RequestKey(Struct, frozen=True, array_like=True):

@@ -444,7 +444,6 @@ def _is_sent(journal: Path) -> bool:
     return not journal.exists() or (sent.exists() and sent.read_text() == str(journal.stat().st_size))
 
 
-WHOLE = "journal.jsonl"
 SEGMENT_FOLDER = "journal"
 _SEGMENT = re.compile(r"/[0-9]{8}-([0-9]{10})-[^/]*$")
 PACE_S = 0.5
@@ -452,7 +451,7 @@ PACE_S = 0.5
 
 
 class Segments:
-    """`JournalSegments`: the object `WHOLE`, and in `SEGMENT_FOLDER` an object for each batch of lines sent since that was written.
+    """`JournalSegments`: the object `JOURNAL`, and in `SEGMENT_FOLDER` an object for each batch of lines sent since that was written.
 
     Objects are write-once with unique names, so a writer that was wrongly presumed dead cannot corrupt them. Their
     names begin with the writer's fencing token and sort in the order in which they were sent: what a writer sends after
@@ -470,7 +469,7 @@ class Segments:
         return self._folder.names(SEGMENT_FOLDER)
 
     def copy_to(self, file: IO[bytes]) -> None:
-        with self._folder.opened(WHOLE) as whole:
+        with self._folder.opened(JOURNAL) as whole:
             if whole is not None:
                 shutil.copyfileobj(whole, file, 1 << 20)
         for content in self._folder.read_all(self.names()):
@@ -489,15 +488,15 @@ class Segments:
         self._folder.write(f"{SEGMENT_FOLDER}/{token:08}-{self._number:010}-{os.urandom(4).hex()}.jsonl", lines)
 
     def put_whole(self, path: Path) -> None:
-        """Send the file, which has all lines, as `WHOLE`, and remove the segments that it replaces."""
+        """Send the file, which has all lines, as `JOURNAL`, and remove the segments that it replaces."""
         self._check()
         names = self.names()
-        self._folder.put(path, WHOLE)
+        self._folder.put(path, JOURNAL)
         self._folder.remove(names)
 
     def clear(self) -> None:
         self._check()
-        self._folder.remove([*self._folder.names(WHOLE), *self.names()])
+        self._folder.remove([*self._folder.names(JOURNAL), *self.names()])
 
 
 class ObjectStore:

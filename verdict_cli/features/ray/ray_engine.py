@@ -35,7 +35,7 @@ from verdict_cli.run.open_parts import (
     unfinished_parts,
     widest_columns,
 )
-from verdict_cli.run.part_files import PART_TABLES, PARTS, PartLayout, PartMark, RowRange, part_name
+from verdict_cli.run.part_files import PART_TABLES, PartLayout, PartMark, RowRange
 from verdict_cli.run.progress import Counts, Progress, RunStats
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.run_metadata import changed_dataset, finish_run, start_run
@@ -45,13 +45,13 @@ from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import number_duplicates
 from verdict_cli.storage.journal.entry import PINNED
 from verdict_cli.storage.journal.partition import (
-    PARTITION_FOLDER,
+    PARTS,
     clear_partition,
     clear_partitions,
     merge_partitions,
     paid_usd,
+    part_name,
     partition_journal,
-    partition_name,
 )
 from verdict_cli.storage.paths import output_errors
 from verdict_cli.storage.tables.reader import concatenate_tables
@@ -106,7 +106,7 @@ class RayRun:
         self.job = job
         self.stop = stop
         self.show = show
-        self.parts = job.directory.path.resolve() / PARTITION_FOLDER
+        self.parts = job.directory.path.resolve() / PARTS
         self.stats = RunStats(job.data.rows)
         self.error: VerdictError | None = None
         self.started: list[str] = []
@@ -224,7 +224,7 @@ class RayRun:
             if any(node.pinned for node in job.plan.nodes):
                 await self._run(iter([start(-1, PINNED, [])]), 1)
             if not (self.halt.is_set() or self.waiting):
-                tasks = (start(number, partition_name(number), rows) for number, rows in self.partitions())
+                tasks = (start(number, part_name(number), rows) for number, rows in self.partitions())
                 await self._run(tasks, ahead)
         except RayError as error:
             self._halt(
@@ -242,7 +242,7 @@ class RayRun:
         remote, journal = self.job.directory.remote, RunDirectory(self.parts / name).journal
         if remote is None:
             return str(self.parts / name)
-        folder = remote.folder.below(f"{PARTITION_FOLDER}/{name}")
+        folder = remote.folder.below(f"{PARTS}/{name}")
         if journal.exists():
             folder.put(journal, journal.name)
         return folder.url
@@ -255,11 +255,8 @@ class RayRun:
         stopping = False
         left_s = GRACE_S + 20 * TICK_S
         while True:
-            while len(running) < ahead and not self.halt.is_set():
-                task = next(tasks, None)
-                if task is None:
-                    break
-                running.add(task)
+            if not self.halt.is_set():
+                running.update(islice(tasks, ahead - len(running)))
             if not running:
                 return
             if self.halt.is_set():

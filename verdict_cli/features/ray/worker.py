@@ -82,8 +82,8 @@ class _Worker:
     last_contact: float = field(default_factory=monotonic)
     asleep: bool = False
     requests: dict[int, PermitRequest] = field(default_factory=dict)
-    waiting: dict[int, asyncio.Task[None]] = field(default_factory=dict)
-    ends: dict[int, asyncio.Future[CallOutcome]] = field(default_factory=dict)
+    waiting: dict[int, tuple[asyncio.Task[None], asyncio.Future[CallOutcome]]] = field(default_factory=dict)
+    """The task that holds the permit of a call, and the call's end."""
     answers: dict[int, VerdictError | None] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -130,14 +130,13 @@ class Coordinator:
         self._admit(worker, requests)
         for ticket, outcome in ended:
             request = worker.requests.pop(ticket, None)
-            task, end = worker.waiting.pop(ticket, None), worker.ends.pop(ticket, None)
-            if task is None or end is None or end.done():  # refused meanwhile, or its permit was taken away
-                model = None if request is None else request.model
-                self._spending.add(_paid(outcome), model)
+            waiting = worker.waiting.pop(ticket, None)
+            if waiting is None or waiting[1].done():  # refused meanwhile, or its permit was taken away
+                self._spending.add(_paid(outcome), None if request is None else request.model)
             elif outcome is None:
-                task.cancel()
+                waiting[0].cancel()
             else:
-                end.set_result(outcome)
+                waiting[1].set_result(outcome)
 
     async def permits(self, name: str) -> PermitGrant:
         """The new permits, after `LISTEN_S` where there are none."""
@@ -155,8 +154,8 @@ class Coordinator:
         answers, worker.answers = worker.answers, {}
         for ticket, error in answers.items():
             if error is not None:
-                for by_ticket in (worker.requests, worker.waiting, worker.ends):
-                    by_ticket.pop(ticket, None)
+                worker.requests.pop(ticket, None)
+                worker.waiting.pop(ticket, None)
         return PermitGrant(answers, self._stopped)
 
     async def end(self, name: str) -> None:
@@ -197,25 +196,23 @@ class Coordinator:
         if worker.asleep:
             return
         for request in requests:
-            worker.ends[request.ticket] = asyncio.get_running_loop().create_future()
-            worker.waiting[request.ticket] = asyncio.create_task(self._permit(worker, request))
+            end: asyncio.Future[CallOutcome] = asyncio.get_running_loop().create_future()
+            worker.waiting[request.ticket] = asyncio.create_task(self._permit(worker, request, end)), end
 
     def _release_lost(self) -> None:
         """Take back the permits of workers that were presumed lost, which other workers wait for."""
         for worker in self._workers.values():
             if not worker.asleep and monotonic() - worker.last_contact > LOST_S:
                 worker.asleep = True
-                for task in worker.waiting.values():
+                for task, _ in worker.waiting.values():
                     task.cancel()
                 worker.waiting.clear()
-                worker.ends.clear()
 
     def _drop(self, name: str) -> None:
-        for task in self._workers.pop(name).waiting.values():
+        for task, _ in self._workers.pop(name).waiting.values():
             task.cancel()
 
-    async def _permit(self, worker: _Worker, request: PermitRequest) -> None:
-        end = worker.ends[request.ticket]
+    async def _permit(self, worker: _Worker, request: PermitRequest, end: asyncio.Future[CallOutcome]) -> None:
         permitted = False
 
         async def sent_elsewhere(_: Request) -> Reply:

@@ -11,6 +11,7 @@ from typing import IO
 
 from verdict_cli.errors import DataError, OutputError, Problem
 from verdict_cli.storage.datasets.files import ENDINGS, format_of
+from verdict_cli.storage.paths import replacing
 from verdict_cli.storage.stores import open_folder
 
 
@@ -39,10 +40,8 @@ def local_copy_of_url(url: str, directory: Path) -> tuple[Path, ...]:
     for name in names:
         copy = directory / "fetched" / name
         if not copy.exists():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            part = copy.with_name(f"{name}.part")
-            folder.get(name, part)
-            part.replace(copy)
+            with replacing(copy) as part:
+                folder.get(name, part)
         copies.append(copy)
     return tuple(copies)
 

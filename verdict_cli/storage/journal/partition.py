@@ -23,21 +23,18 @@ from verdict_cli.storage.journal.journal import JOURNAL, Journal, lock_file
 from verdict_cli.storage.paths import output_errors
 from verdict_cli.storage.stores import StoreFolder
 
-PARTITION_FOLDER = "parts"
+PARTS = "parts"
+"""The folder of the parts of a run's directory, and of the partitions that workers run."""
 COPIED = "copied"
 """The file with the size of what a partition's journal began with."""
 _FOLDER = re.compile(rf"[0-9]{{6,}}|{PINNED}")
-_SENT = re.compile(r"[^/]+/journal/")
-"""Objects of journal lines that workers have put into a store."""
-_SENT_OF_PART = re.compile(r"[^/]+/journal(?:/|\.jsonl$)")
-"""As `_SENT`, of a run in parts: its finished parts have their lines in one object, which no other journal has."""
 LEFT_S = 20.0
 """How long workers whose run was killed may still write."""
 _POLL_S = 0.1
 _BUFFER_BYTES = 1 << 25
 
 
-def partition_name(part: int) -> str:
+def part_name(part: int) -> str:
     return f"{part:06}"
 
 
@@ -59,7 +56,7 @@ def partition_journal(
     number = -1
     for number, row in enumerate(rows):
         partitions.put(_digest(row.key), number // size)
-    every = [name for name in map(partition_name, range(number // size + 1)) if only is None or name in only]
+    every = [name for name in map(part_name, range(number // size + 1)) if only is None or name in only]
     spent, buffer, buffered = 0.0, defaultdict[str, list[bytes]](list), 0
     with journal.open("rb") as file:
         for line in file:
@@ -74,7 +71,7 @@ def partition_journal(
                     buffered += len(line)
                 continue
             spent += _cost(entry, nodes)
-            name = PINNED if part is None else partition_name(part)
+            name = PINNED if part is None else part_name(part)
             if only is None or name in only:
                 buffer[name].append(line)
                 buffered += len(line)
@@ -90,14 +87,15 @@ async def merge_partitions(
 ) -> None:
     """Append to the journal of the run in a directory, and a store, the lines that are new in the partitions', or all lines of its parts; of one partition where
     ``only`` is its name."""
-    for folder in sorted((run / PARTITION_FOLDER).glob(only)):
+    for folder in sorted((run / PARTS).glob(only)):
         if not _FOLDER.fullmatch(folder.name):
             continue
         await wait_for_workers(folder / JOURNAL)
         into.include(_new_lines(folder))
     if store is not None:
-        remote = store.below(PARTITION_FOLDER)
-        sent = _SENT_OF_PART if of_parts else _SENT
+        remote = store.below(PARTS)
+        # A finished part has its lines in one object. That of another partition has what the run's journal has.
+        sent = re.compile(r"[^/]+/journal(/|\.jsonl$)" if of_parts else r"[^/]+/journal/")
         for content in remote.read_all(filter(sent.match, remote.names(only.strip("*")))):
             into.include(content.splitlines(keepends=True))
     await into.flush()
@@ -118,14 +116,14 @@ async def wait_for_workers(journal: Path) -> None:
 
 def clear_partition(run: Path, store: StoreFolder | None, name: str) -> None:
     with output_errors(run):
-        shutil.rmtree(run / PARTITION_FOLDER / name, ignore_errors=True)
+        shutil.rmtree(run / PARTS / name, ignore_errors=True)
     if store is not None:
-        store.remove_folder(f"{PARTITION_FOLDER}/{name}")
+        store.remove_folder(f"{PARTS}/{name}")
 
 
 def clear_partitions(run: Path, store: StoreFolder | None, tables: Iterable[str]) -> None:
     """Remove the partitions, and the tables of a run that had several parts."""
-    names = (PARTITION_FOLDER, *tables)
+    names = (PARTS, *tables)
     with output_errors(run):
         for folder in map(run.joinpath, names):
             if folder.is_dir():
