@@ -19,7 +19,7 @@ from typing import get_args
 import numpy as np
 
 from verdict_cli.features.benchmarks.recorded import read_jsonl
-from verdict_cli.features.labelling.command import (
+from verdict_cli.features.labelling.draw import (
     inclusion_probabilities,
     scaled_sizes,
     stratified_probabilities,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import DataError
-from verdict_cli.features.labelling.command import (
+from verdict_cli.features.labelling.draw import (
     inclusion_probabilities,
     scaled_sizes,
     stratified_probabilities,
