@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from msgspec import Struct
 
 from verdict_cli.cli.console import aligned, print_json, print_message, print_report, printable
 from verdict_cli.cli.options import AsJson
@@ -26,72 +25,65 @@ FitKind = Literal["probability", "score_weights", "pool_weights", "threshold"]
 """What `--fit` takes."""
 
 
-class FitOptions(Struct, frozen=True):
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
     """What to fit, to which unit (its name, for all its copies), with which expressions."""
 
-    unit: str | None
-    kind: FitKind
-    target: str | None
-    where: str | None = None
-    method: str = ""
-    prediction: str = "output.score"
-    confidence: str = "output.p"
-    agreement: float = 0.0
-    level: float = 0.95
-    folds: int = 5
-    seed: int = 0
-    cluster: str | None = None
-
-
-def calibrate(
-    run: Annotated[Path, typer.Argument(help="The directory of a run with labelled rows.")],
     target: Annotated[
         str | None,
         typer.Option(
             "--target",
             help="The expression of the true label: source.label, or human.label for labels given in `verdict view`.",
         ),
-    ] = None,
+    ] = None
     fit: Annotated[
         FitKind | None,
         typer.Option("--fit", help="What to fit. [default: threshold with --agreement, else probability]"),
-    ] = None,
-    unit: Annotated[
-        str | None, typer.Option("--unit", help="The unit to fit. [default: the only one possible]")
-    ] = None,
+    ] = None
+    unit: Annotated[str | None, typer.Option("--unit", help="The unit to fit. [default: the only one possible]")] = None
     method: Annotated[
         str,
         typer.Option(
             "--method",
             help="temperature, platt, isotonic; logistic, log_odds, least_squares, dawid_skene (needs no labels).",
         ),
-    ] = "",
+    ] = ""
     agreement: Annotated[
         float | None,
         typer.Option("--agreement", help="Choose the confidence threshold above which this share of answers is right."),
-    ] = None,
-    level: Annotated[float, typer.Option("--level", help="The confidence level of --agreement.")] = 0.95,
+    ] = None
+    level: Annotated[float, typer.Option("--level", help="The confidence level of --agreement.")] = 0.95
     prediction: Annotated[
         str, typer.Option("--prediction", help="With --agreement: the expression of the unit's answer.")
-    ] = "output.score",
+    ] = "output.score"
     confidence: Annotated[
         str,
         typer.Option(
             "--confidence", help="With --agreement: the expression of the unit's confidence; higher is more confident."
         ),
-    ] = "output.p",
+    ] = "output.p"
     where: Annotated[
         str | None, typer.Option("--where", help="Fit only to rows for which this expression is true.")
-    ] = None,
+    ] = None
     cluster: Annotated[
         str | None,
         typer.Option(
             "--cluster",
             help="The expression that is equal for rows with correlated errors: they count once, and stay in one fold.",
         ),
-    ] = None,
-    folds: Annotated[int, typer.Option("--folds", min=2, max=100, help="Folds of the cross-validation.")] = 5,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the folds.")] = 0,
+    ] = None
+    folds: Annotated[int, typer.Option("--folds", min=2, max=100, help="Folds of the cross-validation.")] = 5
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the folds.")] = 0
+
+    @property
+    def kind(self) -> FitKind:
+        """What is fitted."""
+        return self.fit or ("probability" if self.agreement is None else "threshold")
+
+
+def calibrate(
+    run: Annotated[Path, typer.Argument(help="The directory of a run with labelled rows.")],
+    options: FitOptions,
     out: Annotated[
         Path | None, typer.Option("--out", help="The file to write. [default: RUN/calibrations/UNIT-KIND.yaml]")
     ] = None,
@@ -103,15 +95,11 @@ def calibrate(
     """
     from verdict_cli.features.calibrate.fit_job import calibrate_run
 
-    kind: FitKind = fit or ("probability" if agreement is None else "threshold")
-    fit_options = FitOptions(
-        unit, kind, target, where, method, prediction, confidence, agreement or 0.0, level, folds, seed, cluster
-    )
-    _check(fit_options, agreement)
+    _check(options)
     directory, facts, plan = load_run(run)
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    result = calibrate_run(plan, directory.results, directory.calls, fit_options, made=created, run=facts.name)
-    path = out or directory.path / "calibrations" / f"{result.content.unit}-{kind}.yaml"
+    result = calibrate_run(plan, directory.results, directory.calls, options, made=created, run=facts.name)
+    path = out or directory.path / "calibrations" / f"{result.content.unit}-{options.kind}.yaml"
     _write(path, result)
     if as_json:
         changes = {
@@ -125,7 +113,7 @@ def calibrate(
     print_message(f"written: {path}")
 
 
-def _check(options: FitOptions, agreement: float | None) -> None:
+def _check(options: FitOptions) -> None:
     from verdict_cli.features.calibrate.fit_job import FIT_KINDS
 
     known = FIT_KINDS[options.kind].methods
@@ -138,9 +126,9 @@ def _check(options: FitOptions, agreement: float | None) -> None:
         raise UsageError(
             "--target is missing", hint="give the expression of the true label: source.label, or human.label"
         )
-    if (options.kind == "threshold") != (agreement is not None):
+    if (options.kind == "threshold") != (options.agreement is not None):
         raise UsageError("--agreement and --fit threshold go together", hint="such as `--agreement 0.95`")
-    for name, value in (("--agreement", agreement), ("--level", options.level)):
+    for name, value in (("--agreement", options.agreement), ("--level", options.level)):
         if value is not None and not 0 < value < 1:
             raise UsageError(f"{name} {value:g} is not between 0 and 1")
 
@@ -157,20 +145,11 @@ def _write(path: Path, result: Calibrated) -> None:
 def _table(result: Calibrated) -> str:
     content = result.content
     lines = [f"{content.unit}: {content.model_dump()['kind']}, fitted to {plural(content.rows, 'row')}"]
-    cells = [("method", "metric", "before", "after (held out)", "difference", "95% interval")]
+    cells: list[tuple[str, ...]] = [("method", "metric", "before", "after (held out)", "difference", "95% interval")]
     for method, metrics in result.metrics.items():
         for metric, change in metrics.items():
-            ends = interval(change.change.low, change.change.high)
-            cells.append(
-                (
-                    method,
-                    metric,
-                    format_number(change.before.value),
-                    format_number(change.after.value),
-                    format_number(change.change.value),
-                    ends,
-                )
-            )
+            values = [format_number(value.value) for value in (change.before, change.after, change.change)]
+            cells.append((method, metric, *values, interval(change.change.low, change.change.high)))
     if len(cells) > 1:
         lines += [f"  {line}" for line in aligned(cells)]
     return printable("\n".join([*lines, *(f"  {note}" for note in result.notes)])) + "\n"

@@ -231,6 +231,7 @@ def upper(wrong: int, rows: int, level: float) -> float:
 def fit_threshold(job: FitJob) -> Calibrated:
     """The lowest bound that keeps the agreement that is options. UsageError where none does."""
     options = job.options
+    assert options.agreement is not None
     node = job.nodes[0]
     if node.escalation is not None:
         raise UsageError(
