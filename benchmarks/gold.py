@@ -20,7 +20,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from verdict_cli.features.benchmarks.recorded import read_jsonl
-from verdict_cli.features.labelling.command import (
+from verdict_cli.features.labelling.draw import (
     inclusion_probabilities,
     scaled_sizes,
     stratified_probabilities,

@@ -219,3 +219,14 @@ def test_help_lists_the_commands_in_groups_and_imports_none_of_them() -> None:
     listed = re.findall(r"^  ([a-z]+(?:, [a-z]+)*)  ", shown, re.MULTILINE)
     assert (len(groups), sorted(", ".join(listed).split(", "))) == (5, sorted(COMMANDS.names()))
     assert shown.rstrip().endswith("imported []")
+
+
+def test_the_help_of_no_command_imports_a_heavy_library() -> None:
+    code = (
+        "import sys; from typer.testing import CliRunner; from verdict_cli.cli.app import app, COMMANDS\n"
+        "for name in COMMANDS.names():\n"
+        "    done = CliRunner().invoke(app, [name, '--help']); assert done.exit_code == 0, done.output\n"
+        f"    loaded = [library for library in {HEAVY} if library in sys.modules]; assert not loaded, (name, loaded)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -144,7 +144,7 @@ def test_a_part_that_cannot_be_drawn_is_named_in_its_place(run: Any, monkeypatch
 @pytest.mark.parametrize(
     ("maker", "name"),
     [
-        ("study_files.render_json", "report.json"),
+        ("write_report.render_json", "report.json"),
         ("renderers.markdown.render_markdown", "report.md"),
         ("renderers.html.render_html", "report.html"),
         ("renderers.junit.render_junit", "junit.xml"),

@@ -77,11 +77,16 @@ def show_report(report: Report, *, as_json: bool) -> None:
 def show_study(document: ReportDocument, folder: Path, name: str, *, as_json: bool = False, message: str = "") -> None:
     """Write `NAME.json`, `NAME.md` and `NAME.html` into the folder of a study, and print it: as one JSON document, or for
     people, with the message behind it."""
+    from verdict_cli.report.renderers.html import render_html
+    from verdict_cli.report.renderers.markdown import render_markdown
     from verdict_cli.report.renderers.terminal import render_terminal
-    from verdict_cli.report.study_files import write_study
+    from verdict_cli.report.write_report import render_json
     from verdict_cli.run.run_directory import RunDirectory
 
-    write_study(RunDirectory(folder), name, document)
+    directory = RunDirectory(folder)
+    directory.write(f"{name}.json", render_json(document))
+    directory.write(f"{name}.md", render_markdown(document))
+    directory.write(f"{name}.html", render_html(document))
     if as_json:
         print_json(document.as_json())
         return

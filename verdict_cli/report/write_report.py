@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+import orjson
+
 from verdict_cli.language.evaluations import evaluator_of
 from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
@@ -14,6 +16,7 @@ from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.run_directory import RunDirectory
 
 if TYPE_CHECKING:
+    from verdict_cli.report.document import ReportDocument
     from verdict_cli.report.report import EvaluationStudy, Report
     from verdict_cli.stats.gates import Inconclusive
 
@@ -77,7 +80,6 @@ def write_report(
     from verdict_cli.report.report import build_report
     from verdict_cli.report.report_context import ReportContext, evaluate_run
     from verdict_cli.report.run_document import run_document
-    from verdict_cli.report.study_files import render_json
     from verdict_cli.stats.gates import decide_gates
     from verdict_cli.stats.measure import flip_rates
     from verdict_cli.storage.tables.reader import export_table
@@ -154,3 +156,8 @@ def _write(directory: RunDirectory, name: str, render: Callable[[], str], warn: 
         warn(message)
         content = document.placeholder(name, message)
     directory.write(name, content)
+
+
+def render_json(document: ReportDocument) -> str:
+    """The indented text of a `.json` file: the data of a document, not its layout."""
+    return f"{orjson.dumps(document.as_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()}\n"

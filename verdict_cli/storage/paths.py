@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
+
+import orjson
 
 from verdict_cli.errors import OutputError
 
@@ -56,3 +59,13 @@ def output_errors(path: Path) -> Iterator[None]:
         raise OutputError(
             f"{path} cannot be written: {fault.strerror or fault}", hint="free space, or choose a writable --out"
         ) from None
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write rows as a JSONL file, atomically, and return their number. Raises OutputError if that fails."""
+    count = 0
+    with replacing(path) as part, part.open("wb") as file:
+        for row in rows:
+            file.write(orjson.dumps(row) + b"\n")
+            count += 1
+    return count

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from verdict_cli.features.align.command import PART_SHARES, is_better, split_rows, successive_halving
+from verdict_cli.features.align.search import PART_SHARES, is_better, split_rows, successive_halving
 
 DATA = Path(os.environ.get("VERDICT_SHARED", "../shared")) / "data"
 SHARED = DATA / "realmistake"

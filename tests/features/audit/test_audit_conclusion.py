@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from verdict_cli.features.audit.command import audit_conclusion, not_tested
+from verdict_cli.features.audit.document import audit_conclusion, not_tested
 from verdict_cli.features.audit.effects import Effect
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 

@@ -12,17 +12,20 @@ from scipy.stats import binom
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-from verdict_cli.features.calibrate.command import dawid_skene, least_squares, logistic, score_weights
-from verdict_cli.features.calibrate.command import weight_log_odds as vote_weights
 from verdict_cli.features.calibrate.fit_job import (
+    dawid_skene,
     folds,
     isotonic,
+    least_squares,
+    logistic,
     platt,
     probability_log_odds,
+    score_weights,
     temperature,
     threshold_bound,
     upper,
 )
+from verdict_cli.features.calibrate.fit_job import weight_log_odds as vote_weights
 from verdict_cli.language.calibrations import ProbabilityMap, apply_map, stairs
 
 RNG = np.random.default_rng(5)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verdict_cli.features.labelling.command import inclusion_probabilities, scaled_sizes, systematic_draw
+from verdict_cli.features.labelling.draw import inclusion_probabilities, scaled_sizes, systematic_draw
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate, gate_problems
 from verdict_cli.report.report_context import evaluate_run

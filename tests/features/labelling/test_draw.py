@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verdict_cli.features.labelling.command import (
+from verdict_cli.features.labelling.draw import (
     inclusion_probabilities,
     scaled_sizes,
     stratified_probabilities,

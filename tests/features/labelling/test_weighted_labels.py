@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from verdict_cli.errors import DataError
-from verdict_cli.features.labelling.command import (
+from verdict_cli.features.labelling.draw import (
     inclusion_probabilities,
     scaled_sizes,
     stratified_probabilities,

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 from verdict_cli.errors import DataError
-from verdict_cli.features.rank.command import BattleColumns, EarlierBattles, battle_row, pairings, read_outputs
+from verdict_cli.features.rank.leaderboard import BattleColumns, EarlierBattles, battle_row, pairings, read_outputs
 
 COLUMNS = BattleColumns("board", "system", "task")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from verdict_cli.features.sweep.best_variant import indistinct, probability_best
+from verdict_cli.features.sweep.compare_variants import indistinct, probability_best
 from verdict_cli.stats.columns.column import Column
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.simultaneous import JointEstimates, joint_estimates

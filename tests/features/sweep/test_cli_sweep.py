@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.features.sweep.command import short_labels
+from verdict_cli.features.sweep.compare_variants import short_labels
 from verdict_cli.messages import Reply, Request, Usage
 
 STEPS = """

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verdict_cli.features.sweep.command import frontier
+from verdict_cli.features.sweep.compare_variants import frontier
 
 POINTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12)
 

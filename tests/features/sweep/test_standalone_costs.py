@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.features.sweep.standalone_costs import ReplyLatencies, standalone_costs
+from verdict_cli.features.sweep.compare_variants import ReplyLatencies, standalone_costs
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validated
 from verdict_cli.plan.build import build_plan

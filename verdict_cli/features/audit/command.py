@@ -1,11 +1,9 @@
-"""`verdict audit CONFIG DATA`, and its document: the effect of each probe, and the papers that describe them."""
+"""`verdict audit CONFIG DATA`."""
 
 from __future__ import annotations
 
 import json
-import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,334 +17,23 @@ from verdict_cli.cli.multi_run import ask_to_spend, execute_all_or_exit, stoppin
 from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AsJson, Config, Data, Yes
 from verdict_cli.cli.show_report import show_study
-from verdict_cli.cli.variant_runs import VariantRun
 from verdict_cli.errors import SpecError, UsageError
-from verdict_cli.features.audit.effects import Effect, ProbeResult, conclusion, measure_probes, replay_obstacle
-from verdict_cli.features.audit.probes import (
-    BASELINE,
-    DEGRADE,
-    PLANTED,
-    AuditOptions,
-    Probe,
-    estimate_audit,
-    plan_audit,
-    planted_change,
-    planted_texts,
-    planting_pipeline,
-    planting_requests,
-    probe_options,
-)
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.package_files import configs, file_or_named
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.plural import plural
-from verdict_cli.report import formatting, run_notes
-from verdict_cli.report.charts import ChartPoint, Dots
-from verdict_cli.report.conclusions import listed_names
-from verdict_cli.report.document import Group, Note, Part, ReportDocument, Section, Table
-from verdict_cli.report.report import metric_json
 from verdict_cli.report.write_report import write_report
 from verdict_cli.run.job import Stop
 from verdict_cli.run.model_warnings import sampled_dry_run
 from verdict_cli.run.session import open_run
-from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.storage.datasets.read import stream_rows
 
 if TYPE_CHECKING:
+    from verdict_cli.features.audit.probes import AuditOptions, Probe
     from verdict_cli.llm.providers.recording import Recording
     from verdict_cli.plan.node import Plan
     from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
-
-
-SIGNIFICANCE = 0.05
-NEARLY_STABLE = 0.05
-"""Share of pairs of repeats that differ, up to which a judge counts as nearly stable."""
-_WHAT = {"scale": "the direction of the scale", "labels": "label names", "paraphrase": "the wording of the instruction"}
-"""What a judge is sensitive to, by cause; of other causes, the name of the effect."""
-_OPTION = re.compile(r"--\w.*")
-
-
-def audit_conclusion(effects: Sequence[Effect]) -> str:
-    """`injection: …; sensitive to length: yes, +0.120 [0.050, 0.190]; stable: yes; no significant effect of style`."""
-    tested = [effect for effect in effects if effect.cause not in ("repeated", "attack", "extraction", DEGRADE)]
-    sensitive = sorted((effect for effect in tested if _matters(effect)), key=_size, reverse=True)
-    others = [_what(effect) for effect in tested if not _matters(effect) and effect.n and _has_test(effect)]
-    without = [_what(effect) for effect in tested if effect.n and not _has_test(effect)]
-    parts = [
-        *_injection(effects),
-        *(_sensitivity(effect) for effect in sensitive),
-        *_stability(effects),
-        *_planted_errors(effects),
-        *_extraction(effects),
-    ]
-    parts += [f"no significant effect of {listed_names(others, len(others))}"] if others else []
-    parts += [f"not decided without repeats: {listed_names(without, len(without))}"] if without else []
-    return "; ".join(parts)
-
-
-def not_tested(left_out: Mapping[str, str]) -> str:
-    """The checks that need an option, with that option; "" if there are none."""
-    options: dict[str, list[str]] = {}
-    for name, reason in left_out.items():
-        if needed := _OPTION.search(reason):
-            options.setdefault(needed.group(), []).append(name)
-    checks = [f"{', '.join(names)} ({option})" for option, names in options.items()]
-    return f"not tested: {'; '.join(checks)}" if checks else ""
-
-
-def _what(effect: Effect) -> str:
-    name, colon, detail = effect.name.partition(": ")
-    return _WHAT.get(effect.cause, f"{name} ({detail})" if colon else name)
-
-
-def _has_test(effect: Effect) -> bool:
-    """Self-preference compares two groups of rows, so it needs no repeats."""
-    return effect.p_holm is not None or effect.cause == "self-preference"
-
-
-def _matters(effect: Effect) -> bool:
-    if effect.cause == "self-preference":
-        return _excludes_zero(effect.shift)
-    return effect.p_holm is not None and effect.p_holm <= SIGNIFICANCE
-
-
-def _excludes_zero(metric: MetricValue | None) -> bool:
-    """Whether the interval excludes 0; of equal changes in all rows, which have none, whether the change is not 0."""
-    if metric is None or metric.low is None or metric.high is None:
-        return metric is not None and bool(metric.value)
-    return not metric.low <= 0 <= metric.high
-
-
-def _shown_size(effect: Effect) -> tuple[MetricValue | None, str]:
-    """The verdict's shift if its interval excludes 0, else how many more verdicts changed than in repeats; and its unit."""
-    if _excludes_zero(effect.shift) or effect.beyond_noise is None:
-        unit = "" if effect.shift_of in ("", "verdict") else f" ({effect.shift_of})"
-        return effect.shift, unit
-    return effect.beyond_noise, " of the verdicts changed, beyond those of repeats"
-
-
-def _size(effect: Effect) -> float:
-    metric, _ = _shown_size(effect)
-    return abs(metric.value) if metric is not None and metric.value is not None else 0.0
-
-
-def _sensitivity(effect: Effect) -> str:
-    metric, unit = _shown_size(effect)
-    change = (
-        "" if metric is None else f"{formatting.signed(metric.value)} {formatting.interval(metric.low, metric.high)}"
-    )
-    text = "" if metric is None or metric.value is None else f", {change.strip()}{unit}"
-    return f"sensitive to {_what(effect)}: yes{text}"
-
-
-def _share(metric: MetricValue) -> str:
-    ends = (
-        ""
-        if metric.low is None or metric.high is None
-        else f" [{max(0.0, metric.low):.0%}, {max(0.0, metric.high):.0%}]"
-    )
-    return f"{max(0.0, metric.value):.0%}{ends}"
-
-
-def _injection(effects: Sequence[Effect]) -> Iterator[str]:
-    attacks = [
-        (effect, effect.success)
-        for effect in effects
-        if effect.cause == "attack" and effect.success and effect.success.value is not None
-    ]
-    if not attacks:
-        return
-    worst, rate = max(attacks, key=lambda pair: pair[1].value)
-    beyond = worst.success_beyond_noise
-    if beyond is None or beyond.value is None:
-        yield f"injection: up to {_share(rate)} succeed ({_kind(worst)}), without a control"
-        return
-    won = [attack for attack, _ in attacks if _matters(attack) and attack.beats_noise]
-    control = f"against {max(0.0, rate.value - beyond.value):.0%} in repeats"
-    if won:
-        yield f"injection: up to {_share(rate)} succeed ({_kind(worst)}) {control}, {len(won)} of {len(attacks)} attacks significantly"
-    else:
-        yield f"injection: no attack succeeds significantly, at most {_share(rate)} {control}"
-
-
-def _kind(effect: Effect) -> str:
-    return effect.name.partition(": ")[2] or effect.name
-
-
-def _stability(effects: Sequence[Effect]) -> Iterator[str]:
-    for effect in effects:
-        if effect.cause == "repeated" and effect.changed is not None and effect.changed.value is not None:
-            share = effect.changed.value
-            yes = "yes" if not share else "nearly" if share <= NEARLY_STABLE else "no"
-            yield f"stable: {yes}" if not share else f"stable: {yes}, {_share(effect.changed)} of repeats differ"
-
-
-def _planted_errors(effects: Sequence[Effect]) -> Iterator[str]:
-    for effect in effects:
-        noticed = effect.success_beyond_noise
-        if effect.cause == DEGRADE and effect.success is None and noticed is not None and noticed.value is not None:
-            yield f"planted errors: {_share(noticed)} noticed"
-
-
-def _extraction(effects: Sequence[Effect]) -> Iterator[str]:
-    differing = [
-        f"{effect.name} {_share(effect.changed)}" for effect in effects
-        if effect.cause == "extraction" and effect.changed is not None and effect.changed.value
-    ]  # fmt: skip
-    if differing:
-        yield f"other extractors read some replies differently: {listed_names(differing)}"
-
-
-PAPERS = {
-    "repeated": "Can You Trust LLM Judgments? Reliability of LLM-as-a-Judge (Schroeder and Wood-Doughty, 2024)",
-    "position": "Large Language Models are not Fair Evaluators (Wang et al., 2023)",
-    "length": "Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena (Zheng et al., 2023)",
-    "style": "Style Outweighs Substance: Failure Modes of LLM Judges in Alignment Benchmarking (Feuer et al., 2024)",
-    "labels": "Large Language Models Are Not Robust Multiple Choice Selectors (Zheng et al., 2024)",
-    "scale": "Large Language Models are Inconsistent and Biased Evaluators (Stureborg et al., 2024)",
-    "paraphrase": "State of What Art? A Call for Multi-Prompt LLM Evaluation (Mizrahi et al., 2024)",
-    "self-preference": "LLM Evaluators Recognize and Favor Their Own Generations (Panickssery et al., 2024)",
-    "extraction": '"My Answer is C": First-Token Probabilities Do Not Match Text Answers in Instruction-Tuned '
-    "Language Models (Wang et al., 2024)",
-    "degrade": "Finding Blind Spots in Evaluator LLMs with Interpretable Checklists (Doddapaneni et al., 2024)",
-    "attack": "Optimization-based Prompt Injection Attack to LLM-as-a-Judge (Shi et al., 2024)",
-}
-"""Cause -> title (authors, year)."""
-EFFECT_HEADERS = (
-    "change", "n", "changed verdict rate", "excess over repeat noise", "verdict shift", "metric change", "p (Holm)", "",
-)  # fmt: skip
-CHARTS = (
-    ("Changed verdict rate", "changed", "share", "Share of rows whose verdict changed."),
-    ("Change of the metric", "metric_change", "difference", "Paired, row by row."),
-    ("Attack success rate", "success", "share", "Among rows not already at the attacker's goal."),
-    ("Planted errors noticed", "success_beyond_noise", "share", "Scored lower more often than in repeats."),
-)
-"""Title, field of an effect, axis and caption."""
-
-
-def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out: Mapping[str, str]) -> ReportDocument:
-    """The document of an audit; `facts` are its directory, pipeline, dataset and counts, as its JSON has them."""
-    best = "" if facts["best"] is None else f", its best value {facts['best']}"
-    judged = ", ".join(f"source.{column}" for column in facts.get("judged", ()))
-    counts = f"{plural(facts['runs'], 'run')} of {plural(facts['rows'], 'row')}, {plural(facts['calls'], 'call')}"
-    opening: list[Part] = [Note(run_notes.baseline_notice(model), warning=True) for model in facts["floors"]]
-    opening += [Note(text) for text in [not_tested(left_out)] if text]
-    opening += [
-        Note(f"the verdict is {facts['verdict']}{best}"),
-        *([Note(f"the judged text is {judged}; --text COLUMN names another")] if judged else []),
-        Note(f"{counts}, {formatting.money(facts['cost_usd'])}"),
-    ]
-    sections = [Section("", opening, listed=False, essential=True)]
-    if charts := _charts(effects):
-        sections.append(Section("Charts", [Group(charts)], formats=("html",)))
-    biases = [effect for effect in effects if effect.success is None and effect.cause != DEGRADE]
-    attacks = [(effect, effect.success) for effect in effects if effect.success is not None and effect.cause != DEGRADE]
-    planted = [effect for effect in effects if effect.cause == DEGRADE]
-    if biases:
-        table = Table(EFFECT_HEADERS, [_effect_cells(effect) for effect in biases], (1,), records=True)
-        sections.append(Section("Effects", [table], essential=True))
-    if attacks:
-        headers = ("attack", "n", "success rate", "more than in repeats", "p (Holm)", "")
-        rows = [_success_cells(effect, rate.n) for effect, rate in attacks]
-        sections.append(Section("Attacks", [Table(headers, rows, (1,), records=True)], essential=True))
-    if planted:
-        headers = ("error", "n", "scored lower", "noticed", "p (Holm)", "")
-        table = Table(headers, [_success_cells(effect, effect.n) for effect in planted], (1,), records=True)
-        notes = [Note(conclusion(effects))]
-        if "planted_by" in facts:
-            notes.append(Note(f"{facts['planted_by']} planted the errors: read some of them in planted/run"))
-        sections.append(Section("Planted errors", [*notes, table], essential=True))
-    if left_out:
-        skipped = [Note(f"{name}: {reason}") for name, reason in left_out.items()]
-        sections.append(Section("Skipped", skipped))
-    papers = [Note(f"{cause}: {PAPERS[cause]}") for cause in dict.fromkeys(effect.cause for effect in effects)]
-    sections.append(Section("Papers", papers))
-    return ReportDocument(
-        facts["pipeline"],
-        sections,
-        kicker="Verdict audit",
-        lead="Bias, and robustness against prompt injection",
-        elsewhere="in audit.html",
-        data=lambda: audit_json(facts, effects, left_out),
-        conclusion=audit_conclusion(effects),
-    )
-
-
-def audit_json(facts: Mapping[str, Any], effects: Sequence[Effect], left_out: Mapping[str, str]) -> dict[str, Any]:
-    """The document of `verdict audit --json`, and `audit.json`."""
-    planted = {"planted_errors": text} if (text := conclusion(effects)) else {}
-    return {**facts, **planted, "effects": [_effect_json(effect) for effect in effects], "left_out": dict(left_out)}
-
-
-def _effect_json(effect: Effect) -> dict[str, Any]:
-    return {
-        "name": effect.name,
-        "cause": effect.cause,
-        "paper": PAPERS[effect.cause],
-        "n": effect.n,
-        "changed": effect.changed and metric_json(effect.changed),
-        "beyond_noise": effect.beyond_noise and metric_json(effect.beyond_noise),
-        "shift": effect.shift and metric_json(effect.shift),
-        "shift_of": effect.shift_of,
-        "figure": effect.metric_change and metric_json(effect.metric_change),
-        **_success_json(effect),
-        "p": effect.p,
-        "p_holm": effect.p_holm,
-        "note": effect.note,
-    }
-
-
-def _success_json(effect: Effect) -> dict[str, Any]:
-    """The share that an attack won, or that was scored lower for a planted error, and what of it repeats do not explain."""
-    share, beyond = (metric and metric_json(metric) for metric in (effect.success, effect.success_beyond_noise))
-    if effect.cause == DEGRADE:
-        return {"lowered": share, "noticed": beyond}
-    return {"success": share, "success_beyond_noise": beyond}
-
-
-def _metric_text(metric: MetricValue | None) -> str:
-    if metric is None:
-        return "–"
-    if metric.value is None:
-        return metric.reason or "–"
-    return formatting.number_with_interval(metric.value, metric.low, metric.high)
-
-
-def _p_text(effect: Effect) -> str:
-    return "–" if effect.p_holm is None else f"{effect.p_holm:.3g}"
-
-
-def _success_cells(effect: Effect, n: int) -> tuple[str, ...]:
-    beyond = _metric_text(effect.success_beyond_noise)
-    return (effect.name, f"{n:,}", _metric_text(effect.success), beyond, _p_text(effect), effect.note)
-
-
-def _effect_cells(effect: Effect) -> tuple[str, ...]:
-    shift = "–" if effect.shift is None else f"{_metric_text(effect.shift)} ({effect.shift_of})"
-    metrics = (
-        _metric_text(effect.changed),
-        _metric_text(effect.beyond_noise),
-        shift,
-        _metric_text(effect.metric_change),
-        _p_text(effect),
-    )
-    return (effect.name, f"{effect.n:,}", *metrics, effect.note)
-
-
-def _charts(effects: Sequence[Effect]) -> list[Part]:
-    charts: list[Part] = []
-    for title, field, axis, caption in CHARTS:
-        points = [
-            ChartPoint(effect.name, metric.value, metric.low, metric.high)
-            for effect in effects
-            if (effect.cause == DEGRADE) == (field == "success_beyond_noise")
-            and (metric := getattr(effect, field)) is not None
-            and metric.value is not None
-        ]
-        if points:
-            charts.append(Dots(title, points, axis, reference=0, caption=caption))
-    return charts
 
 
 class Planting(Struct, frozen=True):
@@ -417,6 +104,8 @@ class ProbingOptions:
 
     def as_audit(self, seed: int) -> AuditOptions:
         """The options as the plan of the probes takes them. UsageError for one of another form."""
+        from verdict_cli.features.audit.probes import AuditOptions
+
         return AuditOptions(
             self.verdict,
             tuple(self.text or ()),
@@ -449,6 +138,11 @@ def audit(
 
     Example: verdict audit pairwise_positions pairs_sample --model baseline/lexical --attack
     """
+    from verdict_cli.cli.variant_runs import VariantRun
+    from verdict_cli.features.audit.document import audit_document
+    from verdict_cli.features.audit.effects import ProbeResult, measure_probes
+    from verdict_cli.features.audit.probes import BASELINE, estimate_audit, plan_audit, probe_options
+
     plan = options.plan(config)
     audit_options = probing.as_audit(options.seed)
     file = file_or_named(config, configs)
@@ -542,6 +236,15 @@ def _plant_errors(
     yes: bool,
 ) -> tuple[Planting | None, list[tuple[Probe | None, Plan]]]:
     """Let the model write the texts of the probes that plant errors; what it cost, and the plans with these texts."""
+    from verdict_cli.features.audit.probes import (
+        DEGRADE,
+        PLANTED,
+        planted_change,
+        planted_texts,
+        planting_pipeline,
+        planting_requests,
+    )
+
     probes = [probe for probe, _ in plans if probe is not None and probe.cause == DEGRADE]
     if not probes:
         return None, plans
@@ -579,6 +282,8 @@ def _plant_errors(
 
 def _probe_plan(config: Path, options: RowOptions, probe: Probe, plan: Plan, replay: Recording | None) -> Plan | str:
     """The plan of a probe, or why it is skipped."""
+    from verdict_cli.features.audit.effects import replay_obstacle
+
     if replay is not None and (reason := replay_obstacle(probe, replay.units(), plan)):
         return reason
     if not probe.settings:

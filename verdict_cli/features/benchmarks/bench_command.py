@@ -28,19 +28,15 @@ from verdict_cli.language.package_files import named_config
 from verdict_cli.plan.build import load_plan
 from verdict_cli.plural import plural
 from verdict_cli.report.formatting import interval
-from verdict_cli.report.renderers.markdown import render_markdown
-from verdict_cli.report.report import full_json, summary_json
-from verdict_cli.report.run_document import run_document
-from verdict_cli.report.study_files import write_rows
 from verdict_cli.run.job import RunOptions
 from verdict_cli.run.preflight import dataset_for, load_recording
 from verdict_cli.run.session import open_run
-from verdict_cli.stats.measure import Measures, measure
 from verdict_cli.storage.datasets.read import scan
-from verdict_cli.storage.paths import output_errors
+from verdict_cli.storage.paths import output_errors, write_rows
 
 if TYPE_CHECKING:
     from verdict_cli.report.report import Report
+    from verdict_cli.stats.measure import Measures
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +84,8 @@ def reproduce(case: Case, folder: Path) -> list[Reproduction]:
 
 
 def _measured(case: Case, folder: Path) -> Mapping[str, Measures]:
+    from verdict_cli.stats.measure import measure
+
     config, data, replies = folder / "pipeline.yaml", folder / "data.jsonl", folder / "replay.jsonl"
     with output_errors(folder):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -231,6 +229,10 @@ def bench(
 
 
 def _show_report(report: Report, card: Card, *, sample: bool, markdown: bool, as_json: bool) -> None:
+    from verdict_cli.report.renderers.markdown import render_markdown
+    from verdict_cli.report.report import full_json, summary_json
+    from verdict_cli.report.run_document import run_document
+
     if as_json:
         print_json(
             {

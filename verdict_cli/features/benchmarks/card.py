@@ -21,7 +21,7 @@ from verdict_cli.language.document.source_positions import Document
 from verdict_cli.language.package_files import configs, folder, named_config
 from verdict_cli.llm.middleware.cache_store import cache_directory
 from verdict_cli.plural import plural
-from verdict_cli.report.study_files import write_rows
+from verdict_cli.storage.paths import write_rows
 
 
 def data_directory() -> Path:

@@ -40,11 +40,10 @@ from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.package_files import folder
 from verdict_cli.plural import plural
-from verdict_cli.report.study_files import write_rows
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.files import find_files
 from verdict_cli.storage.datasets.read import scan, stream_rows
-from verdict_cli.storage.paths import replacing
+from verdict_cli.storage.paths import replacing, write_rows
 
 Sources = Mapping[str, bytes]
 """The content of a repository's files by path, in the order in which the data file names them."""

@@ -31,9 +31,9 @@ from verdict_cli.features.benchmarks.card import UNKNOWN, Card, CardFile, data_d
 from verdict_cli.llm.backoff import delay_s
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.plural import plural
-from verdict_cli.report.study_files import write_rows
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import stream_rows
+from verdict_cli.storage.paths import write_rows
 
 if TYPE_CHECKING:
     from pyreqwest.response import Response

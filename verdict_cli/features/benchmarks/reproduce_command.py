@@ -24,19 +24,19 @@ from verdict_cli.features.benchmarks.download import fetch_file, fetch_rows, fet
 from verdict_cli.features.benchmarks.importers import import_benchmark
 from verdict_cli.language.package_files import named_config
 from verdict_cli.plural import plural
-from verdict_cli.report import formatting, run_notes
-from verdict_cli.report.document import Links, Note, Only, Part, ReportDocument, Section, Table
+from verdict_cli.report import formatting
 from verdict_cli.report.formatting import money
-from verdict_cli.report.report import PublishedComparison, Report, metric_json
-from verdict_cli.report.study_files import write_rows
 from verdict_cli.report.write_report import preload_report, write_report
 from verdict_cli.run.estimate import ASSUMPTIONS, estimate_run, total
 from verdict_cli.run.job import Stop
 from verdict_cli.run.session import open_run
 from verdict_cli.storage.datasets.read import stream_rows
+from verdict_cli.storage.paths import write_rows
 
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
+    from verdict_cli.report.document import Part, ReportDocument, Table
+    from verdict_cli.report.report import PublishedComparison, Report
     from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 
 
@@ -156,6 +156,8 @@ class TableResult(Struct, frozen=True):
     @property
     def notes(self) -> list[str]:
         """Why the values are not of the same thing."""
+        from verdict_cli.report.run_notes import baseline_notice
+
         facts = self.report.facts
         judged = facts.rows - facts.failed
         fewer = (
@@ -163,7 +165,7 @@ class TableResult(Struct, frozen=True):
             if judged == self.rows.count
             else [f"{judged:,} of {plural(self.rows.count, 'row has|rows have')} a verdict"]
         )
-        baselines = [run_notes.baseline_notice(model) for model in facts.floors]
+        baselines = [baseline_notice(model) for model in facts.floors]
         other = [f"judged by {self.model}, not by the table's model"] if self.model else []
         caveats = [self.comparison.caveat] if self.comparison.caveat else []
         return [*caveats, *self.rows.notes, *fewer, *other, *baselines]
@@ -171,6 +173,8 @@ class TableResult(Struct, frozen=True):
 
 def paper_document(results: Sequence[TableResult], folder: Path) -> ReportDocument:
     """The tables with this run's rows in them, and why they may differ."""
+    from verdict_cli.report.document import Links, Note, Only, ReportDocument, Section
+
     sections = [Section("", [_overview(results)], listed=False, essential=True)]
     for result in results:
         comparison = result.comparison
@@ -193,6 +197,8 @@ def _run(result: TableResult) -> str:
 
 
 def _overview(results: Sequence[TableResult]) -> Table:
+    from verdict_cli.report.document import Table
+
     rows = []
     for result in results:
         comparison, facts = result.comparison, result.report.facts
@@ -211,8 +217,11 @@ def _overview(results: Sequence[TableResult]) -> Table:
 
 
 def _standings(comparison: PublishedComparison) -> Table:
+    from verdict_cli.report.document import Table
+    from verdict_cli.report.run_notes import row_origin
+
     rows = [
-        (row.judge, comparison.shown(row.value), comparison.shown_interval(row), run_notes.row_origin(row))
+        (row.judge, comparison.shown(row.value), comparison.shown_interval(row), row_origin(row))
         for row in comparison.standings
     ]
     strong = [index for index, row in enumerate(comparison.standings) if row.ours]
@@ -220,6 +229,8 @@ def _standings(comparison: PublishedComparison) -> Table:
 
 
 def _json(results: Sequence[TableResult], folder: Path) -> dict[str, Any]:
+    from verdict_cli.report.report import metric_json
+
     tables = []
     for result in results:
         comparison, facts = result.comparison, result.report.facts

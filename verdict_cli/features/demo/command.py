@@ -17,8 +17,7 @@ from verdict_cli.cli.show_report import to_terminal
 from verdict_cli.language.package_files import configs, datasets, recordings
 from verdict_cli.llm.providers.detect_models import KEYS, AtHand, at_hand
 from verdict_cli.plural import plural
-from verdict_cli.report import formatting, run_notes
-from verdict_cli.report.comparison import compare_finished
+from verdict_cli.report import formatting
 from verdict_cli.run.load_run import load_run
 
 if TYPE_CHECKING:
@@ -47,6 +46,8 @@ def demo(
 
     Example: verdict demo --out runs/demo
     """
+    from verdict_cli.report.comparison import compare_finished
+
     # The report shows the names rather than the paths, unless the user's folder has a file of that name.
     config = configs()[CONFIG] if Path(CONFIG).is_file() else Path(CONFIG)
     data = str(datasets()[DATA]) if Path(DATA).exists() else DATA
@@ -92,10 +93,12 @@ def _metrics(judge: Report, safety: ComparedEvaluation) -> Table:
     from rich.table import Table
     from rich.text import Text
 
+    from verdict_cli.report.run_notes import scalar_metrics
+
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for header in ("", "judge, 95% interval", DEMO_BASELINE, "difference, 95% interval"):
         table.add_column(Text(header), no_wrap=True)
-    for metric, value in run_notes.scalar_metrics(judge.measures["safety"].values.items()):
+    for metric, value in scalar_metrics(judge.measures["safety"].values.items()):
         compared_metric = safety.whole.differences[metric]
         table.add_row(
             metric,

@@ -77,8 +77,7 @@ def _noting_scores(rows: Iterator[dict[str, Any]], scores: dict[str, None]) -> I
 
 def _write(out: Path, rows: Iterator[dict[str, Any]]) -> int:
     """Write the rows, whole or not at all: an error leaves no file. Returns their number."""
-    from verdict_cli.report.study_files import write_rows
-    from verdict_cli.storage.paths import replacing
+    from verdict_cli.storage.paths import replacing, write_rows
 
     if out.suffix == ".jsonl":
         return write_rows(out, rows)

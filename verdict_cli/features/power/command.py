@@ -15,32 +15,11 @@ from verdict_cli.cli.console import print_json, print_report
 from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AllowHost, AsJson, Config, Data, MetricOption, Seed
-from verdict_cli.cli.variant_runs import choose_metric
 from verdict_cli.errors import UsageError
-from verdict_cli.features.power.sample_size import (
-    WORST,
-    Parts,
-    alike_tests,
-    discordant,
-    gold_labels,
-    is_share,
-    pilot,
-    repeated,
-    rows_for_change,
-    rows_for_difference,
-    rows_for_share,
-    rows_with_repeats,
-    spread_of_change,
-)
-from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
 from verdict_cli.report.formatting import money
-from verdict_cli.run.estimate import Line, estimate_run, total
-from verdict_cli.run.load_run import load_run
+from verdict_cli.run.estimate import Line, estimate_run
 from verdict_cli.storage.datasets.read import stream_rows
-
-MOST_REPEATS = 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,135 +96,6 @@ class RequirementOptions(PrecisionOptions):
         return 1 - (1 - self.confidence) / self.tests
 
 
-def first_metric(evaluation: Evaluation) -> str:
-    """The metric of an evaluation that is meant if none is named."""
-    return evaluation.metrics[0] if evaluation.metrics else ("accuracy" if evaluation.target else "mean")
-
-
-def needed(
-    want: RequirementOptions, evaluation: Evaluation
-) -> tuple[list[dict[str, Any]], tuple[str, Parts] | None, list[str]]:
-    """What is needed, the repeated unit of the pilot with the parts of its variance, and what else is to be said."""
-    runs = [load_run(path) for path in want.pilot or ()]
-    for path, (_, _, its) in zip(want.pilot or (), runs, strict=True):
-        if want.name not in its.evaluations:
-            raise UsageError(f"{path} has no evaluation {want.name!r}", hint="choose another pilot or --metric")
-    needs: list[dict[str, Any]] = []
-    notes: list[str] = []
-    parts = None
-    if want.half_width is not None:
-        needs.append(_interval(want, evaluation, runs))
-    if want.mde is not None:
-        needs.append(_difference(want, runs))
-    if runs and want.half_width is not None:
-        directory, facts, its = runs[0]
-        gold = gold_labels(its.evaluations[want.name], want.name, directory.results, want.half_width, facts.seed)
-        if gold is not None:
-            few = f"{gold.needed:,}" if gold.needed is not None else "more than the pilot's rows"
-            notes.append(
-                f"what people would say of all rows (`gold`), to ±{want.half_width:g} with 95%: {few} labels with the judge on "
-                f"{plural(gold.rows, 'row')} (`ppi`), {gold.alone:,} without it"
-            )
-        repeats = repeated(its, its.evaluations[want.name], want.name, want.metric, directory.results)
-        if isinstance(repeats, str):
-            notes.append(f"rows against repeats: {repeats}")
-        else:
-            parts = repeats
-            notes.append(
-                f"a row's score varies by {repeats[1].between:.4g} among rows and {repeats[1].within:.4g} among askings of "
-                f"{repeats[0]}; the table is for the mean of the askings' scores, not for a vote"
-            )
-    return needs, parts, notes
-
-
-def _interval(want: RequirementOptions, evaluation: Evaluation, runs: list[Any]) -> dict[str, Any]:
-    assert want.half_width is not None
-    what = f"±{want.half_width:g} with {want.confidence:.0%} confidence"
-    if not runs:
-        if not is_share(want.metric):
-            raise UsageError(
-                f"how much {want.metric} varies is not known beforehand", hint="give a small run with --pilot RUN"
-            )
-        p = want.expect if want.expect is not None else WORST
-        why = f"a share of {p:g}" + ("" if want.expect is not None else ", the worst case")
-        if evaluation.cluster is not None:
-            why += "; rows in clusters need more: give --pilot RUN"
-        return {"for": what, "from": why, "rows": rows_for_share(p, want.half_width, want.confidence)}
-    directory, facts, its = runs[0]
-    pilot_run = pilot(its.evaluations[want.name], want.name, want.metric, directory.results, facts.seed)
-    estimate = pilot_run.metric
-    if estimate.low is None or estimate.high is None or (not pilot_run.share and estimate.high <= estimate.low):
-        raise UsageError(
-            f"{directory.path}: {want.metric} has no interval there: {estimate.reason or 'no row differs'}",
-            hint="a larger pilot has one",
-        )
-    rows, safe = pilot_run.rows(want.half_width, want.confidence)
-    why = f"{want.metric} {estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}] of {plural(estimate.n, 'row')} in the pilot"
-    return {"for": what, "from": why, "rows": rows, "rows_at_worst": safe}
-
-
-def _difference(want: RequirementOptions, runs: list[Any]) -> dict[str, Any]:
-    assert want.mde is not None
-    what = f"a difference of {want.mde:g} found by `verdict compare` with power {want.power:.0%}, at {1 - want.confidence:.2g}"
-    if len(runs) == 2:
-        both = (runs[0][2].evaluations[want.name], runs[1][2].evaluations[want.name])
-        paths = (runs[0][0].results, runs[1][0].results)
-        spread_and_count = spread_of_change(both, want.name, want.metric, paths, want.seed)
-        if isinstance(spread_and_count, str):
-            raise UsageError(f"the two pilots cannot be compared: {spread_and_count}")
-        spread, count = spread_and_count
-        rows = rows_for_change(spread, want.mde, want.test_level, want.power)
-        return {
-            "for": what,
-            "from": f"a row's difference spreads {spread:.3g} over {plural(count, 'row')} of the pilots",
-            "rows": rows,
-        }
-    if not is_share(want.metric):
-        raise UsageError(
-            f"how much a difference of {want.metric} varies is not known beforehand",
-            hint="give two small runs with --pilot RUN --pilot RUN",
-        )
-    p = want.expect if want.expect is not None else WORST
-    if runs:
-        directory, facts, its = runs[0]
-        p = pilot(its.evaluations[want.name], want.name, want.metric, directory.results, facts.seed).metric.value
-        p = WORST if p is None else float(p)
-    apart, why = want.discordant, "given"
-    if apart is None:
-        other = p - want.mde if p >= want.mde else p + want.mde
-        apart, why = max(discordant(p, other), want.mde), f"independent errors at {p:.3g} and {other:.3g}"
-    rows = rows_for_difference(want.mde, apart, want.test_level, want.power)
-    return {"for": what, "from": f"{apart:.3g} of the rows right in only one of the two ({why})", "rows": rows}
-
-
-def cost(lines: tuple[Line, ...]) -> dict[str, Any]:
-    """The calls and the cost of all units together."""
-    summed = total(lines, "", "")
-    return {"calls": summed.calls, "least_calls": summed.least, "cost_usd": summed.cost_usd}
-
-
-def trade(
-    want: RequirementOptions, repeats: tuple[str, Parts] | None, pipeline: Plan, lines: tuple[Line, ...], there: int
-) -> list[dict[str, Any]]:
-    """Rows, calls and cost for each number of repeats of the unit that the pilot repeats."""
-    if repeats is None or want.half_width is None or not there:
-        return []
-    unit, parts = repeats
-    copies = [node.id for node in pipeline.nodes if node.name == unit]
-    own = total([line for line in lines if line.unit in copies], "", "")
-    rest = total([line for line in lines if line.unit not in copies], "", "")
-    if not copies:
-        return []
-    table = []
-    for count in range(1, MOST_REPEATS + 1):
-        rows = rows_with_repeats(parts, count, want.half_width, want.confidence)
-        known = own.cost_usd is not None and rest.cost_usd is not None
-        usd = ((own.cost_usd or 0) / len(copies) * count + (rest.cost_usd or 0)) / there * rows if known else None
-        calls = round((own.calls / len(copies) * count + rest.calls) / there * rows)
-        table.append({"repeats": count, "rows": rows, "calls": calls, "cost_usd": usd})
-    return table
-
-
 def plan(
     config: Config,
     data: Data,
@@ -261,6 +111,9 @@ def plan(
 
     Example: verdict plan jury answers_sample --half-width 0.02 --expect 0.9
     """
+    from verdict_cli.cli.variant_runs import choose_metric
+    from verdict_cli.features.power.sample_size import alike_tests, cost, first_metric, needed, trade
+
     precision.check()
     pipeline = options.plan(config)
     name, metric_name = choose_metric([(str(config), pipeline)], metric)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from math import isclose
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct, structs
@@ -23,18 +23,30 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-from verdict_cli.errors import RowError
-from verdict_cli.features.rank.candidates import Candidate, CandidateColumns, Order
+from verdict_cli.errors import RowError, UsageError
+from verdict_cli.features.rank.candidates import (
+    Candidate,
+    CandidateColumns,
+    Order,
+    choosing_unit,
+    find_candidate_columns,
+    judges_both_orders,
+    order_reader,
+)
 from verdict_cli.features.rank.strengths import largest_errors
 from verdict_cli.messages import Result
+from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.conclusions import listed_names
 from verdict_cli.report.document import Note, ReportDocument, Section, Table
 from verdict_cli.run.judge_session import JudgeSession
-from verdict_cli.run.outcome import Reward
+from verdict_cli.run.outcome import Reward, reward_of
 from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.stats.intervals.interval_methods import student
+
+if TYPE_CHECKING:
+    from verdict_cli.features.rank.command import RankOptions
 
 
 class CountingJudge:
@@ -587,3 +599,113 @@ def _first_wins(pair: Contest, contest: Contest, order: Order) -> float:
     if not order:
         return 0.5
     return 1.0 if contest[order[0]] == pair[0] else 0.0
+
+
+SAMPLED_CANDIDATES = 20
+"""Candidates from which the cost is estimated."""
+
+
+class _Workload(Struct, frozen=True):
+    """What is judged, the most rows that it takes, and a few of them."""
+
+    text: str
+    rows: int
+    sample: Sequence[Mapping[str, Any]]
+
+
+Work = Callable[[CountingJudge], Coroutine[Any, Any, Ranking]]
+
+
+class RankingTask(Struct, frozen=True):
+    """The arguments of `verdict rank`."""
+
+    plan: Plan
+    shared: Mapping[str, Any]
+    candidates: tuple[Candidate, ...]
+    options: RankOptions
+    seed: int
+
+    def plan_work(self) -> tuple[Work, _Workload]:
+        """Return the ranking to run and its size. UsageError if the pipeline or an option does not fit."""
+        named = tuple(name.strip() for name in self.options.columns.split(",")) if self.options.columns else ()
+        are_rows = (
+            not named
+            and self.options.field is None
+            and all(not isinstance(candidate.value, str) for candidate in self.candidates)
+        )
+        if are_rows and choosing_unit(self.plan) is None:
+            return self._score(None)
+        where = find_candidate_columns(self.plan, self.shared, named)
+        if where.count == 1:
+            return self._score(where)
+        if self.options.samples > 1 or self.options.reward is not None:
+            raise UsageError("--samples and --reward need a judge that scores", hint="this one compares")
+        return self._compare(where)
+
+    def _sample(self, where: CandidateColumns | None) -> list[Mapping[str, Any]]:
+        """Rows of a few candidates, as the judge reads them."""
+        if where is None:
+            few = self.candidates[:SAMPLED_CANDIDATES]
+            return [{**self.shared, **candidate.value} for candidate in few if not isinstance(candidate.value, str)]
+        texts = [
+            candidate.text(self.options.field) for candidate in self.candidates[: SAMPLED_CANDIDATES + where.count - 1]
+        ]
+        starts = range(max(1, len(texts) - where.count + 1))
+        return [where.row(self.shared, texts[start : start + where.count]) for start in starts]
+
+    def _score(self, where: CandidateColumns | None) -> tuple[Work, _Workload]:
+        if self.options.rounds is not None or self.options.choice is not None or self.options.tournament != "auto":
+            raise UsageError("--tournament, --rounds and --choice need a judge that compares", hint="this one scores")
+        reward = reward_of(self.plan, self.options.reward)
+        count = len(self.candidates)
+        times = "" if self.options.samples == 1 else f", {self.options.samples} judgements each"
+        return (
+            lambda judging: rank_by_score(
+                judging, reward, where, self.shared, self.candidates, self.options.samples, self.options.field
+            ),
+            _Workload(f"{plural(count, 'candidate')} scored{times}", count * self.options.samples, self._sample(where)),
+        )
+
+    def _compare(self, where: CandidateColumns) -> tuple[Work, _Workload]:
+        count, size = len(self.candidates), where.count
+        read = order_reader(self.plan, self.options.choice, size)
+        texts = [candidate.text(self.options.field) for candidate in self.candidates]
+        twice = size == 2 and not judges_both_orders(self.plan)
+
+        def tournament(judging: CountingJudge) -> Tournament:
+            return Tournament(judging, read, where, self.shared, self.candidates, texts, twice)
+
+        if size > 2:
+            if count < size:
+                raise UsageError(
+                    f"the judge chooses among {size}, but there are {plural(count, 'candidate')}",
+                    hint=f"give at least {size}",
+                )
+            if self.options.tournament != "auto":
+                raise UsageError(
+                    "--tournament needs a judge of pairs", hint="--rounds sets how many rounds of groups are judged"
+                )
+            times = self.options.rounds or GROUP_ROUNDS
+            rows = times * -(-count // size)
+            return (
+                lambda judging: tournament(judging).rank_groups(times, self.seed),
+                _Workload(
+                    f"{plural(count, 'candidate')} in groups of {size}, {times} rounds", rows, self._sample(where)
+                ),
+            )
+        swiss = self.options.tournament == "swiss" or (
+            self.options.tournament == "auto" and (self.options.rounds or count > ROUND_ROBIN)
+        )
+        if self.options.tournament == "round-robin" and self.options.rounds is not None:
+            raise UsageError("--rounds needs a Swiss tournament", hint="remove --tournament or --rounds")
+        number = (self.options.rounds or swiss_rounds(count)) if swiss else None
+        pairs = number * (count // 2) if number is not None else count * (count - 1) // 2
+        form = f"a Swiss tournament of {number} rounds" if number is not None else "all pairs"
+        return (
+            lambda judging: tournament(judging).rank_pairs(number, self.seed),
+            _Workload(
+                f"{plural(count, 'candidate')}, {form}, {plural(pairs, 'pair')} in both orders",
+                pairs * (2 if twice else 1),
+                self._sample(where),
+            ),
+        )

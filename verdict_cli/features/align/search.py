@@ -1,0 +1,659 @@
+"""The search for a better prompt, and its document: old against new on the sealed rows, and everything that was tried.
+
+The labelled rows are split into parts: candidates are made from `fit`, compared on `select`, and the winner meets the pipeline as it
+was once, on `test`, which nothing has seen before. Clusters are never divided. Successive halving (Jamieson and Talwalkar, 2016)
+judges few rows by all candidates and more rows by the better half, until one is left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from msgspec import Struct
+
+from verdict_cli.cli.console import print_error
+from verdict_cli.cli.model_options import RowOptions
+from verdict_cli.cli.multi_run import ask_to_spend, execute_all_or_exit
+from verdict_cli.cli.open_dataset import check_data, open_dataset
+from verdict_cli.cli.progress import show_reading
+from verdict_cli.errors import RowError, SpecError, UsageError
+from verdict_cli.language.document.document import parse_document
+from verdict_cli.language.expressions.expression import Expression, compile_expression
+from verdict_cli.language.load import validated
+from verdict_cli.messages import Row
+from verdict_cli.plan.build import build_plan
+from verdict_cli.plan.compile import named_columns
+from verdict_cli.plan.node import LLMNode
+from verdict_cli.plan.resolve import as_yaml
+from verdict_cli.plural import plural
+from verdict_cli.report import formatting
+from verdict_cli.report.document import Note, Part, ReportDocument, Section, Table
+from verdict_cli.report.report import metric_json
+from verdict_cli.run.estimate import DryRun
+from verdict_cli.run.job import Stop
+from verdict_cli.run.preflight import SAMPLE
+from verdict_cli.run.session import open_run
+from verdict_cli.stats.columns.column import Floats, Ints, key_text
+from verdict_cli.stats.columns.saved_rows import saved_rows
+from verdict_cli.stats.compare import compare_runs
+from verdict_cli.stats.paired import Difference
+from verdict_cli.stats.row_scores import scored_rows
+from verdict_cli.storage.datasets.dataset import Dataset
+from verdict_cli.storage.datasets.read import stream_rows
+from verdict_cli.storage.tables.reader import read_table
+
+if TYPE_CHECKING:
+    from verdict_cli.plan.node import Plan
+    from verdict_cli.run.estimate import Line
+    from verdict_cli.run.load_run import RunResult
+
+
+def labelled_parts(
+    plan: Plan, labelled: str, target: str, cluster: str | None, folder: Path, seed: int, *, quiet: bool = False
+) -> tuple[dict[PartName, Path], dict[PartName, int], str]:
+    """The labelled rows in three files, as they are in the dataset; their numbers; the digest of all. UsageError for too few."""
+    import numpy as np
+
+    right = compile_expression(target, ("source",))
+    group = compile_expression(cluster, ("source",)) if cluster is not None else None
+    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
+        dataset = open_dataset(plan, labelled, Path(spool_to))
+        with show_reading(quiet=quiet):
+            keys, raw = _labelled_rows(dataset, right, group)
+    if len(keys) < LEAST_LABELS:
+        raise UsageError(
+            f"{plural(len(keys), 'row has|rows have')} a label; an alignment needs {LEAST_LABELS} or more",
+            hint="label more rows: verdict queue RUN",
+        )
+    used = list(keys)
+    clusters = np.unique([keys[row] for row in used], return_inverse=True)[1]
+    digest = hashlib.sha256()
+    folder.mkdir(parents=True, exist_ok=True)
+    parts: dict[PartName, Path] = {}
+    sizes: dict[PartName, int] = {}
+    for name, rows in split_rows(clusters, seed).items():
+        text = "".join(json.dumps(raw[used[row]], ensure_ascii=False, default=str) + "\n" for row in rows.tolist())
+        digest.update(text.encode())
+        parts[name], sizes[name] = folder / f"{name}.jsonl", len(rows)
+        parts[name].write_text(text, encoding="utf-8")
+    if min(sizes.values()) < 2:
+        print_error("warning: one cluster holds most rows, so that the parts are very unequal")
+        raise UsageError("the clusters cannot be split into three parts", hint="give another --cluster, or more rows")
+    return parts, sizes, digest.hexdigest()
+
+
+def _labelled_rows(
+    dataset: Dataset, right: Expression, group: Expression | None
+) -> tuple[dict[int, str], dict[int, dict[str, Any]]]:
+    """The cluster of each row that has a label, and the row as it is in the dataset, by its index."""
+    keys: dict[int, str] = {}
+    for row in stream_rows(dataset):
+        try:
+            if right({"source": row.source}) is not None:
+                keys[row.index] = key_text(group({"source": row.source})) if group is not None else str(row.index)
+        except RowError as error:
+            raise UsageError(
+                f"row {row.index}: {error.message}", hint="--target and --cluster are expressions over `source`"
+            ) from None
+    return keys, {row.index: dict(row.source) for row in stream_rows(Dataset(dataset.files)) if row.index in keys}
+
+
+PartName = Literal["fit", "select", "test"]
+PART_SHARES: dict[PartName, float] = {"fit": 0.35, "select": 0.3, "test": 0.35}
+"""How the rows are divided: the test needs the power to tell a better judge, the others enough of each label."""
+LEAST_ROWS_AT_FIRST = 16
+"""The rows on which all candidates are compared first, where there are so many."""
+LEAST_LABELS = 24
+"""Fewer labelled rows leave nothing to test on."""
+SIGNIFICANT = 0.05
+
+RowScoring = Callable[[Sequence[int], int], Sequence[Floats]]
+"""Gives the scores of candidates (by index) on the first so many rows of `select`, larger is better, NaN where a row failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class HalvingRound:
+    """One round: the rows that were judged, and the mean score of each candidate that was still in it."""
+
+    rows: int
+    means: dict[int, float]
+
+
+def split_rows(clusters: Ints, seed: int) -> dict[PartName, Ints]:
+    """The rows of each part, in a random order. Shape of `clusters`: (rows,), equal for rows that must stay together."""
+    rng = np.random.default_rng(seed)
+    ids, sizes = np.unique(clusters, return_counts=True)
+    parts: dict[PartName, list[int]] = {name: [] for name in PART_SHARES}
+    for index in rng.permutation(len(ids)):
+        short = {name: PART_SHARES[name] - len(rows) / len(clusters) for name, rows in parts.items()}
+        part = max(short, key=lambda name: short[name])
+        parts[part] += np.flatnonzero(clusters == ids[index]).tolist()
+        assert sizes[index] > 0
+    return {name: rng.permutation(np.array(rows, dtype=np.int64)) for name, rows in parts.items()}
+
+
+def successive_halving(candidates: int, rows: int, score: RowScoring) -> tuple[int, tuple[HalvingRound, ...]]:
+    """The best candidate, and the rounds. The last round has all rows; ties go to the earlier candidate, the first of all.
+
+    A failed row counts as the lowest score of its round: a judge that does not answer is not better for it.
+    """
+    left = list(range(candidates))
+    seen = min(rows, LEAST_ROWS_AT_FIRST)
+    rounds = []
+    while True:
+        if len(left) <= 2:
+            seen = rows
+        columns = [np.asarray(column, dtype=np.float64) for column in score(left, seen)]
+        known = np.concatenate([column[np.isfinite(column)] for column in columns] or [np.zeros(0)])
+        lowest = float(known.min()) if len(known) else 0.0
+        means = {
+            candidate: float(np.where(np.isfinite(column), column, lowest).mean())
+            for candidate, column in zip(left, columns, strict=True)
+        }
+        rounds.append(HalvingRound(seen, means))
+        order = sorted(left, key=lambda candidate: (-means[candidate], candidate))
+        if seen >= rows:
+            return order[0], tuple(rounds)
+        left = sorted(order[: max(2, (len(order) + 1) // 2)])
+        seen = min(rows, 2 * seen)
+
+
+def halved_rows(candidates: int, rows: int) -> int:
+    """The rows that `successive_halving` judges in all; those of an earlier round are not judged again."""
+    seen = dict.fromkeys(range(candidates), 0)
+
+    def score(left: Sequence[int], count: int) -> list[Floats]:
+        seen.update(dict.fromkeys(left, count))
+        return [np.zeros(count) for _ in left]
+
+    successive_halving(candidates, rows, score)
+    return sum(seen.values())
+
+
+def is_better(change: float | None, p: float | None) -> bool:
+    """Whether the winner is shown to be better on the sealed rows: a gain with a two-sided p-value of at most 0.05."""
+    return change is not None and p is not None and change > 0 and p <= SIGNIFICANT
+
+
+FEW_SHOT = (("balanced", 4), ("nearest", 4), ("errors", 4), ("nearest", 8))
+BATCH_WRONG, BATCH_RIGHT = 6, 2
+"""Rows that a proposal sees: those that the judge got wrong, and some that it got right and should not lose."""
+MOST_SHOWN = 2_000
+"""Characters of a text that a proposal sees."""
+JUDGED = "judged"
+"""The column of the examples with what the judge said, for `choose: errors`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCandidate:
+    """A changed unit: its name, what it comes from, and the settings (`--set`) that make it."""
+
+    name: str
+    origin: str
+    settings: tuple[str, ...] = ()
+
+
+class JudgedRow(Struct, frozen=True):
+    """A row of `fit`: what the judge read and said, its reasons, the right answer, and people's note."""
+
+    source: Mapping[str, Any]
+    judged: Any
+    right: Any
+    correct: bool
+    explanation: str = ""
+    note: str = ""
+
+
+def _estimated(plan: Plan, sources: Sequence[Mapping[str, Any]], count: int) -> tuple[Line, ...]:
+    """The calls of so many rows like these."""
+    rows = [Row(at, at, source) for at, source in enumerate(sources[:SAMPLE])]
+    return DryRun(plan, real=False).add(rows).lines(count)
+
+
+class Alignment(Struct, frozen=True):
+    """A finished search: the candidates, the first of them the pipeline as it was; what each round found; the winner against the first
+    on the sealed rows. `parts` counts the rows of each part, `dropped` says why proposals could not be used."""
+
+    unit: str
+    metric: str
+    parts: Mapping[str, int]
+    candidates: Sequence[PromptCandidate]
+    rounds: Sequence[HalvingRound]
+    winner: int
+    sealed: Difference | None
+    cost_usd: float | None
+    dropped: Sequence[str] = ()
+
+    @property
+    def better(self) -> bool:
+        """Whether the winner is shown to be better."""
+        return self.winner != 0 and self.sealed is not None and is_better(self.sealed.change.value, self.sealed.p)
+
+
+def few_shot(path: str, rows: Sequence[JudgedRow], target: str, cluster: str | None) -> list[PromptCandidate]:
+    """The unit at this path with examples from the rows, chosen in several ways."""
+    examples = [{**row.source, JUDGED: row.judged} for row in rows]
+    shared = {"rows": examples, "target": target} | ({"cluster": cluster} if cluster is not None else {})
+    candidates = []
+    for choose, k in FEW_SHOT:
+        if choose == "errors" and all(row.correct for row in rows):
+            continue
+        key = {**shared, "k": k, "choose": choose}
+        if choose == "errors":
+            key["prediction"] = f"source.{JUDGED}"
+        candidates.append(
+            PromptCandidate(f"examples {choose} {k}", f"{k} {choose} examples", (f"{path}.examples={json.dumps(key)}",))
+        )
+    return candidates
+
+
+def proposal_batches(rows: Sequence[JudgedRow], count: int, seed: int) -> list[list[JudgedRow]]:
+    """Different rows for each of `count` proposals; none where the judge made no mistake."""
+    wrong = [row for row in rows if not row.correct]
+    right = [row for row in rows if row.correct]
+    if not wrong:
+        return []
+    draw = random.Random(seed)
+    return [
+        draw.sample(wrong, min(BATCH_WRONG, len(wrong))) + draw.sample(right, min(BATCH_RIGHT, len(right)))
+        for _ in range(count)
+    ]
+
+
+def reflection_request(prompt: str, batch: Sequence[JudgedRow], columns: Sequence[str]) -> str:
+    """What the proposer is asked about one batch of rows."""
+    parts = [
+        "A language model judges texts by the prompt below. People judged the same texts. Find out why the judge differs from them, and "
+        "write what would make it agree.",
+        f"<prompt>\n{prompt}\n</prompt>",
+    ]
+    for number, row in enumerate(batch, 1):
+        shown = [f"{name}: {_short(row.source.get(name))}" for name in columns]
+        lines = [f"Row {number} ({'right' if row.correct else 'wrong'})", *shown, f"judge: {_short(row.judged)}"]
+        lines += [f"judge's reasons: {_short(row.explanation)}"] if row.explanation else []
+        lines += [f"right answer: {_short(row.right)}"]
+        lines += [f"people's note: {_short(row.note)}"] if row.note else []
+        parts.append("\n".join(lines))
+    parts.append(
+        "Answer with `diagnosis` (why the judge was wrong, in a few sentences), `guidelines` (at most eight short rules to add to the prompt, "
+        "general ones that hold for other texts too; never an answer to a row above), and `prompt` (the whole prompt, rewritten). The "
+        "rewritten prompt must keep every placeholder in braces exactly as it is, and the same possible answers."
+    )
+    return "\n\n".join(parts)
+
+
+def proposal_pipeline(model: str) -> dict[str, Any]:
+    """The pipeline that asks the proposer: a row a batch, so that a killed search pays for no proposal twice."""
+    unit = {
+        "unit": "Unit",
+        "name": "proposal",
+        "prompt": "{source.request}",
+        "response": {"diagnosis": "str", "guidelines": "str", "prompt": "str"},
+    }
+    return {"verdict": 1, "name": "align-proposals", "model": model, "pipeline": [unit]}
+
+
+def proposed(path: str, prompt: str, proposal: Mapping[str, Any], name: str) -> list[PromptCandidate]:
+    """The candidates of one proposal: its guidelines behind the prompt, and its own prompt."""
+    lines = []
+    guidelines, rewritten = str(proposal.get("guidelines") or "").strip(), str(proposal.get("prompt") or "").strip()
+    if guidelines:
+        text = f"{prompt.rstrip()}\n\nGuidelines:\n{literal(guidelines)}"
+        lines.append(
+            PromptCandidate(f"guidelines {name}", "guidelines of the proposer", (_prompt_setting(path, text),))
+        )
+    if rewritten and rewritten != prompt.strip():
+        lines.append(
+            PromptCandidate(f"rewrite {name}", "a prompt of the proposer", (_prompt_setting(path, rewritten),))
+        )
+    return lines
+
+
+def literal(text: str) -> str:
+    """The text so that a prompt shows it as it is: braces are no placeholders, and no line begins a section."""
+    escaped = text.replace("{", "\\{")
+    return re.sub(r"^@", " @", escaped, flags=re.MULTILINE)
+
+
+def _prompt_setting(path: str, prompt: str) -> str:
+    return f"{path}.prompt={json.dumps(prompt)}"
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
+@dataclass
+class AlignSearch:
+    """One search: the pipeline, the unit's path in it, the parts of the labelled rows, and what was spent."""
+
+    config: Path
+    how: RowOptions
+    plan: Plan
+    unit: str
+    path: str
+    prompt: str
+    columns: tuple[str, ...]
+    evaluation: str
+    metric: str | None
+    target: str
+    cluster: str | None
+    note: str | None
+    folder: Path
+    parts: dict[PartName, Path]
+    sizes: dict[PartName, int]
+    facts: dict[str, Any]
+    stop: Stop | None = None
+    spent: float | None = 0.0
+    dropped: list[str] = field(default_factory=list)
+    costs: dict[str, float | None] = field(default_factory=dict)
+    before_calls: Callable[[], None] | None = None
+    """Called once, before the first run that makes calls."""
+
+    def tell_cost(self, proposer: str | None, proposals: int, rounds: int, *, yes: bool) -> None:
+        """Tell the most that the search costs, and ask on a terminal."""
+        fit = [json.loads(line) for line in self.parts["fit"].read_text(encoding="utf-8").splitlines()]
+        unjudged = [JudgedRow(source, None, None, correct=True) for source in fit]
+        # Candidates are estimated by the longest prompts that are tried: those with the most examples.
+        candidate = self._plan(few_shot(self.path, unjudged, self.target, self.cluster)[-1])
+        written = 2 * proposals if proposer is not None else 0
+        judged = halved_rows(1 + len(FEW_SHOT) + written, self.sizes["select"]) + 2 * self.sizes["test"]
+        if written:
+            judged += (rounds - 1) * (halved_rows(2 + written, self.sizes["select"]) + self.sizes["fit"])
+        plans = [self.plan, candidate]
+        lines = [_estimated(self.plan, fit, len(fit)), _estimated(candidate, fit, judged)]
+        if proposer is not None:
+            asking = as_yaml(proposal_pipeline(proposer)).encode()
+            plans.append(build_plan(validated(parse_document(asking, "proposals.yaml"), Path())).plan)
+            request = reflection_request(self.prompt, unjudged[: BATCH_WRONG + BATCH_RIGHT], self.columns)
+            lines.append(_estimated(plans[-1], [{"request": request}], proposals * rounds))
+        what = f"up to {1 + len(FEW_SHOT) + written * rounds} prompts on {sum(self.sizes.values()):,} rows"
+        ask_to_spend(what, lines, plans, yes=yes, quiet=self.how.quiet)
+
+    def run(self, proposer: str | None, proposals: int, rounds: int, *, yes: bool) -> Alignment:
+        """Make candidates, select, and compare the winner with the pipeline as it was on the sealed rows.
+
+        The cost is told, and asked about, before the first run that has calls left to make: none of a search that is finished or
+        replayed.
+        """
+        if self.how.replay is None:
+            self.before_calls = partial(self.tell_cost, proposer, proposals, rounds, yes=yes)
+        candidates = [PromptCandidate("as it was", "the pipeline as it was")]
+        judged = self._judged(candidates[0])
+        candidates += self._valid(few_shot(self.path, judged, self.target, self.cluster))
+        held: list[HalvingRound] = []
+        best = 0
+        for number in range(rounds if proposer is not None else 1):
+            first_new = len(candidates) if number else 0
+            if proposer is not None:
+                base = candidates[best]
+                candidates += self._proposed(proposer, proposals, base, self._judged(base) if best else judged, number)
+            entered = list(dict.fromkeys([0, best, *range(first_new, len(candidates))]))
+            score = self._scoring([candidates[index] for index in entered])
+            winner, tried = successive_halving(len(entered), self.sizes["select"], score)
+            best = entered[winner]
+            held += [
+                replace(round_, means={entered[at]: mean for at, mean in round_.means.items()}) for round_ in tried
+            ]
+        sealed = None
+        metric = self.metric
+        if best:
+            old, new = self._runs([candidates[0], candidates[best]], "test", self.sizes["test"])
+            evaluations = {
+                self.evaluation: (old.plan.evaluations[self.evaluation], new.plan.evaluations[self.evaluation])
+            }
+            compared = compare_runs(evaluations, (old.directory.results, new.directory.results), seed=self.how.seed)
+            differences = compared.evaluations[self.evaluation].whole.differences
+            metric = metric or next((name for name in differences if name != "confusion"), None)
+            sealed = differences.get(metric) if metric is not None else None
+        name = f"{self.evaluation}.{metric or 'score'}"
+        return Alignment(
+            self.unit,
+            name,
+            {str(part): size for part, size in self.sizes.items()},
+            candidates,
+            held,
+            best,
+            sealed,
+            self.spent,
+            self.dropped,
+        )
+
+    def write_aligned(self, alignment: Alignment, conclusion: str) -> None:
+        """Write the better pipeline, with where it comes from."""
+        winner = alignment.candidates[alignment.winner]
+        plan = self._plan(winner)
+        lines = [
+            f"Made by `verdict align` from {self.config} (fingerprint {self.plan.fingerprint}) and {self.facts['dataset']}",
+            f"(sha256 {self.facts['data_digest']}), seed {self.how.seed}: {winner.origin}, {plural(len(alignment.candidates), 'candidate')}.",
+            f"{conclusion}.",
+        ]
+        head = "".join(f"# {line}\n" for line in lines)
+        path = self.folder / "aligned.yaml"
+        path.write_text(head + as_yaml(dict(plan.resolved)), encoding="utf-8")
+
+    def _plan(self, candidate: PromptCandidate) -> Plan:
+        return replace(self.how, settings=[*(self.how.settings or ()), *candidate.settings]).built(self.config).plan
+
+    def _valid(self, candidates: Sequence[PromptCandidate]) -> list[PromptCandidate]:
+        """The candidates that can be run and still ask about the same columns; why the others were dropped is noted."""
+        kept = []
+        for candidate in candidates:
+            try:
+                plan = self._plan(candidate)
+            except (SpecError, UsageError) as error:
+                self.dropped.append(f"{candidate.name} was dropped: {str(error).splitlines()[0]}")
+                continue
+            asked = {
+                name
+                for node in plan.nodes
+                if node.name == self.unit and isinstance(node.work, LLMNode)
+                for name in named_columns(node.work.prompt)
+            }
+            lost = [name for name in self.columns if name not in asked]
+            if lost:
+                self.dropped.append(f"{candidate.name} was dropped: its prompt has lost {', '.join(lost)}")
+            else:
+                kept.append(candidate)
+        return kept
+
+    def _proposed(
+        self, proposer: str, count: int, base: PromptCandidate, judged: Sequence[JudgedRow], number: int
+    ) -> list[PromptCandidate]:
+        """The candidates that the proposer writes in a round, from the mistakes of the best candidate so far."""
+        own = next((text for text in base.settings if text.startswith(f"{self.path}.prompt=")), None)
+        prompt = json.loads(own.partition("=")[2]) if own is not None else self.prompt
+        drawn = proposal_batches(judged, count, self.how.seed + number)
+        if not drawn:
+            return []
+        folder = self.folder / "proposals" / f"round-{number + 1}"
+        folder.mkdir(parents=True, exist_ok=True)
+        requests = [
+            {"id": at, "request": reflection_request(prompt, batch, self.columns)} for at, batch in enumerate(drawn)
+        ]
+        (folder / "requests.jsonl").write_text(
+            "".join(json.dumps(request) + "\n" for request in requests), encoding="utf-8"
+        )
+        (folder / "proposals.yaml").write_text(as_yaml(proposal_pipeline(proposer)), encoding="utf-8")
+        how = replace(self.how, settings=None, model=None, limit=None, sample=None)
+        config = folder / "proposals.yaml"
+        (result,) = self._execute(
+            [(how.plan(config, warn=False), config, folder / "requests.jsonl", folder / "run", None)], how
+        )
+        candidates: list[PromptCandidate] = []
+        rest = tuple(text for text in base.settings if text != own)
+        for batch in read_table(result.directory.results, ["id", "status", "output.guidelines", "output.prompt"]):
+            for at, status in enumerate(batch["status"]):
+                if status != "ok":
+                    self.dropped.append(f"proposal {batch['id'][at]} of round {number + 1} could not be read")
+                    continue
+                proposal = {"guidelines": batch["output.guidelines"][at], "prompt": batch["output.prompt"][at]}
+                name = f"{number + 1}.{int(batch['id'][at]) + 1}"
+                candidates += [
+                    replace(candidate, settings=(*rest, *candidate.settings))
+                    for candidate in proposed(self.path, prompt, proposal, name)
+                ]
+        return self._valid(candidates)
+
+    def _judged(self, candidate: PromptCandidate) -> list[JudgedRow]:
+        """What a candidate says of the fit rows."""
+        (run,) = self._runs([candidate], "fit", self.sizes["fit"])
+        (scored,) = scored_rows({self.evaluation: run.plan.evaluations[self.evaluation]}, run.directory.results)
+        note = compile_expression(self.note, ("source",)) if self.note is not None else None
+        names = {int(row): index for index, row in enumerate(scored.at)}
+        judged = []
+        for at, (_, failed, values) in enumerate(
+            saved_rows(run.directory.results, [("source",), ("output",), ("nodes",)])
+        ):
+            if failed or at not in names:
+                continue
+            index = names[at]
+            score = float(scored.scores[index])
+            reasons = next(
+                (str(node["explanation"]) for node in values["nodes"].values() if node.get("explanation")), ""
+            )
+            reasons = str(values["output"].get("explanation") or reasons)
+            explanation = note({"source": values["source"]}) if note is not None else None
+            correct = score == 1.0 if scored.labels else score == 0.0
+            judged.append(
+                JudgedRow(
+                    values["source"],
+                    scored.prediction(index),
+                    scored.target(index),
+                    correct,
+                    reasons,
+                    "" if explanation is None else str(explanation),
+                )
+            )
+        return judged
+
+    def _scoring(self, candidates: Sequence[PromptCandidate]) -> Callable[[Sequence[int], int], list[Any]]:
+        import numpy as np
+
+        def score(indices: Sequence[int], rows: int) -> list[Any]:
+            columns = []
+            for run in self._runs([candidates[index] for index in indices], "select", rows):
+                (scored,) = scored_rows({self.evaluation: run.plan.evaluations[self.evaluation]}, run.directory.results)
+                scores = np.full(rows, np.nan)
+                scores[scored.at] = scored.scores
+                columns.append(scores)
+            return columns
+
+        return score
+
+    def _runs(self, candidates: Sequence[PromptCandidate], part: PartName, rows: int) -> list[RunResult]:
+        """The candidates' runs over the first rows of a part."""
+        jobs = []
+        for candidate in candidates:
+            slug = hashlib.sha256("\0".join(candidate.settings).encode()).hexdigest()[:10]
+            directory = self.folder / "runs" / f"{part}-{rows}-{slug}"
+            jobs.append((self._plan(candidate), self.config, self.parts[part], directory, rows))
+        return self._execute(jobs, self.how)
+
+    def _execute(self, jobs: Sequence[tuple[Plan, Path, Path, Path, int | None]], how: RowOptions) -> list[RunResult]:
+        """The finished runs; what they cost is taken from the budget."""
+        assert self.stop is not None
+        if how.budget is not None:
+            how = replace(how, budget=max(how.budget - (self.spent or 0.0), 1e-9))
+        sessions = []
+        with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
+            for plan, config, data, directory, rows in jobs:
+                recording = how.recording(plan)
+                dataset = open_dataset(plan, str(data), Path(spool_to))
+                facts = check_data(plan, dataset, limit=rows, seed=how.seed, quiet=how.quiet, warn=lambda _: None)
+                options = how.run_options(plan, dataset, facts, (str(config), str(data)), recording, out=directory)
+                sessions.append(open_run(replace(options, warn=lambda _: None)))
+            if self.before_calls is not None and not all(session.is_finished for session in sessions):
+                self.before_calls()
+                self.before_calls = None
+            quiet = how.quiet or not sys.stderr.isatty()  # without a terminal, dozens of short runs are only noise
+            results = execute_all_or_exit(sessions, self.folder, self.stop, replace(how, quiet=quiet))
+        for result in results:
+            key = str(result.directory.path)
+            self.costs[key] = result.facts.cost_usd
+        known = list(self.costs.values())
+        self.spent = None if None in known else float(sum(cost or 0.0 for cost in known))
+        return results
+
+
+def align_conclusion(alignment: Alignment) -> str:
+    """The result in one sentence."""
+    if alignment.winner == 0:
+        return f"nothing that was tried is better than the pipeline as it was, on {plural(alignment.parts['select'], 'row')}"
+    name = alignment.candidates[alignment.winner].name
+    if alignment.sealed is None or alignment.sealed.change.value is None:
+        return f"{name} was best on the rows of `select`, but could not be compared on the sealed rows"
+    change = alignment.sealed.change
+    test = f"{alignment.metric} {formatting.format_number(alignment.sealed.first)} to {formatting.format_number(alignment.sealed.second)}"
+    gain = f"difference {formatting.number_with_interval(change.value, change.low, change.high)}"
+    p = "" if alignment.sealed.p is None else f", p {alignment.sealed.p:.3g}"
+    rows = f"on {change.n:,} sealed rows"
+    if alignment.better:
+        return f"{name} is better {rows}: {test}, {gain}{p}"
+    return f"nothing is shown to be better: {name}, the best of `select`, gives {test}, {gain}{p} {rows}"
+
+
+def align_document(title: str, alignment: Alignment, facts: Mapping[str, Any]) -> ReportDocument:
+    """The document of an alignment; `facts` are its files and options, as its JSON has them."""
+    counted = ", ".join(f"{count:,} {name}" for name, count in alignment.parts.items())
+    parts: list[Part] = [
+        Note(
+            f"unit {formatting.visible_text(alignment.unit)}; labelled rows by part: {counted}; cost {formatting.money(alignment.cost_usd)}"
+        )
+    ]
+    rows = []
+    for index, candidate in enumerate(alignment.candidates):
+        latest = next((tried for tried in reversed(alignment.rounds) if index in tried.means), None)
+        mean = "–" if latest is None else formatting.format_number(latest.means[index])
+        judged = "0" if latest is None else f"{latest.rows:,}"
+        rows.append((candidate.name, candidate.origin, judged, mean))
+    parts.append(
+        Table(("candidate", "what it is", "rows judged", "mean score"), rows, (2, 3), strong=(alignment.winner,))
+    )
+    parts += [Note(text, warning=True) for text in alignment.dropped]
+    return ReportDocument(
+        title,
+        [Section("", parts, listed=False, essential=True)],
+        "Verdict align",
+        elsewhere="in align.html",
+        data=lambda: align_json(alignment, facts),
+        conclusion=align_conclusion(alignment),
+    )
+
+
+def align_json(alignment: Alignment, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of `verdict align --json`, and `align.json`."""
+    sealed = alignment.sealed
+    return {
+        **facts,
+        "better": alignment.better,
+        "unit": alignment.unit,
+        "metric": alignment.metric,
+        "parts": dict(alignment.parts),
+        "winner": alignment.candidates[alignment.winner].name,
+        "sealed": None
+        if sealed is None
+        else {"old": sealed.first, "new": sealed.second, "difference": metric_json(sealed.change), "p": sealed.p},
+        "candidates": [asdict(candidate) for candidate in alignment.candidates],
+        "rounds": [
+            {
+                "rows": tried.rows,
+                "means": {alignment.candidates[index].name: mean for index, mean in tried.means.items()},
+            }
+            for tried in alignment.rounds
+        ],
+        "dropped": list(alignment.dropped),
+        "cost_usd": alignment.cost_usd,
+    }

@@ -1,0 +1,607 @@
+"""The comparison of a sweep's variants, and its document: their costs without a cache, the frontier, and the differences from the first.
+
+The intervals of the differences hold for all variants together (max-T), and their p-values are adjusted (Holm). The best
+variant is the best of what chance showed, so it has an interval that holds for all variants at once, and a probability
+of being the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct, structs
+
+from verdict_cli.cli.variant_runs import VariantRun, main_metric
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.metric_registry import find_metric
+from verdict_cli.llm.model_families import is_local
+from verdict_cli.llm.providers.price_book import cost_usd
+from verdict_cli.messages import Usage
+from verdict_cli.model import Model
+from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.plural import plural
+from verdict_cli.report import formatting, run_notes
+from verdict_cli.report.charts import ChartPoint, Dots, PlanePoint, Scatter, Series
+from verdict_cli.report.conclusions import change_text, is_significant, listed_names
+from verdict_cli.report.document import (
+    PAGE_FORMATS,
+    TEXT_FORMATS,
+    Group,
+    Links,
+    Note,
+    Only,
+    Part,
+    ReportDocument,
+    Section,
+    Table,
+)
+from verdict_cli.report.report import metric_json
+from verdict_cli.stats.columns.column import Floats
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
+from verdict_cli.stats.measure import measure
+from verdict_cli.stats.paired import Difference, RunRows, compare_with_reference, pair, run_rows
+from verdict_cli.stats.permutation import SWAPS, holm_adjusted
+from verdict_cli.stats.simultaneous import JointEstimates
+from verdict_cli.storage.tables.reader import read_table
+
+if TYPE_CHECKING:
+    pass
+
+_CALL_COLUMNS = (
+    "row", "unit", "model", "messages", "reply", "prompt_tokens", "completion_tokens", "cost_usd", "latency_s", "cached",
+)  # fmt: skip
+
+
+class StandaloneCost(Struct, frozen=True):
+    """A run without a cache: its calls, their cost (None: unknown), and the median seconds of a row (None: unknown).
+
+    A reply from the cache counts with the price of its tokens, and the latency that it had when the model was called. A
+    row takes as long as the longest chain of its units.
+    """
+
+    calls: int
+    cost_usd: float | None
+    row_s: float | None
+
+
+@dataclass(slots=True)
+class ReplyLatencies:
+    """The latency of each reply when the model was called, shared by the runs of a sweep."""
+
+    seconds: dict[bytes, float] = field(default_factory=dict)
+
+
+def standalone_costs(plan: Plan, calls: Path, latencies: ReplyLatencies, *, recorded: bool) -> StandaloneCost:
+    """Calls, cost and seconds of the run with this `calls.parquet`. A recording (`recorded`) has no latency, and a cost
+    only if it has tokens."""
+    models = _models(plan)
+    count, cost = 0, 0.0
+    known = True
+    rows: dict[int, dict[str, float | None]] = {}
+    for call in _iterate_calls(calls):
+        count += 1
+        price = _price(call, models.get((call["unit"], call["model"])), recorded)
+        known = known and price is not None
+        cost += price or 0.0
+        if not recorded:
+            units = rows.setdefault(call["row"], {})
+            took = _seconds(call, latencies)
+            before = units.get(call["unit"], 0.0)
+            units[call["unit"]] = None if took is None or before is None else before + took
+    return StandaloneCost(count, cost if known else None, _median_row_seconds(plan, rows))
+
+
+def _iterate_calls(calls: Path) -> Iterator[Mapping[str, Any]]:
+    for batch in read_table(calls, _CALL_COLUMNS):
+        for values in zip(*(batch[name] for name in _CALL_COLUMNS), strict=True):
+            yield dict(zip(_CALL_COLUMNS, values, strict=True))
+
+
+def _models(plan: Plan) -> dict[tuple[str, str], Model]:
+    models = {}
+    for node in plan.nodes:
+        if isinstance(node.work, LLMNode):
+            for model in (*(model for stage in node.stages for model in stage), *node.work.follow_up):
+                models[node.id, model.name] = model
+    return models
+
+
+def _price(call: Mapping[str, Any], model: Model | None, recorded: bool) -> float | None:
+    if is_local(call["model"]) or call["reply"] is None:
+        return 0.0
+    if not recorded and not call["cached"]:
+        paid: float | None = call["cost_usd"]
+        return paid
+    tokens = call["prompt_tokens"] or 0, call["completion_tokens"] or 0
+    return None if model is None or not sum(tokens) else cost_usd(model, Usage(*tokens))
+
+
+def _seconds(call: Mapping[str, Any], latencies: ReplyLatencies) -> float | None:
+    text = "\0".join(str(call[name]) for name in ("model", "messages", "reply"))
+    key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
+    if call["cached"]:
+        return latencies.seconds.get(key)
+    took: float = call["latency_s"] or 0.0
+    latencies.seconds[key] = took
+    return took
+
+
+def _median_row_seconds(plan: Plan, rows: Mapping[int, Mapping[str, float | None]]) -> float | None:
+    took = []
+    for units in rows.values():
+        if all(seconds is not None for seconds in units.values()):
+            ends: list[float] = []
+            for node in plan.nodes:
+                start = max((ends[parent] for parent in node.parents), default=0.0)
+                ends.append(start + (units.get(node.id) or 0.0))
+            took.append(max(ends))
+    return float(np.median(took)) if took else None
+
+
+def probability_best(joint: JointEstimates, rng: np.random.Generator, *, lower_is_better: bool) -> Floats:
+    """How likely each variant is the best; equal ones share.
+
+    The estimates are shrunk to their mean by what their spread shows beyond their errors (empirical Bayes: Efron and
+    Morris, 1973). Without that the best estimate of equal variants seems the best variant, because it was chosen.
+    """
+    count = len(joint.values)
+    away = (joint.values - joint.values.mean()) * (-1.0 if lower_is_better else 1.0)
+    centre = np.eye(count) - 1 / count
+    spread = max((float(away @ away) - float(np.trace(centre @ joint.covariance))) / max(count - 1, 1), 0.0)
+    if not spread:
+        return np.full(count, 1 / count)
+    weights = spread * np.linalg.inv(spread * np.eye(count) + joint.covariance)
+    shrunk = replace(joint, values=weights @ away, covariance=spread * (np.eye(count) - weights))
+    drawn = shrunk.values + shrunk.draws(rng)
+    best = drawn >= drawn.max(axis=1, keepdims=True) - 1e-12
+    shares: Floats = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
+    return shares
+
+
+def indistinct(
+    joint: JointEstimates, level: float, rng: np.random.Generator
+) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    """Which pairs of variants are not significantly different, all pairs together."""
+    count = len(joint.values)
+    pairs = np.array([(i, j) for i in range(count) for j in range(i)]).reshape(-1, 2)
+    contrasts = np.eye(count)[pairs[:, 0]] - np.eye(count)[pairs[:, 1]]
+    errors = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", contrasts, joint.covariance, contrasts), 0))
+    known = errors > 1e-12
+    same = np.eye(count, dtype=bool)
+    quantile = np.inf
+    if known.any():
+        largest = np.abs(joint.draws(rng) @ contrasts[known].T / errors[known]).max(axis=1)
+        quantile = float(np.quantile(largest, level))
+    apart = known & (np.abs(contrasts @ joint.values) > quantile * np.where(known, errors, 1.0))
+    for (i, j), differs in zip(pairs, apart, strict=True):
+        same[i, j] = same[j, i] = not differs
+    return same
+
+
+def frontier(prices: Sequence[float | None], gains: Sequence[float | None]) -> tuple[bool, ...]:
+    """Whether each point is on the Pareto frontier of low prices and high gains; a point without either is not.
+
+    A point is dominated by one that is as cheap and as good, and better in one of the two.
+    """
+    points = [
+        (price, gain) if price is not None and gain is not None else None
+        for price, gain in zip(prices, gains, strict=True)
+    ]
+    return tuple(point is not None and not any(_dominates(other, point) for other in points) for point in points)
+
+
+def _dominates(other: tuple[float, float] | None, point: tuple[float, float]) -> bool:
+    return other is not None and other[0] <= point[0] and other[1] >= point[1] and other != point
+
+
+class SweepPoint(Struct, frozen=True):
+    """A variant's metric, its standalone cost, and its difference from the first variant.
+
+    `difference` is None for the first variant, and where nothing can be compared, for the `reason`. `p_best` is the
+    probability that no other variant is better; `like_frontier` names the variants on the frontier from which the rows
+    cannot tell this one, all variants together.
+    """
+
+    run: VariantRun
+    metric: MetricValue
+    standalone: StandaloneCost
+    difference: Difference | None = None
+    reason: str = ""
+    on_frontier: bool = False
+    p_best: float | None = None
+    like_frontier: tuple[str, ...] = ()
+
+
+class SweepResult(Struct, frozen=True):
+    """The points of a sweep: `metric` is `evaluation.metric`, `axis` what the frontier is drawn against.
+
+    `best` is the variant with the best metric, with an interval that allows for its having been chosen.
+    """
+
+    metric: str
+    lower_is_better: bool
+    axis: str
+    points: tuple[SweepPoint, ...]
+    best: tuple[str, MetricValue] | None = None
+    level: float = CONFIDENCE_LEVEL
+
+
+def compare_variants(
+    runs: Sequence[VariantRun],
+    evaluation: str,
+    metric: str | None,
+    *,
+    axis: str | None,
+    recorded: bool,
+    seed: int = 0,
+    level: float = CONFIDENCE_LEVEL,
+) -> SweepResult:
+    """Measure the variants and compare each with the first; `level` is that of all intervals.
+
+    DataError if rows cannot be paired or measured, UsageError if the first variant has no such metric.
+    """
+    metric = metric or main_metric(runs[0], evaluation, seed)
+    clock = ReplyLatencies()
+    points = []
+    for run in runs:
+        only = _with_metric(run.plan.evaluations[evaluation], metric)
+        measured = measure({evaluation: only}, run.folder / "results.parquet", seed=seed, level=level)[
+            evaluation
+        ].values
+        standalone = standalone_costs(run.plan, run.folder / "calls.parquet", clock, recorded=recorded)
+        points.append(SweepPoint(run, measured[metric], standalone))
+    known = find_metric(metric)
+    lower = known is not None and known.lower_is_better
+    pairs = pair(*(_rows(run, evaluation, metric) for run in runs))
+    joint = None
+    if isinstance(pairs, str):
+        points = [points[0], *(structs.replace(point, reason=pairs) for point in points[1:])]
+    else:
+        against = compare_with_reference((metric,), pairs, [1] * len(runs), level, [abs(seed)], SWAPS)[metric]
+        joint = against.joint
+        points = _with_differences(points, against.differences)
+    axis = axis or _default_axis(points)
+    gains = [None if point.metric.value is None else point.metric.value * (-1 if lower else 1) for point in points]
+    on_frontier = frontier([price(point, axis) for point in points], gains)
+    points = [structs.replace(point, on_frontier=is_best) for point, is_best in zip(points, on_frontier, strict=True)]
+    return SweepResult(
+        f"{evaluation}.{metric}",
+        lower,
+        axis,
+        tuple(_with_chances(points, joint, lower, seed, level)),
+        _best(points, joint, evaluation, metric, gains, seed, level),
+        level,
+    )
+
+
+def _rows(run: VariantRun, evaluation: str, metric: str) -> RunRows:
+    """The variant's rows; their index identifies them, since all variants read the same dataset."""
+    results = run.folder / "results.parquet"
+    ids = [str(row) for batch in read_table(results, ["row"]) for row in batch["row"]]
+    return run_rows({evaluation: _with_metric(run.plan.evaluations[evaluation], metric)}, results, ids)[evaluation]
+
+
+def _with_chances(
+    points: list[SweepPoint], joint: JointEstimates | None, lower: bool, seed: int, level: float
+) -> list[SweepPoint]:
+    """The points with their chances of being the best, and the frontier's that they cannot be told from."""
+    if joint is None or len(points) < 2:
+        return points
+    rng = np.random.default_rng([abs(seed), 1])
+    chances = probability_best(joint, rng, lower_is_better=lower)
+    same = indistinct(joint, level, rng)
+    names = [point.run.name for point in points]
+    return [
+        structs.replace(
+            point,
+            p_best=float(chances[index]),
+            like_frontier=()
+            if point.on_frontier
+            else tuple(name for other, name in enumerate(names) if points[other].on_frontier and same[index, other]),
+        )
+        for index, point in enumerate(points)
+    ]
+
+
+def _best(
+    points: Sequence[SweepPoint],
+    joint: JointEstimates | None,
+    evaluation: str,
+    metric: str,
+    gains: Sequence[float | None],
+    seed: int,
+    level: float,
+) -> tuple[str, MetricValue] | None:
+    """The best variant with the interval that holds for all variants together; None where it is not known."""
+    if joint is None or len(points) < 2 or all(gain is None for gain in gains):
+        return None
+    index = max(
+        range(len(points)),
+        key=lambda index_of_point: -np.inf if gains[index_of_point] is None else float(gains[index_of_point] or 0.0),
+    )
+    level = joint.level(level, np.eye(len(points)), np.random.default_rng([abs(seed), 2]))
+    run = points[index].run
+    only = _with_metric(run.plan.evaluations[evaluation], metric)
+    measures = measure({evaluation: only}, run.folder / "results.parquet", seed=seed, level=level)[evaluation]
+    return run.name, measures.values[metric]
+
+
+def price(point: SweepPoint, axis: str) -> float | None:
+    """The point's coordinate on the axis: US dollars, calls or the median seconds of a row."""
+    if axis == "cost":
+        return point.standalone.cost_usd
+    return point.standalone.row_s if axis == "latency" else float(point.standalone.calls)
+
+
+def _default_axis(points: Sequence[SweepPoint]) -> str:
+    """The cost, if it is known for all variants and differs between them; else the calls."""
+    costs = [point.standalone.cost_usd for point in points]
+    return "cost" if None not in costs and len(set(costs)) > 1 else "calls"
+
+
+def _with_metric(evaluation: Evaluation, metric: str) -> Evaluation:
+    return evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None})
+
+
+def _with_differences(points: list[SweepPoint], differences: Sequence[Difference]) -> list[SweepPoint]:
+    adjusted = holm_adjusted([difference.p for difference in differences])
+    return [
+        points[0],
+        *(
+            structs.replace(point, difference=replace(difference, p_adjusted=p), reason=difference.change.reason)
+            for point, difference, p in zip(points[1:], differences, adjusted, strict=True)
+        ),
+    ]
+
+
+AXIS_UNITS = {"cost": "US dollars", "calls": "model calls", "latency": "seconds a row (median)"}
+PAIRED = "Differences are paired, against the first variant."
+
+
+def sweep_document(title: str, sweep: SweepResult, facts: Mapping[str, Any]) -> ReportDocument:
+    """The document of a sweep; `facts` are its directory, pipeline, dataset and options, as its JSON has them."""
+    better = " (lower is better)" if sweep.lower_is_better else ""
+    lead = f"{sweep.metric}{better}, frontier against {sweep.axis}"
+    differences = _differences_table(sweep)
+    variants: list[Part] = [
+        Only(TEXT_FORMATS, [Note(lead)]),
+        *_notices(sweep),
+        _variants_table(sweep),
+        *([differences] if differences.rows else []),
+        *_best_notes(sweep),
+        Only(("terminal",), [Note(f"► on the frontier: no other variant is as good for less. {PAIRED}")]),
+        Only(
+            ("markdown", "html"),
+            [Note(f"Bold rows are on the frontier: no other variant is as good for less. {PAIRED}")],
+        ),
+        *_notes(sweep),
+    ]
+    folders = [point.run.folder for point in sweep.points]
+    reports = [f"{folder.parent.name}/{folder.name}/report.html" for folder in folders]
+    sections = [
+        Section("", variants, listed=False, essential=True),
+        Section("Frontier", [Group([_frontier_chart(sweep), *_difference_chart(sweep)])], formats=PAGE_FORMATS),
+        Section("Runs", [Links(reports)], formats=PAGE_FORMATS),
+    ]
+    return ReportDocument(
+        title,
+        sections,
+        "Verdict sweep",
+        lead,
+        "in sweep.html",
+        data=lambda: sweep_json(sweep, facts),
+        conclusion=sweep_conclusion(sweep),
+    )
+
+
+def sweep_conclusion(sweep: SweepResult) -> str:
+    """The variant that is significantly better than the first, or that none is; intervals and p-values are of all together."""
+    base, sign = sweep.points[0].run.name, -1 if sweep.lower_is_better else 1
+    gains = {
+        point.run.name: (sign * point.difference.change.value, point.difference)
+        for point in sweep.points[1:]
+        if point.difference is not None and point.difference.change.value is not None
+    }
+    if not gains:
+        return f"no variant could be compared with {base}" if sweep.points[1:] else ""
+    decided = [name for name, (_, gain) in gains.items() if is_significant(gain, sweep.level)]
+    better = sorted((name for name in decided if gains[name][0] > 0), key=lambda name: -gains[name][0])
+    worse = [name for name in decided if gains[name][0] < 0]
+    best = better[0] if better else max(gains, key=lambda name: gains[name][0])
+    change = change_text(gains[best][1])
+    if better:
+        text = f"best: {best}, better than {base} on {sweep.metric}: {change}"
+        text += f"; also better: {listed_names(better[1:])}" if better[1:] else ""
+    else:
+        text = f"no variant is significantly better than {base} on {sweep.metric}"
+        text += f"; the best of the others is {best}: {change}" if gains[best][0] > 0 else ""
+    return f"{text}; significantly worse: {listed_names(worse)}" if worse else text
+
+
+def short_labels(names: Sequence[str]) -> list[str]:
+    """The names of variants without the settings that all of them share, and without the key of the only one that differs.
+
+    `model=a repeat=3` and `model=b repeat=3` give `a` and `b`.
+    """
+    words = [name.split(" ") for name in names]
+    if len({len(parts) for parts in words}) > 1 or len(names) < 2:
+        return list(names)
+    differing = [index for index in range(len(words[0])) if len({parts[index] for parts in words}) > 1]
+    kept = [[parts[index] for index in differing] for parts in words]
+    keys = {parts[0].partition("=")[0] for parts in kept if parts}
+    if len(differing) == len(keys) == 1 and all("=" in parts[0] for parts in kept):
+        return [parts[0].partition("=")[2] for parts in kept]
+    return [" ".join(parts) for parts in kept]
+
+
+def sweep_json(sweep: SweepResult, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of `verdict sweep --json`, and `sweep.json`."""
+    return {
+        **facts,
+        "metric": sweep.metric,
+        "lower_is_better": sweep.lower_is_better,
+        "frontier_against": sweep.axis,
+        "level": sweep.level,
+        "variants": [_point_json(point) for point in sweep.points],
+        "frontier": [point.run.name for point in _frontier(sweep)],
+        "best": None if sweep.best is None else {"name": sweep.best[0], **metric_json(sweep.best[1])},
+    }
+
+
+def _point_json(point: SweepPoint) -> dict[str, Any]:
+    metric, run = point.metric, point.run.facts
+    change = None if point.difference is None else point.difference.change
+    return {
+        "name": point.run.name,
+        "run": str(point.run.folder),
+        "rows": run.rows,
+        "failed": run.failed,
+        "figure": metric_json(metric),
+        "difference": None if change is None else metric_json(change),
+        "p": None if point.difference is None else point.difference.p,
+        "p_holm": None if point.difference is None else point.difference.p_adjusted,
+        "p_best": point.p_best,
+        "like_frontier": list(point.like_frontier),
+        "reason": point.reason or metric.reason,
+        "calls": point.standalone.calls,
+        "cost_usd": point.standalone.cost_usd,
+        "paid_usd": run.cost_usd,
+        "cached": run.cached,
+        "row_s_median": point.standalone.row_s,
+        "frontier": point.on_frontier,
+        "floors": list(run.floors),
+    }
+
+
+def _frontier(sweep: SweepResult) -> list[SweepPoint]:
+    return sorted(
+        (point for point in sweep.points if point.on_frontier), key=lambda point: price(point, sweep.axis) or 0.0
+    )
+
+
+def _variants_table(sweep: SweepResult) -> Table:
+    rows = [
+        (
+            point.run.name,
+            formatting.format_number(point.metric.value),
+            formatting.interval(point.metric.low, point.metric.high) or point.metric.reason,
+            f"{point.standalone.calls:,}",
+            formatting.money(point.standalone.cost_usd),
+            "–" if point.standalone.row_s is None else f"{point.standalone.row_s:.3g} s",
+        )
+        for point in sweep.points
+    ]
+    strong = [index for index, point in enumerate(sweep.points) if point.on_frontier]
+    return Table(
+        ("variant", "metric", formatting.interval_header(sweep.level), "calls", "cost", "row p50"),
+        rows,
+        (1, 3, 4, 5),
+        strong=strong,
+    )
+
+
+def _differences_table(sweep: SweepResult) -> Table:
+    rows = [
+        (
+            point.run.name,
+            "" if point.difference is None else formatting.format_number(point.difference.change.value),
+            point.reason
+            if point.difference is None
+            else formatting.interval(point.difference.change.low, point.difference.change.high),
+            ""
+            if point.difference is None or point.difference.p_adjusted is None
+            else f"{point.difference.p_adjusted:.3g}",
+        )
+        for point in sweep.points[1:]
+    ]
+    return Table(
+        ("variant", "difference", formatting.interval_header(sweep.level, "together"), "p (Holm)"), rows, (1, 3)
+    )
+
+
+def _best_notes(sweep: SweepResult) -> list[Note]:
+    """The best variant with an interval for having been chosen, and the variants that chance alone may put below it."""
+    notes = []
+    if sweep.best is not None:
+        name, best = sweep.best
+        chance = next((point.p_best for point in sweep.points if point.run.name == name), None)
+        probability = "" if chance is None else f"; the best of all with probability {chance:.2f}"
+        interval = formatting.interval(best.low, best.high) or best.reason
+        notes.append(f"best: {name} {formatting.format_number(best.value)} {interval} (chosen from all){probability}")
+    alike = [point for point in sweep.points if point.like_frontier]
+    if alike:
+        names = ", ".join(formatting.visible_text(point.run.name, 60) for point in alike)
+        notes.append(f"not distinguishable from a variant on the frontier: {names}")
+    return [Note(note) for note in notes]
+
+
+def _notices(sweep: SweepResult) -> list[Note]:
+    models = dict.fromkeys(model for point in sweep.points for model in point.run.facts.floors)
+    return [Note(run_notes.baseline_notice(model), warning=True) for model in models]
+
+
+def _notes(sweep: SweepResult) -> list[Note]:
+    notes = []
+    cached = sum(point.run.facts.cached - point.run.facts.shared for point in sweep.points)
+    if cached:
+        costs = [point.run.facts.cost_usd for point in sweep.points]
+        paid = None if None in costs else sum(cost for cost in costs if cost is not None)
+        notes.append(
+            f"{plural(cached, 'reply|replies')} came from the cache: {formatting.money(paid)} paid for this sweep. "
+            "Calls and cost above are those of each variant by itself."
+        )
+    failed = [
+        f"{formatting.visible_text(point.run.name, 60)} {point.run.facts.failed:,}"
+        for point in sweep.points
+        if point.run.facts.failed
+    ]
+    if failed:
+        notes.append(f"failed rows: {', '.join(failed)}")
+    return [Note(note) for note in notes]
+
+
+def _labels(sweep: SweepResult) -> dict[str, str]:
+    """The label of each variant in charts."""
+    names = [point.run.name for point in sweep.points]
+    return dict(zip(names, short_labels(names), strict=True))
+
+
+def _frontier_chart(sweep: SweepResult) -> Scatter:
+    labels = _labels(sweep)
+    others = [point for point in sweep.points if not point.on_frontier]
+    series = [
+        Series("frontier", _plane_points(_frontier(sweep), sweep.axis, labels), joined=True, named=True),
+        Series("other variants", _plane_points(others, sweep.axis, labels), named=True),
+    ]
+    return Scatter(
+        f"{sweep.metric.rpartition('.')[2]} against {sweep.axis}",
+        [line for line in series if line.points],
+        AXIS_UNITS[sweep.axis],
+        sweep.metric,
+        caption=f"Bars are {formatting.interval_header(sweep.level)}s. The line joins the variants on the frontier.",
+    )
+
+
+def _plane_points(points: Sequence[SweepPoint], axis: str, labels: Mapping[str, str]) -> list[PlanePoint]:
+    return [
+        PlanePoint(x, point.metric.value, point.metric.low, point.metric.high, label=labels[point.run.name])
+        for point in points
+        if (x := price(point, axis)) is not None and point.metric.value is not None
+    ]
+
+
+def _difference_chart(sweep: SweepResult) -> list[Dots]:
+    labels = _labels(sweep)
+    points = [
+        ChartPoint(labels[point.run.name], change.value, change.low, change.high, strong=point.on_frontier)
+        for point in sweep.points
+        if point.difference is not None and (change := point.difference.change).value is not None
+    ]
+    title = f"Difference from {sweep.points[0].run.name}"
+    return [Dots(title, points, sweep.metric, reference=0, caption="Paired, row by row.")] if points else []
