@@ -209,10 +209,9 @@ def _alternative_tests(agreements: Agreements) -> dict[int, tuple[float, bool]]:
 
     p_values: dict[int, float] = {}
     for left_out in range(agreements.shape[1] - 1):
-        others = [1 + index for index in range(agreements.shape[1] - 1) if index != left_out]
-        labelled = np.isfinite(agreements[:, 1 + left_out][:, others])
-        judge = _mean(np.where(labelled, agreements[:, 0][:, others], np.nan))
-        human = _mean(agreements[:, 1 + left_out][:, others])
+        with_others = np.delete(agreements, [0, 1 + left_out], axis=2)
+        own = with_others[:, 1 + left_out]
+        judge, human = _mean(np.where(np.isfinite(own), with_others[:, 0], np.nan)), _mean(own)
         known = np.isfinite(judge) & np.isfinite(human)
         if known.sum() >= 2:
             p_values[left_out] = advantage_p(judge[known], human[known])
