@@ -94,7 +94,6 @@ def write_report(
         measures,
         facts,
         directory.results,
-        seed=facts.seed,
         inconclusive=inconclusive,
         sequential=sequential,
     )

@@ -80,7 +80,6 @@ def decide_gates(
     facts: RunFacts,
     results: Path,
     *,
-    seed: int = 0,
     root: Path = Path(),
     inconclusive: Inconclusive = "fail",
     sequential: bool = False,
@@ -98,7 +97,7 @@ def decide_gates(
     if every and all(gate.metric != IMPLIED.metric for gate in every):
         every.append(IMPLIED)
     of_rows = [gate for gate in gates if gate.parts[0] != "run"]
-    rows = GateRows(of_rows, evaluations, results, root, seed, sequential)
+    rows = GateRows(of_rows, evaluations, results, root, facts.seed, sequential)
     outcomes = []
     implied = _implied_of_rows(gates, evaluations)
     for gate in [*every, *implied]:
