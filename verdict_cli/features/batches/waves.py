@@ -440,11 +440,9 @@ class Waves:
 
     async def _sleep(self, seconds: float) -> bool:
         """Wait; False once the run is to stop."""
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(self._halt.event.wait(), seconds)
-        except TimeoutError:
-            return not self._halt.is_set()
-        return False
+        return not self._halt.is_set()
 
     async def _send(self, model: Model, file: RequestFile, wave: int) -> None:
         expected = self._budget.expected_usd(model, file)
