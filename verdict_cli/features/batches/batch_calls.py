@@ -283,7 +283,7 @@ class Collector:
 
     async def file(self, batch: SentBatch, results: Path, api: BatchApi, status: str, why: str) -> CollectedBatch:
         """Read result lines from a file. Requests without one were not answered, because of ``why``."""
-        model = batch.model
+        model = batch.sent_to
         keys = {key.custom_id: key for key in read_keys(self.ledger.request_file(batch.number))}
         collected = CollectedBatch()
         rejected: list[JournalEntry] = []

@@ -19,7 +19,7 @@ TO_FILE = "file"
 """The name of the provider of files: requests that were exported."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class BatchFacts:
     """One batch of a run; ``ended`` is "" while it is in flight, ``saved_usd`` how much less it cost than ordinary calls."""
 

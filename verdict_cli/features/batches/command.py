@@ -91,7 +91,7 @@ class RunBatches:
                     for batch in unsent:
                         count += await _settle_unsent(ledger, batch)
             for batch in ledger.in_flight:
-                async with aclosing(open_batch_api(batch.model)) as api:
+                async with aclosing(open_batch_api(batch.sent_to)) as api:
                     try:
                         await api.cancel(batch.id)
                         count += 1
@@ -107,7 +107,7 @@ class RunBatches:
             with ledger.directory.open_journal({}) as journal:
                 collector = Collector(ledger, journal)
                 for batch in filter(attrgetter("is_at_provider"), ledger.in_flight):
-                    async with aclosing(open_batch_api(batch.model)) as api:
+                    async with aclosing(open_batch_api(batch.sent_to)) as api:
                         state = await api.get(batch.id)
                         if state.ended:
                             collected.append(await collector.ended(batch, state, api))
@@ -124,7 +124,7 @@ class RunBatches:
         with self.directory.open_journal({}) as journal:
             collector = Collector(ledger, journal)
             for batch in waiting:
-                api = FileBatches(batch.model)
+                api = FileBatches(batch.sent_to)
                 if collector.matches(batch, results, api):
                     why = f"{results.name} has no result of it"
                     collected.append(await collector.file(batch, results, api, "imported", why))
@@ -146,7 +146,7 @@ class RunBatches:
 async def _look_at(batch: SentBatch) -> tuple[BatchFacts, str]:
     if not batch.is_at_provider:
         return batch.facts, ""
-    async with aclosing(open_batch_api(batch.model)) as api:
+    async with aclosing(open_batch_api(batch.sent_to)) as api:
         try:
             state = await api.get(batch.id)
         except ProviderError as error:
@@ -160,7 +160,7 @@ async def _settle_unsent(ledger: BatchLedger, batch: SentBatch) -> int:
     if batch.provider == TO_FILE:
         ledger.end(batch, CANCELLED)
         return 1
-    async with aclosing(open_batch_api(batch.model)) as api:
+    async with aclosing(open_batch_api(batch.sent_to)) as api:
         state = await look_for(ledger, batch, api)
     if state is None:
         ledger.end(batch, LOST)

@@ -176,27 +176,17 @@ class TokenCounts:
         self.estimated += other.estimated
 
 
-@dataclass
-class SentBatch:
-    """One batch, from the intent to send it to its end."""
+@dataclass(kw_only=True)
+class SentBatch(BatchFacts):
+    """One batch, from the intent to send it to its end; ``sent_to`` is its model with its settings."""
 
     number: int
     tag: str
-    wave: int
-    provider: str
-    model: Model
-    requests: int
+    sent_to: Model
     sha256: str
     intended: float
     expected_usd: float = 0.0
     file_id: str = ""
-    id: str = ""
-    status: str = "sending"
-    submitted: str = ""
-    ended: str = ""
-    answered: int = 0
-    cost_usd: float | None = None
-    saved_usd: float | None = None
     counts: TokenCounts = field(default_factory=TokenCounts)
 
     @property
@@ -207,8 +197,7 @@ class SentBatch:
     @property
     def facts(self) -> BatchFacts:
         """What `run.json` says of it."""
-        values = {fact.name: getattr(self, fact.name) for fact in fields(BatchFacts)}
-        return BatchFacts(**{**values, "model": self.model.name})
+        return BatchFacts(*(getattr(self, fact.name) for fact in fields(BatchFacts)))
 
 
 @dataclass
@@ -346,9 +335,13 @@ class BatchLedger:
         number = event["batch"]
         if kind == "intent":
             known = ("tag", "wave", "provider", "requests", "sha256", "expected_usd")
+            model = Model.model_validate(event["model"])
             self.batches[number] = SentBatch(
+                id="",
+                model=model.name,
+                status="sending",
                 number=number,
-                model=Model.model_validate(event["model"]),
+                sent_to=model,
                 intended=event["at"],
                 **{name: event[name] for name in known},
             )

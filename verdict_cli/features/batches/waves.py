@@ -299,7 +299,7 @@ class Waves:
         """Send or find intended batches, collect those that have ended."""
         self._ledger.remove_unsent()
         for batch in self._ledger.in_flight:
-            if batch.provider == self._api(batch.model).provider:
+            if batch.provider == self._api(batch.sent_to).provider:
                 continue
             if batch.provider == TO_FILE:
                 raise UsageError(
@@ -312,7 +312,7 @@ class Waves:
             )
         for batch in self._ledger.batches.values():
             if batch.ended:
-                self._budget.learn(batch.model, batch.counts)
+                self._budget.learn(batch.sent_to, batch.counts)
             else:
                 self._budget.reserve(batch.expected_usd)
         for batch in self._ledger.in_flight:
@@ -393,14 +393,15 @@ class Waves:
         """Look at every batch in flight, and collect those that have ended. True if any has."""
         ended = False
         for batch in self._ledger.in_flight:
-            api = self._api(batch.model)
+            api = self._api(batch.sent_to)
             try:
                 state = self._states[batch.number] = await api.get(batch.id)
                 if state.ended:
                     await self._collect(batch, state, api)
                     ended = True
                 elif (
-                    batch.number not in self._too_late and time() - batch.intended >= batch_settings(batch.model).wait_s
+                    batch.number not in self._too_late
+                    and time() - batch.intended >= batch_settings(batch.sent_to).wait_s
                 ):
                     self._too_late.add(batch.number)
                     await api.cancel(batch.id)
@@ -439,11 +440,9 @@ class Waves:
 
     async def _sleep(self, seconds: float) -> bool:
         """Wait; False once the run is to stop."""
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(self._halt.event.wait(), seconds)
-        except TimeoutError:
-            return not self._halt.is_set()
-        return False
+        return not self._halt.is_set()
 
     async def _send(self, model: Model, file: RequestFile, wave: int) -> None:
         expected = self._budget.expected_usd(model, file)
@@ -456,7 +455,7 @@ class Waves:
     ) -> None:
         """Send a batch. One that the account's queue does not admit is split, and waits."""
         try:
-            await send(self._ledger, batch, self._api(batch.model))
+            await send(self._ledger, batch, self._api(batch.sent_to))
         except QueueFullError as full:
             self._requeue(batch, str(full))
 
@@ -465,7 +464,7 @@ class Waves:
         halves = split_requests(self._ledger.request_file(batch.number), (batch.requests + 1) // 2)
         self._ledger.end(batch, SPLIT)
         self._budget.settle(batch.expected_usd, 0.0)
-        self._queue += [(batch.model, half) for half in halves if half.count]
+        self._queue += [(batch.sent_to, half) for half in halves if half.count]
         self._job.warn(
             f"{batch.provider} has no room in its queue for a batch of {batch.requests:,} requests: {why:.200}"
         )
@@ -480,20 +479,20 @@ class Waves:
             self._ledger.end(batch, state.status)
             self._budget.settle(batch.expected_usd, 0.0)
             raise Refused(
-                f"model {batch.model.name}: a batch of {batch.requests:,} requests failed: {state.problem:.500}",
+                f"model {batch.model}: a batch of {batch.requests:,} requests failed: {state.problem:.500}",
                 hint="fix the cause; the same command sends these requests again",
             )
         collected = await self._collector.ended(batch, state, api)
         self._states.pop(batch.number, None)
         self._budget.settle(batch.expected_usd, collected.cost_usd)
-        self._budget.learn(batch.model, collected.counts)
+        self._budget.learn(batch.sent_to, collected.counts)
         if collected.refusal is not None:
             raise collected.refusal
         empty = collected.unanswered == batch.requests and batch.number not in self._too_late
         self._failed_in_a_row = self._failed_in_a_row + 1 if empty else 0
         if self._failed_in_a_row >= MOST_FAILED_BATCHES:
             raise Refused(
-                f"model {batch.model.name}: the last {MOST_FAILED_BATCHES} batches ended ({state.status}) without a reply",
+                f"model {batch.model}: the last {MOST_FAILED_BATCHES} batches ended ({state.status}) without a reply",
                 hint="the same command sends their requests again; --batch-fallback sends them as ordinary calls",
                 kind="unreachable",
             )

@@ -169,6 +169,9 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
             Problem("broken-gzip", f"the gzip file is damaged or cut off: {error}", _COPY_AGAIN, str(path))
         ) from error
     except OSError as error:
+        if compression_of(path) == ".zst" and error.errno is None:  # no error of the system, but of Zstandard
+            message = f"the Zstandard file is damaged or cut off: {error}"
+            raise DataError(Problem("broken-zst", message, _COPY_AGAIN, str(path))) from error
         raise DataError(unreadable(path, error)) from error
 
 
@@ -287,28 +290,8 @@ def _decompressed(path: Path, raw: io.BufferedReader[Any]) -> io.BufferedReader[
         case ".gz":
             return io.BufferedReader(gzip.GzipFile(fileobj=raw, mode="rb"), _CHUNK)
         case ".zst":
-            return io.BufferedReader(_ZstdReader(path, raw), _CHUNK)
+            import pyarrow
+
+            return io.BufferedReader(pyarrow.CompressedInputStream(pyarrow.PythonFile(raw, "r"), "zstd"), _CHUNK)
         case _:
             return raw
-
-
-class _ZstdReader(io.RawIOBase):
-    """Reads consecutive Zstandard frames. Raises DataError where they are damaged or cut off."""
-
-    def __init__(self, path: Path, raw: IO[bytes]) -> None:
-        import pyarrow
-
-        self._path = path
-        self._stream = pyarrow.CompressedInputStream(pyarrow.PythonFile(raw, "r"), "zstd")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        try:
-            content = self._stream.read(len(buffer))
-        except OSError as error:
-            message = f"the Zstandard file is damaged or cut off: {error}"
-            raise DataError(Problem("broken-zst", message, _COPY_AGAIN, str(self._path))) from error
-        buffer[: len(content)] = content
-        return len(content)

@@ -38,9 +38,8 @@ class DigestIndex:
         self._make(1024)
 
     def _make(self, slots: int) -> None:
-        self._digests = array("Q", bytes(8 * slots))
-        free = array(self._kind)
-        self._numbers = array(self._kind, bytes(free.itemsize * slots))  # number + 1; 0 is a free slot
+        self._digests = array("Q", [0]) * slots
+        self._numbers = array(self._kind, [0]) * slots  # number + 1; 0 is a free slot
         self._most = 2 * slots // 3
 
     def __len__(self) -> int:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from itertools import chain, repeat
 from operator import itemgetter
 from pathlib import Path
@@ -71,7 +72,7 @@ class ParquetTable:
         self._writer: Any = None
         self._written: dict[str, ColumnKind] = {}
         self._thread = ThreadPoolExecutor(1, "table")
-        self._flushing: Future[None] | None = None
+        self._flushing: Future[Any] | None = None
         with self._disk():
             path.parent.mkdir(parents=True, exist_ok=True)
             for part in self._parts:
@@ -106,7 +107,8 @@ class ParquetTable:
         if not names:
             raise ValueError("a row of a table needs a column")
         if self._flushing is None:
-            self._flushing = self._thread.submit(_load)
+            # It is imported while there is nothing to write yet.
+            self._flushing = self._thread.submit(import_module, "pyarrow.parquet")
         self._names, self._rows = names, []
         self._pending.append((names, self._rows))
 
@@ -253,8 +255,3 @@ def _size(value: Any) -> int:
         return len(value)
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
     return 8 + sum(map(_size, inner))
-
-
-def _load() -> None:
-    """Import pyarrow while there is nothing to write yet."""
-    import pyarrow.parquet  # noqa: F401
