@@ -77,7 +77,7 @@ class Slice(Struct, frozen=True):
     @property
     def differences(self) -> dict[str, Difference]:
         """The second pipeline's difference from the first in each metric."""
-        return {metric: each.differences[0] for metric, each in self.metrics.items() if each.differences}
+        return {metric: against.differences[0] for metric, against in self.metrics.items() if against.differences}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +185,11 @@ class _Comparer(Struct, frozen=True):
         """The evaluation in all runs; `shown` has the id or number of each key."""
         pairs, data = self.pairs, self.pairs.data
         new = data[-1]
-        if why := next(filter(None, (kind_mismatch(data[0], each) for each in data)), ""):
+        if why := next(filter(None, (kind_mismatch(data[0], rows) for rows in data)), ""):
             return ComparedEvaluation(new.kind, pairs.alone, reason=why)
         metrics = tuple(metric for metric in requested_metrics(self.evaluation, new) if metric != "confusion")
         outcomes = PairedOutcomes.of(pairs, metrics, shown) if len(data) == 2 else None
-        metrics = (*metrics, CORRECTED) if any(each.gold is not None for each in data) else metrics
+        metrics = (*metrics, CORRECTED) if any(rows.gold is not None for rows in data) else metrics
         sliced = partial(self._slice, metrics, outcomes)
         slices: dict[str, dict[str, Slice]] = {}
         for text, keys in zip(self.evaluation.by, pairs.by, strict=True):
@@ -223,9 +223,9 @@ class _Comparer(Struct, frozen=True):
             first, second = (scores[indices] for scores in outcomes.scores)
             both = np.isfinite(first) & np.isfinite(second)
             cluster = part.data[-1].cluster
-            of = None if cluster is None else cluster[part.rows[-1]][both]
+            clusters = None if cluster is None else cluster[part.rows[-1]][both]
             rng = np.random.default_rng([*seeds, len(self.sizes)])
-            test = significance_of(first[both], second[both], of, rng, outcomes.meaning)
+            test = significance_of(first[both], second[both], clusters, rng, outcomes.meaning)
         return Slice(len(indices), every, test)
 
     def _with_open_rows(self, whole: Slice, metric: str, at: int, difference: Difference) -> Difference:
@@ -243,7 +243,7 @@ class _Comparer(Struct, frozen=True):
 
 
 def significance_of(
-    first: Floats, second: Floats, cluster: Ints | None, rng: np.random.Generator, of: str = "right and wrong rows"
+    first: Floats, second: Floats, cluster: Ints | None, rng: np.random.Generator, what: str = "right and wrong rows"
 ) -> Significance | None:
     """The test of two runs' scores of the same rows (`of` names them), more is better; None where there is no row."""
     from scipy.special import bdtr
@@ -262,7 +262,7 @@ def significance_of(
         effect = better / (better + worse) - 0.5
     elif not binary and len(gain) > 1 and (spread := float(gain.std(ddof=1))) > 0:
         effect = float(gain.mean()) / spread
-    return Significance(name, len(first), better, worse, p, p, effect_name, effect, of)
+    return Significance(name, len(first), better, worse, p, p, effect_name, effect, what)
 
 
 def holm(tests: Sequence[Significance | None]) -> list[Significance | None]:

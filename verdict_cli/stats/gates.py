@@ -263,8 +263,8 @@ def _value(gate: Gate, data: EvaluationData, rows: GateRows, level: float) -> Me
 
 def _anytime_value(metric: str, data: EvaluationData, measured: MetricValue, level: float) -> MetricValue:
     """The metric with the interval that holds at every look; none where it is not the mean of independent rows."""
-    of = metric_input(metric, data)
-    sample, given = sampled_statistics(of, (metric,), data, np.flatnonzero(usable(of, data)))
+    family = metric_input(metric, data)
+    sample, given = sampled_statistics(family, (metric,), data, np.flatnonzero(usable(family, data)))
     statistic = None if isinstance(given, str) else given.get(metric)
     bounds, ends = data.value.bounds, None
     if statistic is None or data.cluster is not None:

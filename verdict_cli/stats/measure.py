@@ -84,32 +84,32 @@ class Measures:
 def metric_values(metrics: Sequence[str], data: EvaluationData, rows: Ints, draw: Draw) -> dict[str, MetricValue]:
     """The metrics of these rows, in the order of `metrics`."""
     values: dict[str, MetricValue] = {}
-    for of, names in by_input(metrics, data).items():
-        values |= _values_of_input(of, names, data, rows, draw)
+    for family, names in by_input(metrics, data).items():
+        values |= _values_of_input(family, names, data, rows, draw)
     return {metric: values[metric] for metric in metrics}
 
 
 def _values_of_input(
-    of: MetricInput, metrics: list[str], data: EvaluationData, rows: Ints, draw: Draw
+    family: MetricInput, metrics: list[str], data: EvaluationData, rows: Ints, draw: Draw
 ) -> dict[str, MetricValue]:
-    kept = rows[usable(of, data)[rows]]
-    no_meaning = undefined_for_wrong_rows(of, data, rows)
-    reason = wrong_types(of, data) if len(kept) else "no rows"
-    reason = reason or ("" if counts_wrong_rows(of) else no_meaning)
+    kept = rows[usable(family, data)[rows]]
+    no_meaning = undefined_for_wrong_rows(family, data, rows)
+    reason = wrong_types(family, data) if len(kept) else "no rows"
+    reason = reason or ("" if counts_wrong_rows(family) else no_meaning)
     if reason:
         return {metric: MetricValue(None, None, None, len(kept), reason) for metric in metrics}
-    if of in BY_CLUSTER:
+    if family in BY_CLUSTER:
         return {metric: _mean_within_clusters(metric, data, kept, draw) for metric in metrics}
     cluster = None if data.cluster is None else data.cluster[kept]
-    sample, given = sampled_statistics(of, metrics, data, kept, cluster)
+    sample, given = sampled_statistics(family, metrics, data, kept, cluster)
     if isinstance(given, str):
         return {metric: MetricValue(None, None, None, sample.n, given) for metric in metrics}
-    used = len(np.union1d(data.target[kept], data.prediction[kept])) if of == "labels" else 1
+    used = len(np.union1d(data.target[kept], data.prediction[kept])) if family == "labels" else 1
     unfit = no_meaning or f"it does not fit {data.kind} data"
     is_shown = "confusion" in metrics
     if used > MOST_DISTINCT_LABELS:
         unfit, is_shown = f"there are {used} distinct labels, too many for classes", False
-        given, used = {name: each for name, each in given.items() if name == "accuracy"}, 1
+        given, used = {name: value for name, value in given.items() if name == "accuracy"}, 1
     statistics = {metric: given[metric] for metric in metrics if metric in given}
     values = metrics_with_intervals(statistics, sample, structs.replace(draw, width=used * used))
     if is_shown:

@@ -143,11 +143,11 @@ def run_rows(
 
 def pair(*runs: RunRows) -> PairedRows | str:
     """The rows that all runs have, in the order of the last; or why there are none to compare."""
-    places = [{key: index for index, key in enumerate(run[2])} for run in runs]
-    shared = [key for key in runs[-1][2] if all(key in each for each in places)]
+    positions_of = [{key: index for index, key in enumerate(run[2])} for run in runs]
+    shared = [key for key in runs[-1][2] if all(key in positions for positions in positions_of)]
     if not shared:
         return "the runs have no row in common"
-    rows = tuple(np.array([each[key] for key in shared], dtype=np.int64) for each in places)
+    rows = tuple(np.array([positions[key] for key in shared], dtype=np.int64) for positions in positions_of)
     targets = _targets(runs[0][0], rows[0])
     if any(_targets(run[0], at) != targets for run, at in zip(runs[1:], rows[1:], strict=True)):
         return "the runs' targets differ on the rows that they share"
@@ -186,10 +186,14 @@ def paired_differences(
         if against is not None:
             own, spread = structs.replace(draw, level=against[metric].level), against[metric].spread
         differences[metric] = _difference(metric, pairs, own, swaps, first, spread)
-    swapped = [metric for metric, each in differences.items() if each.change.value is not None and each.p is None]
+    swapped = [
+        metric
+        for metric, difference in differences.items()
+        if difference.change.value is not None and difference.p is None
+    ]
     tests = swap_tests(swapped, pairs.data, pairs.rows, draw.rng, swaps) if swaps and swapped else {}
     # The metrics with a test of their own are adjusted with the others as one more.
-    others = {metric: each.p for metric, each in differences.items() if each.p is not None}
+    others = {metric: difference.p for metric, difference in differences.items() if difference.p is not None}
     for (metric, p), adjusted in zip(others.items(), holm_adjusted([*others.values()], bool(tests)), strict=True):
         differences[metric] = replace(differences[metric], p=p, p_adjusted=adjusted)
     for metric, (p, largest) in tests.items():
@@ -208,41 +212,41 @@ def _difference(
     data = pairs.data
     if metric == CORRECTED:
         return _corrected(pairs, first, spread, draw.level)
-    of = metric_input(metric, data[-1])
-    if why := next(filter(None, (kind_mismatch(data[0], each) or wrong_types(of, each) for each in data)), ""):
+    family = metric_input(metric, data[-1])
+    if why := next(filter(None, (kind_mismatch(data[0], side) or wrong_types(family, side) for side in data)), ""):
         return undefined_difference(why)
-    kept = np.logical_and.reduce([usable(of, each)[at] for each, at in zip(data, pairs.rows, strict=True)])
+    kept = np.logical_and.reduce([usable(family, side)[at] for side, at in zip(data, pairs.rows, strict=True)])
     if not kept.any():
         return undefined_difference(f"no row is scored in {'both' if len(data) == 2 else 'all'} runs")
     rows = [at[kept] for at in pairs.rows]
-    if of in BY_CLUSTER and len(data) == 2:
+    if family in BY_CLUSTER and len(data) == 2:
         return _within_clusters(metric, data, rows, draw, swaps)
-    if len(data) > 2 and (spread is None or of in BY_CLUSTER):
+    if len(data) > 2 and (spread is None or family in BY_CLUSTER):
         return undefined_difference(NO_STANDARD_ERROR)
-    columns = [column[at] for each, at in zip(data, rows, strict=True) for column in key_columns(of, each)]
+    columns = [column[at] for side, at in zip(data, rows, strict=True) for column in key_columns(family, side)]
     cluster = data[-1].cluster
     sample = Sample.of(tuple(columns), None if cluster is None else cluster[rows[-1]])
     every: list[Statistic] = []
-    for each, at in zip(data, rows, strict=True):
-        given = input_statistics(of, (metric,), each, at[sample.first])
+    for side, at in zip(data, rows, strict=True):
+        given = input_statistics(family, (metric,), side, at[sample.first])
         if isinstance(given, str) or metric not in given:
-            return undefined_difference(given if isinstance(given, str) else f"it does not fit {each.kind} data")
+            return undefined_difference(given if isinstance(given, str) else f"it does not fit {side.kind} data")
         every.append(given[metric])
     old, new = mean_statistic(every[:first]), mean_statistic(every[first:])
-    width = max(len(each.labels) + 1 for each in data) ** 2 if of == "labels" else 1
+    width = max(len(side.labels) + 1 for side in data) ** 2 if family == "labels" else 1
     change = paired_metric_value(old, new, sample, structs.replace(draw, width=width))
     p: float | None = None
     if spread is not None:
         times, reach = 1 / first + 1 / (len(data) - first), new.bounds[1] - old.bounds[0]
         change, p = spread.widened(change, times, reach)
-        exchanged = regrouping_test(metric, of, data, rows, first, draw.rng, swaps) if swaps else None
+        exchanged = regrouping_test(metric, family, data, rows, first, draw.rng, swaps) if swaps else None
         p = exchanged if p is None or exchanged is None else max(p, exchanged)
     return Difference(value_of(old, sample), value_of(new, sample), change, p)
 
 
 def _corrected(pairs: PairedRows, first: int, spread: RunSpread | None, level: float) -> Difference:
     """The difference of the estimates that are corrected by human labels, whose p-value is Student's."""
-    golds = [each.gold for each in pairs.data]
+    golds = [side.gold for side in pairs.data]
     old, new, change, p = corrected_difference(golds, pairs.rows, level, first)
     ends = [gold for gold in (golds[0], golds[-1]) if isinstance(gold, GoldPairs)]
     if spread is None or len(ends) < 2 or change.value is None:
@@ -310,7 +314,7 @@ def compare_with_reference(
     whether the estimates of two runs are wanted together too.
     """
     starts = np.cumsum([0, *sizes])
-    of = [list(range(start, start + size)) for start, size in zip(starts, sizes, strict=False)]
+    groups = [list(range(start, start + size)) for start, size in zip(starts, sizes, strict=False)]
     contrasts = np.eye(len(sizes))[1:] - np.eye(len(sizes))[0]
     every: dict[str, AgainstReference] = {}
     for metric in metrics:
@@ -322,12 +326,12 @@ def compare_with_reference(
             continue
         spread = run_spread(single, sizes)
         joint = _pooled(single, sizes, spread)
-        runs = tuple(tuple(single.values[part].tolist()) for part in of)
+        runs = tuple(tuple(single.values[part].tolist()) for part in groups)
         at = joint.level(level, contrasts, np.random.default_rng([*own, 1])) if len(sizes) > 2 else level
         every[metric] = AgainstReference(tuple(joint.values.tolist()), runs, joint, spread, (), at)
-    for index, part in enumerate(of[1:]):
+    for index, part in enumerate(groups[1:]):
         draw = Draw(np.random.default_rng([*seeds, index]), level)
-        differences = paired_differences(metrics, pairs.of([*of[0], *part]), draw, swaps, sizes[0], every)
+        differences = paired_differences(metrics, pairs.of([*groups[0], *part]), draw, swaps, sizes[0], every)
         for metric, difference in differences.items():
             every[metric] = replace(every[metric], differences=(*every[metric].differences, difference))
     return every
@@ -343,7 +347,8 @@ def _pooled(runs: JointEstimates, sizes: Sequence[int], spread: RunSpread | None
     rows = np.einsum("ij,jk,ik->i", first, covariance, first)
     times = np.array([1 / sizes[0] + 1 / size for size in sizes[1:]] or [1.0])
     freedom = min(
-        spread.total(float(variance), runs.freedom, float(each))[1] for variance, each in zip(rows, times, strict=True)
+        spread.total(float(variance), runs.freedom, float(count))[1]
+        for variance, count in zip(rows, times, strict=True)
     )
     covariance = covariance + np.diag(spread.between / np.array(sizes))
     return JointEstimates(means @ runs.values, covariance, freedom)

@@ -126,13 +126,13 @@ class _Swappable(Struct, frozen=True):
 
 def _swappable(metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints]) -> _Swappable | None:
     """The metric over the pairs that both runs score; None where there is none."""
-    of = metric_input(metric, data[1])
-    kept = np.flatnonzero(usable(of, data[0])[rows[0]] & usable(of, data[1])[rows[1]])
-    if not len(kept) or any(wrong_types(of, each) for each in data):
+    family = metric_input(metric, data[1])
+    kept = np.flatnonzero(usable(family, data[0])[rows[0]] & usable(family, data[1])[rows[1]])
+    if not len(kept) or any(wrong_types(family, run) for run in data):
         return None
     at = (rows[0][kept], rows[1][kept])
-    stacked = stack_runs(tuple(_scaled(metric, each, side) for each, side in zip(data, at, strict=True)), at)
-    sample, given = sampled_statistics(of, (metric,), stacked, np.arange(len(stacked.target)))
+    stacked = stack_runs(tuple(_scaled(metric, run, side) for run, side in zip(data, at, strict=True)), at)
+    sample, given = sampled_statistics(family, (metric,), stacked, np.arange(len(stacked.target)))
     if isinstance(given, str) or metric not in given:
         return None
     sides = []
@@ -145,7 +145,7 @@ def _swappable(metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints]
 
 def regrouping_test(
     metric: str,
-    of: MetricInput,
+    family: MetricInput,
     data: Sequence[EvaluationData],
     rows: Sequence[Ints],
     first: int,
@@ -159,7 +159,7 @@ def regrouping_test(
     for each, more in zip(data[1:], rows[1:], strict=True):
         stacked = stack_runs((stacked, _scaled(metric, each, more)), (at, more))
         at = np.arange(len(stacked.target))
-    sample, given = sampled_statistics(of, (metric,), stacked, at)
+    sample, given = sampled_statistics(family, (metric,), stacked, at)
     if isinstance(given, str) or metric not in given:
         return None
     statistic, atoms, outcomes = given[metric], len(sample.counts), sample.atom.reshape(runs, pairs)
@@ -244,8 +244,8 @@ def stack_runs(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> Evaluati
         target=codes(old.target, new.target),
         prediction=codes(old.prediction, new.prediction),
         **{name: column(getattr(old, name), getattr(new, name)) for name in COLUMNS},
-        panel=tuple(column(*each) for each in zip(old.panel, new.panel, strict=True)),
-        votes=tuple(codes(*each) for each in zip(old.votes, new.votes, strict=True)),
+        panel=tuple(column(*pair) for pair in zip(old.panel, new.panel, strict=True)),
+        votes=tuple(codes(*pair) for pair in zip(old.votes, new.votes, strict=True)),
         cluster=None,
     )
 
@@ -275,10 +275,10 @@ def _units(sides: Sequence[_Swappable], cluster: Ints | None) -> tuple[Ints, Int
 def _swaps(times: Ints, count: int, step: int, rng: np.random.Generator) -> Iterator[Floats]:
     """How many units of each kind are swapped, in all ways or in `count` random ones."""
     if times.sum() <= ALL_SWAPPED:
-        of = np.repeat(np.arange(len(times)), times)
-        ways = (np.arange(2 ** len(of))[:, None] >> np.arange(len(of))) & 1
+        unit_of = np.repeat(np.arange(len(times)), times)
+        ways = (np.arange(2 ** len(unit_of))[:, None] >> np.arange(len(unit_of))) & 1
         every = np.zeros((len(ways), len(times)))
-        for unit, way in zip(of, ways.T, strict=True):
+        for unit, way in zip(unit_of, ways.T, strict=True):
             every[:, unit] += way
         yield from (every[start : start + step] for start in range(0, len(every), step))
         return

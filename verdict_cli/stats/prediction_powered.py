@@ -261,20 +261,20 @@ def labelled_freedom(pairs: GoldPairs) -> float:
     """What the labelled rows, or their clusters, are worth with their weights, minus one."""
     if pairs.cluster is None:
         return max(kish(pairs.weights) - 1, 1.0)
-    of = np.unique(pairs.cluster[pairs.labelled], return_inverse=True)[1]
-    return max(kish(np.bincount(of, pairs.weights).astype(np.float64)) - 1, 1.0)
+    cluster_of = np.unique(pairs.cluster[pairs.labelled], return_inverse=True)[1]
+    return max(kish(np.bincount(cluster_of, pairs.weights).astype(np.float64)) - 1, 1.0)
 
 
 def design_effect(pairs: GoldPairs, influence: Floats) -> float:
     """How much larger the variance of an estimate is in clusters, from what each row adds to it; 1 without clusters."""
     if pairs.cluster is None:
         return 1.0
-    of = np.unique(pairs.cluster, return_inverse=True)[1]
+    cluster_of = np.unique(pairs.cluster, return_inverse=True)[1]
     alone = float((influence**2).sum())
     if not alone:
         return 1.0
-    sizes = np.bincount(of).astype(np.float64)
-    sums = np.bincount(of, influence)
+    sizes = np.bincount(cluster_of).astype(np.float64)
+    sums = np.bincount(cluster_of, influence)
     seen = float((sums**2).sum()) * len(sums) / max(len(sums) - 1, 1) / alone
     return raised_design_effect(seen, sizes, 0.5)
 

@@ -21,16 +21,16 @@ from verdict_cli.stats.paired import PairedRows
 def scores_of(data: EvaluationData, metrics: Sequence[str]) -> tuple[Floats, str]:
     """The score of each row, higher is better: 1 right and 0 wrong, minus the distance, or the value itself; and what the
     scores are in words."""
-    of = by_input(metrics, data).keys()
-    if "numbers" in of and data.kind in ("ordinal", "numeric"):
+    families = by_input(metrics, data).keys()
+    if "numbers" in families and data.kind in ("ordinal", "numeric"):
         return -np.abs(data.predictions.numbers - data.targets.numbers), "distances to the target"
-    if of & {"labels", "ranking", "numbers"}:
+    if families & {"labels", "ranking", "numbers"}:
         scores = (data.target == data.prediction).astype(np.float64)
         known = data.target != MISSING
         known = known if data.wrong else known & (data.prediction != MISSING)
         return np.where(known, scores, np.nan), "right and wrong rows"
     positive = data.is_positive
-    if "probability" in of and positive is not None:
+    if "probability" in families and positive is not None:
         errors = (data.probability.numbers - positive) ** 2
         return np.where(data.target == MISSING, np.nan, -errors), "squared errors"
     return data.value.numbers, "values"
@@ -158,7 +158,7 @@ class PairedOutcomes(Struct, frozen=True):
         if (
             not self.pairs.data[-1].targets.types
             or not known.any()
-            or not all(np.isin(each[known], (0, 1)).all() for each in self.scores)
+            or not all(np.isin(scores[known], (0, 1)).all() for scores in self.scores)
         ):
             return None
         cells: tuple[Cell, ...] = ("a", "b", "both", "neither")
@@ -191,9 +191,9 @@ class PairedOutcomes(Struct, frozen=True):
 
     def _name(self, key: str) -> Any:
         """The id or number of a row, with the place of its entry under `items`."""
-        row, bracket, place = key.rpartition("[")
+        row, bracket, entry = key.rpartition("[")
         return (
-            f"{self.shown[row]}{bracket}{place}"
+            f"{self.shown[row]}{bracket}{entry}"
             if key not in self.shown and row in self.shown
             else self.shown.get(key, key)
         )

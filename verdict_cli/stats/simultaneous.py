@@ -70,18 +70,18 @@ def joint_estimates(
     is undefined."""
     if metric == CORRECTED:
         return _joint_corrected(data, rows)
-    of = metric_input(metric, data[0])
-    kept = np.logical_and.reduce([usable(of, each)[at] for each, at in zip(data, rows, strict=True)])
+    family = metric_input(metric, data[0])
+    kept = np.logical_and.reduce([usable(family, run)[at] for run, at in zip(data, rows, strict=True)])
     rows, cluster = [at[kept] for at in rows], data[0].cluster
     units = np.arange(len(rows[0])) if cluster is None else np.unique(cluster[rows[0]], return_inverse=True)[1]
     count = int(units.max(initial=-1)) + 1
     groups = min(count, MOST_DELETIONS)
-    if groups < 3 or of in BY_CLUSTER:
+    if groups < 3 or family in BY_CLUSTER:
         return None
     group = (rng.permutation(count) % groups)[units]
     values, changes = [], []
-    for each, at in zip(data, rows, strict=True):
-        sample, given = sampled_statistics(of, (metric,), each, at)
+    for run, at in zip(data, rows, strict=True):
+        sample, given = sampled_statistics(family, (metric,), run, at)
         if isinstance(given, str) or metric not in given:
             return None
         atoms = len(sample.counts)
@@ -104,9 +104,9 @@ def _joint_corrected(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> Jo
     each = [corrected_influence(pairs) for pairs in shared]
     influence = np.stack([added for _, added in each])
     if shared[-1].cluster is not None:
-        clusters, of = np.unique(shared[-1].cluster, return_inverse=True)
+        clusters, cluster_of = np.unique(shared[-1].cluster, return_inverse=True)
         times = len(clusters) / max(len(clusters) - 1, 1)
-        influence = np.stack([np.bincount(of, added) for added in influence]) * np.sqrt(times)
+        influence = np.stack([np.bincount(cluster_of, added) for added in influence]) * np.sqrt(times)
     freedom = min(labelled_freedom(pairs) for pairs in shared)
     return JointEstimates(np.array([value for value, _ in each]), influence @ influence.T, freedom)
 

@@ -37,20 +37,20 @@ WORDED = ("labels", "value", "consistent", "probability")
 
 def open_rows(metric: str, data: EvaluationData) -> RowMask:
     """The rows that the metric would count if they had a prediction, a probability or a value."""
-    of = metric_input(metric, data)
-    expected = has_target(data) if needs_target(of) else np.ones(len(data.target), bool)
-    return np.logical_and(expected, np.logical_not(has_prediction(of, data)))
+    family = metric_input(metric, data)
+    expected = has_target(data) if needs_target(family) else np.ones(len(data.target), bool)
+    return np.logical_and(expected, np.logical_not(has_prediction(family, data)))
 
 
 def filled(metric: str, data: EvaluationData, rows: RowMask, *, best: bool) -> EvaluationData | None:
     """The evaluation with the best or the worst outcome for the metric at these rows; None where no outcome is the worst."""
-    of = metric_input(metric, data)
+    family = metric_input(metric, data)
     known = find_metric(metric)
-    if known is None or of not in known.worst_case:
+    if known is None or family not in known.worst_case:
         return None
-    if of in _PREDICTED:
-        return _PREDICTED[of](data, rows, best)
-    name, ends = _NUMBERED.get(of), _ends(of, data)
+    if family in _PREDICTED:
+        return _PREDICTED[family](data, rows, best)
+    name, ends = _NUMBERED.get(family), _ends(family, data)
     if name is None or ends is None:
         return None
     return replace(data, **{name: _with_numbers(getattr(data, name), rows, ends[best])})
@@ -73,19 +73,19 @@ def extremes(metrics: Sequence[str], data: EvaluationData) -> dict[str, tuple[fl
 
 
 def _value(metric: str, data: EvaluationData) -> float | None:
-    of = metric_input(metric, data)
-    kept = np.flatnonzero(usable(of, data))
-    if not len(kept) or wrong_types(of, data):
+    family = metric_input(metric, data)
+    kept = np.flatnonzero(usable(family, data))
+    if not len(kept) or wrong_types(family, data):
         return None
-    sample, given = sampled_statistics(of, (metric,), data, kept)
+    sample, given = sampled_statistics(family, (metric,), data, kept)
     return value_of(given[metric], sample) if not isinstance(given, str) and metric in given else None
 
 
 def _has_exact_extremes(metric: str, data: EvaluationData) -> bool:
-    known, of = find_metric(metric), metric_input(metric, data)
-    if known is None or of not in WORDED or known.interval == "agreement":
+    known, family = find_metric(metric), metric_input(metric, data)
+    if known is None or family not in WORDED or known.interval == "agreement":
         return False
-    return of != "labels" or data.positive is not None or not known.averaged
+    return family != "labels" or data.positive is not None or not known.averaged
 
 
 def open_pairs(
@@ -101,10 +101,10 @@ def open_pairs(
     `change_of` computes the difference, in which the `first` runs are those of the first pipeline. `alone` says whether rows
     that not all runs have are among them.
     """
-    of = metric_input(metric, pairs.data[-1])
-    scored = [usable(of, data) for data in pairs.data]
-    every = np.logical_and.reduce([each[at] for each, at in zip(scored, pairs.rows, strict=True)])
-    share = max(1 - int(every.sum()) / max(int(each.sum()), 1) for each in scored)
+    family = metric_input(metric, pairs.data[-1])
+    scored = [usable(family, data) for data in pairs.data]
+    every = np.logical_and.reduce([has_score[at] for has_score, at in zip(scored, pairs.rows, strict=True)])
+    share = max(1 - int(every.sum()) / max(int(has_score.sum()), 1) for has_score in scored)
     if not share and not any(open_rows(metric, data).any() for data in pairs.data):
         return None
     union = _union(pairs) if alone else pairs
@@ -207,14 +207,14 @@ _NUMBERED = {"probability": "probability", "value": "value", "samples": "value",
 """The column of other inputs, which is filled with one of two ends."""
 
 
-def _ends(of: MetricInput, data: EvaluationData) -> tuple[Floats | float, Floats | float] | None:
+def _ends(family: MetricInput, data: EvaluationData) -> tuple[Floats | float, Floats | float] | None:
     """The worst and the best number; a probability is certain of the opposite of what is true, or of what is true."""
-    if of == "probability":
+    if family == "probability":
         positive, known = data.is_positive, data.probability.numbers[data.probability.present]
         if positive is None or not len(known) or known.min() < 0 or known.max() > 1:
             return None
         return 1 - positive, positive
-    return (0.0, 1.0) if of == "consistent" or data.value.types == {"bool"} else data.value.bounds
+    return (0.0, 1.0) if family == "consistent" or data.value.types == {"bool"} else data.value.bounds
 
 
 def _with_numbers(column: Column, rows: RowMask, values: Floats | float) -> Column:

@@ -73,7 +73,7 @@ class ResultLine(Struct, frozen=True):
     unpaid: str = ""
 
 
-class BatchApi:
+class BatchApi(ABC):
     """A model's batch interface: an adapter overrides what the provider has. Methods raise ProviderError."""
 
     provider = ""
@@ -90,20 +90,21 @@ class BatchApi:
         """How many requests one batch of the model may have."""
         return min(cls.max_requests, batch_settings(model).max_requests or cls.max_requests)
 
+    @abstractmethod
     def line(self, custom_id: str, request: Request, mode: JsonMode) -> tuple[bytes, str]:
         """The request's line in the request file, and its parameters as JSON."""
-        raise NotImplementedError
 
     async def upload(self, file: Path) -> str:
-        """The id of the uploaded request file."""
-        raise NotImplementedError
+        """The id of the uploaded request file; "" of an interface that takes none."""
+        return ""
 
+    @abstractmethod
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
-        """The batch of a request file. ``file_id`` is "" where nothing `uploads` it."""
-        raise NotImplementedError
+        """The batch of a request file, whose id is that of `upload`."""
 
+    @abstractmethod
     async def get(self, batch_id: str) -> BatchState:
-        raise NotImplementedError
+        """The batch of that id."""
 
     async def recent(self, since: float) -> AsyncIterator[BatchState]:
         """The batches that were created since a time, in seconds since the epoch, the latest first."""
@@ -111,10 +112,10 @@ class BatchApi:
         for state in nothing:
             yield state
 
-    async def cancel(self, batch_id: str) -> None:
+    async def cancel(self, batch_id: str) -> None:  # noqa: B027  # nothing to do for a file
         """Cancel the batch, where there is anything to cancel."""
 
-    async def results(self, state: BatchState, to: Path) -> None:
+    async def results(self, state: BatchState, to: Path) -> None:  # noqa: B027  # nothing to do for a file
         """Write the result lines of an ended batch to a file."""
 
     def read(self, line: Any) -> ResultLine:
@@ -127,7 +128,7 @@ class BatchApi:
             return ResultLine(custom_id, unpaid=str(error.get("message") or error["code"]))
         return ResultLine(custom_id, 500, {"error": error})
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> None:  # noqa: B027  # nothing to do for a file
         """Close connections."""
 
 
@@ -140,7 +141,7 @@ TRANSFER_S = 3600.0
 _CHUNK = 1 << 20
 
 
-class HttpBatchApi(BatchApi, ABC):
+class HttpBatchApi(BatchApi):
     """What the adapters of providers share: the model's address, key and bodies."""
 
     max_requests = 50_000

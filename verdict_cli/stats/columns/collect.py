@@ -231,7 +231,7 @@ class _Reader:
         """Key -> the column that its expression is; none where one is more than that, or only some rows count."""
         if self.items is not None or self.filters or self.gold_where is not None:
             return {}
-        columns = {key: plain_column(each) for key, each in (self.expressions | self.keyed).items()}
+        columns = {key: plain_column(expression) for key, expression in (self.expressions | self.keyed).items()}
         plain = {key: column for key, column in columns.items() if column is not None and column in known}
         return plain if len(plain) == len(columns) and INCLUSION not in plain else {}
 
@@ -269,12 +269,12 @@ class _Reader:
             return
         entries = observations(self.items, values)
         self.unreached += entries is None and failed
-        for place, known, lacks_output in entries or ():
-            is_read = self._read(at, f"{row}, entry {place}", failed or lacks_output, known, f"[{place}]")
+        for number, known, lacks_output in entries or ():
+            is_read = self._read(at, f"{row}, entry {number}", failed or lacks_output, known, f"[{number}]")
             if is_read and "cluster" not in self.keyed:
                 self.keys["cluster"].add(row)
 
-    def _read(self, at: int, row: int | str, failed: bool, values: Mapping[str, Any], place: str = "") -> bool:
+    def _read(self, at: int, row: int | str, failed: bool, values: Mapping[str, Any], entry: str = "") -> bool:
         """Whether the row, or the entry of a row, is selected; if so, it is added."""
         selected = self._selected(row, failed, values)
         if selected is not True:
@@ -287,7 +287,7 @@ class _Reader:
             known, value = self._fixed(key, expression, row, failed, values)
             self.keys[key].add(value, known=known)
         if self.given_ids:
-            self.ids.append(f"{self.given_ids[at]}{place}")
+            self.ids.append(f"{self.given_ids[at]}{entry}")
         return True
 
     def _is_skipped(self, values: Mapping[str, Any]) -> bool:

@@ -325,19 +325,21 @@ def _reduce(column: Column, groups: Ints, reducer: str, *, skip_missing: bool) -
     count = len(keys)
     present = np.flatnonzero(column.present)
     incomplete = np.bincount(groups[~column.present], minlength=count) > 0
-    known, of = column.take(present), groups[present]
+    known, group_of = column.take(present), groups[present]
     numbers, codes = np.full(count, np.nan), np.full(count, MISSING, dtype=np.int32)
     types = column.types
     if reducer in ("first", "mode"):
         rows = (
-            np.unique(of, return_index=True)[1] if reducer == "first" else _modes(LabelSet.of(known).codes(known), of)
+            np.unique(group_of, return_index=True)[1]
+            if reducer == "first"
+            else _modes(LabelSet.of(known).codes(known), group_of)
         )
-        numbers[of[rows]], codes[of[rows]] = known.numbers[rows], known.codes[rows]
+        numbers[group_of[rows]], codes[group_of[rows]] = known.numbers[rows], known.codes[rows]
     else:
         from scipy import ndimage
 
-        reduced = np.unique(of)
-        numbers[reduced] = getattr(ndimage, _REDUCERS[reducer])(known.numbers, of, reduced)
+        reduced = np.unique(group_of)
+        numbers[reduced] = getattr(ndimage, _REDUCERS[reducer])(known.numbers, group_of, reduced)
         codes[reduced] = NUMERIC
         types = frozenset({"float"}) if reducer in ("mean", "median") else types
     if not skip_missing:
@@ -439,6 +441,6 @@ def requested_metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str
         if evaluation.average == "micro" and evaluation.positive is None:
             left_out.add("f1")  # all decisions pooled, it is the accuracy
         names = [name for name in names if name not in left_out]
-    for of, given in inputs.items():
-        names += [metric.name for metric in BUILT_IN_METRICS if given and metric.inputs == (of,)]
+    for family, given in inputs.items():
+        names += [metric.name for metric in BUILT_IN_METRICS if given and metric.inputs == (family,)]
     return (*names, "mean") if is_truth else tuple(names)

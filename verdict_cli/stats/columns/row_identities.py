@@ -55,14 +55,14 @@ class RowIdentities(Struct, frozen=True):
 def row_identities(results: Sequence[Path]) -> RowIdentities:
     """The keys of each `results.parquet`. Raises DataError where two rows of one run have the same key."""
     ids = [_ids(path) for path in results]
-    keys = tuple(each.keys for each in ids)
-    if not any(each.are_row_numbers for each in ids):
+    keys = tuple(run_ids.keys for run_ids in ids)
+    if not any(run_ids.are_row_numbers for run_ids in ids):
         _check_unique(results, keys, "id")
         return RowIdentities(keys, "id", ids[-1].values)
     columns, counters = _shared_columns(results)
     others = {name: runs for name, runs in columns.items() if name not in counters}
-    declared = [name for name in columns if all(name in each.columns for each in ids)]
-    if declared and not all(each.are_row_numbers for each in ids):
+    declared = [name for name in columns if all(name in run_ids.columns for run_ids in ids)]
+    if declared and not all(run_ids.are_row_numbers for run_ids in ids):
         _check_unique(results, keys, "id")
     for name in dict.fromkeys((*declared, *_id_columns(columns))):
         if all(_is_unique(run) for run in columns[name]) and _fits(columns[name], others):
@@ -72,7 +72,7 @@ def row_identities(results: Sequence[Path]) -> RowIdentities:
     # A counter of a run's rows is in all runs too: it identifies a row of the file, not of the dataset.
     order = sorted(others or columns, key=lambda name: -_overlap(columns[name]))
     used: list[str] = []
-    keys = tuple([""] * len(each.keys) for each in ids)
+    keys = tuple([""] * len(run_ids.keys) for run_ids in ids)
     for name in order:
         used.append(name)
         keys = _joined(columns, used)

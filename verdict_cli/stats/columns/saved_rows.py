@@ -106,11 +106,11 @@ def observations(unit: str, values: Mapping[str, Any]) -> list[tuple[str, dict[s
         return None
     outputs = {name: column for name, column in fields.items() if name != ITEM_COLUMN}
     entries_seen = []
-    for place, index, entry, given in _flat("", entries, outputs):
+    for number, index, entry, given in _flat("", entries, outputs):
         output = {name: TextKeyed(value) if type(value) is dict else value for name, value in given.items()}
         lacks_output = all(value is None for value in output.values())
         entries_seen.append(
-            (place, {**values, **entry, "index": index, "output": {} if lacks_output else output}, lacks_output)
+            (number, {**values, **entry, "index": index, "output": {} if lacks_output else output}, lacks_output)
         )
     return entries_seen
 
@@ -121,11 +121,11 @@ def _flat(
     """Place, index in the innermost list, names and outputs of each entry. A null among the entries was skipped."""
     for index, entry in enumerate(entries):
         inner = {name: column[index] if isinstance(column, list) else None for name, column in columns.items()}
-        place = f"{prefix}{index}"
+        number = f"{prefix}{index}"
         if isinstance(entry, list):
-            yield from _flat(f"{place}.", entry, inner)
+            yield from _flat(f"{number}.", entry, inner)
         elif entry is not None:
-            yield place, index, entry, inner
+            yield number, index, entry, inner
 
 
 def row_paths(unit: str, paths: Sequence[SavedRowPath]) -> list[SavedRowPath]:
