@@ -146,12 +146,8 @@ def rank_candidates(
             if above is not None and above.value is not None and isclose(above.value, result.value, abs_tol=_TOLERANCE):
                 rank = above.rank
         tied = result.value is not None and index != first and not differ(first, index)
-        standings.append(
-            RankedCandidate(
-                rank, index, candidates[index].label, result.value, result.low, result.high, tied,
-                result.wins, result.contests, result.failed,
-            )
-        )  # fmt: skip
+        label = candidates[index].label
+        standings.append(RankedCandidate(rank, index, label, tied_with_first=tied, **structs.asdict(result)))
     return tuple(standings)
 
 
