@@ -5,7 +5,8 @@ of weights, and of a threshold for a required agreement, with a guarantee.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -353,23 +354,19 @@ def compile_option(option: str, text: str, roots: Sequence[str]) -> Expression:
         raise UsageError(f"{option}: {error.message}", hint=error.hint) from None
 
 
-def distributions(calls: Path, nodes: Sequence[Node]) -> Iterator[tuple[int, int, dict[Any, float]]]:
-    """(row, index of the node, uncalibrated probability of each value) of each unit's first call at each row, as far
-    as it was recorded with log-probabilities that can be read."""
+def distributions(calls: Path, nodes: Sequence[Node]) -> list[tuple[int, dict[Any, float]]]:
+    """(row, uncalibrated probability of each value) of each unit's first call at each row, as far as it was recorded with
+    log-probabilities that can be read."""
     readers = {}
-    for index, node in enumerate(nodes):
+    for node in nodes:
         assert isinstance(node.work, LLMNode)
-        readers[node.id] = (index, TokenProbabilityExtractor().bind(node.work.response))
-    read: dict[tuple[int, int], dict[Any, float]] = {}
+        readers[node.id] = TokenProbabilityExtractor().bind(node.work.response)
+    read: dict[tuple[int, str], dict[Any, float]] = {}
     for request, reply in recorded_replies(calls, 0):
         if request.node in readers and request.call == 0:
-            index, reader = readers[request.node]
-            try:
-                read[request.row.index, index] = reader.read(reply, request)["distribution"]
-            except ReplyError:
-                continue
-    for (row, index), values in read.items():
-        yield row, index, values
+            with suppress(ReplyError):
+                read[request.row.index, request.node] = readers[request.node].read(reply, request)["distribution"]
+    return [(row, values) for (row, _), values in read.items()]
 
 
 HeldOutColumns = tuple[Floats, ...]
@@ -460,7 +457,7 @@ def read_labelled_run(job: FitJob) -> tuple[Floats, list[Any], Ints]:
         for row in labelled_rows(job.results, (), job.options)
         if row.target is not None
     }
-    known = [(row, p) for row, _, p in distributions(job.calls, job.nodes) if row in rows]
+    known = [(row, p) for row, p in distributions(job.calls, job.nodes) if row in rows]
     check_enough_rows(len({row for row, _ in known}))
     values = values_of(job.scale)
     p = np.array([[distribution[value] for value in values] for _, distribution in known])

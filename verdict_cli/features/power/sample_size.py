@@ -199,7 +199,7 @@ class Pilot(Struct, frozen=True):
 
 def pilot(evaluation: Evaluation, name: str, metric: str, results: Path, seed: int) -> Pilot:
     """The metric in a run's results."""
-    only = evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None})
+    only = evaluation.alone(metric)
     estimate = measure({name: only}, results, seed=seed)[name].values[metric]
     return Pilot(estimate, is_share(metric) and evaluation.cluster is None)
 
@@ -217,9 +217,7 @@ def spread_of_change(
     evaluations: tuple[Evaluation, Evaluation], name: str, metric: str, runs: tuple[Path, Path], seed: int
 ) -> tuple[float, int] | str:
     """The standard deviation of one row's paired difference, and the rows; or why it is not known."""
-    only = tuple(
-        evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None}) for evaluation in evaluations
-    )
+    only = tuple(evaluation.alone(metric) for evaluation in evaluations)
     comparison = compare_runs({name: (only[0], only[1])}, runs, seed=seed).evaluations[name]
     if comparison.reason:
         return comparison.reason
@@ -247,7 +245,7 @@ def repeated(plan: Plan, evaluation: Evaluation, name: str, metric: str, results
     key = "prediction" if evaluation.prediction is not None else "value"
     for node in ids:
         text = re.sub(r"\boutput\.(?=\w)", f"nodes['{node}'].", prediction or "")
-        repeated_once = evaluation.model_copy(update={key: text, "metrics": (metric,), "by": (), "gold": None})
+        repeated_once = evaluation.alone(metric).model_copy(update={key: text})
         columns.append(scores_of(run_rows({name: repeated_once}, results, rows)[name][0], [metric])[0])
     parts = sample_parts(np.column_stack(columns))
     return (copies[0], parts) if parts is not None else "fewer than two rows have a score in every asking"

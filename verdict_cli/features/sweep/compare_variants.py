@@ -17,7 +17,6 @@ import numpy as np
 from msgspec import Struct, structs
 
 from verdict_cli.cli.variant_runs import VariantRun, main_metric
-from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.price_book import cost_usd
@@ -250,7 +249,7 @@ def compare_variants(
     clock = ReplyLatencies()
     points = []
     for run in runs:
-        only = _with_metric(run.plan.evaluations[evaluation], metric)
+        only = run.plan.evaluations[evaluation].alone(metric)
         measured = measure({evaluation: only}, run.folder / "results.parquet", seed=seed, level=level)[
             evaluation
         ].values
@@ -284,7 +283,7 @@ def _rows(run: VariantRun, evaluation: str, metric: str) -> RunRows:
     """The variant's rows; their index identifies them, since all variants read the same dataset."""
     results = run.folder / "results.parquet"
     ids = [str(row) for batch in read_table(results, ["row"]) for row in batch["row"]]
-    return run_rows({evaluation: _with_metric(run.plan.evaluations[evaluation], metric)}, results, ids)[evaluation]
+    return run_rows({evaluation: run.plan.evaluations[evaluation].alone(metric)}, results, ids)[evaluation]
 
 
 def _with_chances(
@@ -327,7 +326,7 @@ def _best(
     )
     level = joint.level(level, np.eye(len(points)), np.random.default_rng([abs(seed), 2]))
     run = points[index].run
-    only = _with_metric(run.plan.evaluations[evaluation], metric)
+    only = run.plan.evaluations[evaluation].alone(metric)
     measures = measure({evaluation: only}, run.folder / "results.parquet", seed=seed, level=level)[evaluation]
     return run.name, measures.values[metric]
 
@@ -343,10 +342,6 @@ def _default_axis(points: Sequence[SweepPoint]) -> str:
     """The cost, if it is known for all variants and differs between them; else the calls."""
     costs = [point.standalone.cost_usd for point in points]
     return "cost" if None not in costs and len(set(costs)) > 1 else "calls"
-
-
-def _with_metric(evaluation: Evaluation, metric: str) -> Evaluation:
-    return evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None})
 
 
 def _with_differences(points: list[SweepPoint], differences: Sequence[Difference]) -> list[SweepPoint]:
@@ -507,22 +502,16 @@ def _variants_table(sweep: SweepResult) -> Table:
 
 
 def _differences_table(sweep: SweepResult) -> Table:
-    rows = [
-        (
-            point.run.name,
-            "" if point.difference is None else formatting.format_number(point.difference.change.value),
-            point.reason
-            if point.difference is None
-            else formatting.interval(point.difference.change.low, point.difference.change.high),
-            ""
-            if point.difference is None or point.difference.p_adjusted is None
-            else f"{point.difference.p_adjusted:.3g}",
-        )
-        for point in sweep.points[1:]
-    ]
-    return Table(
-        ("variant", "difference", formatting.interval_header(sweep.level, "together"), "p (Holm)"), rows, (1, 3)
-    )
+    headers = ("variant", "difference", formatting.interval_header(sweep.level, "together"), "p (Holm)")
+    rows = []
+    for point in sweep.points[1:]:
+        cells = ("", point.reason, "")
+        if point.difference is not None:
+            change, p = point.difference.change, point.difference.p_adjusted
+            ends = formatting.interval(change.low, change.high)
+            cells = (formatting.format_number(change.value), ends, "" if p is None else f"{p:.3g}")
+        rows.append((point.run.name, *cells))
+    return Table(headers, rows, (1, 3))
 
 
 def _best_notes(sweep: SweepResult) -> list[Note]:
