@@ -571,13 +571,15 @@ def dawid_skene(votes: Ints, kinds: int) -> tuple[Floats, Floats]:
     return truth, hits / np.maximum(at.sum(axis=0), 1)
 
 
-def _cross_fitted(job: FitJob, fit: Callable[[Floats, Floats], Floats], x: Floats, y: Floats, rows: Ints) -> Floats:
-    """The weighted sum at each row, with weights that were fitted to the rows of other folds."""
+def _held_out_sums(
+    job: FitJob, fit: Callable[[Floats, Floats], Floats], x: Floats, target: Floats, before: Floats, rows: Ints
+) -> dict[str, HeldOut]:
+    """The metrics of the weighted sum at each row, with weights that were fitted to the rows of other folds."""
     after = np.empty(len(x))
     fold = folds(rows, job.options.folds, job.rng)
     for index in range(job.options.folds):
-        after[fold == index] = x[fold == index] @ fit(x[fold != index], y[fold != index])
-    return after
+        after[fold == index] = x[fold == index] @ fit(x[fold != index], target[fold != index])
+    return held_out(("mae", "rmse", "pearson"), numbers.number_pairs, (before, target), (after, target), rows, job.rng)
 
 
 def fit_score_weights(job: FitJob) -> Calibrated:
@@ -587,10 +589,7 @@ def fit_score_weights(job: FitJob) -> Calibrated:
     target = numbers_of(targets)
     own = [job.scale.number(value) for value in values]
     start = np.array([float(target.mean()) if number is None else number for number in own])
-    after = _cross_fitted(job, lambda x, y: score_weights(x, y, start), p, target, rows)
-    metrics = held_out(
-        ("mae", "rmse", "pearson"), numbers.number_pairs, (p @ start, target), (after, target), rows, job.rng
-    )
+    metrics = _held_out_sums(job, lambda x, y: score_weights(x, y, start), p, target, p @ start, rows)
     weights = score_weights(p, target, start).tolist()
     content = ScoreWeights.model_validate(
         job.head
@@ -693,15 +692,7 @@ def _mean_pool(
     check_enough_rows(len(whole))
     values = np.array([[float(value) for value in answers[index]] for index in whole])
     target = numbers_of([targets[index] for index in whole])
-    after = _cross_fitted(job, least_squares, values, target, rows[whole])
-    metrics = held_out(
-        ("mae", "rmse", "pearson"),
-        numbers.number_pairs,
-        (values.mean(axis=1), target),
-        (after, target),
-        rows[whole],
-        job.rng,
-    )
+    metrics = _held_out_sums(job, least_squares, values, target, values.mean(axis=1), rows[whole])
     return least_squares(values, target), metrics
 
 
