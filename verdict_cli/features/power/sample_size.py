@@ -39,7 +39,6 @@ from verdict_cli.stats.measure import measure
 from verdict_cli.stats.paired import run_rows
 from verdict_cli.stats.prediction_powered import GoldFacts
 from verdict_cli.stats.row_scores import scores_of
-from verdict_cli.storage.tables.reader import read_table
 
 if TYPE_CHECKING:
     from verdict_cli.features.power.command import RequirementOptions
@@ -241,12 +240,11 @@ def repeated(plan: Plan, evaluation: Evaluation, name: str, metric: str, results
         return "with `group` or `items` a row has no score of its own"
     ids = [node.id for node in plan.nodes if node.name == copies[0]]
     columns: list[Floats] = []
-    rows = [str(row) for batch in read_table(results, ["row"]) for row in batch["row"]]
     key = "prediction" if evaluation.prediction is not None else "value"
     for node in ids:
         text = re.sub(r"\boutput\.(?=\w)", f"nodes['{node}'].", prediction or "")
         repeated_once = evaluation.alone(metric).model_copy(update={key: text})
-        columns.append(scores_of(run_rows({name: repeated_once}, results, rows)[name][0], [metric])[0])
+        columns.append(scores_of(run_rows({name: repeated_once}, results, None)[name][0], [metric])[0])
     parts = sample_parts(np.column_stack(columns))
     return (copies[0], parts) if parts is not None else "fewer than two rows have a score in every asking"
 

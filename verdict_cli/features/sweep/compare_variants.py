@@ -8,7 +8,7 @@ of being the best.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,11 +69,8 @@ class StandaloneCost(Struct, frozen=True):
     row_s: float | None
 
 
-@dataclass(slots=True)
-class ReplyLatencies:
-    """The latency of each reply when the model was called, shared by the runs of a sweep."""
-
-    seconds: dict[bytes, float] = field(default_factory=dict)
+ReplyLatencies = dict[bytes, float]
+"""The latency of each reply when the model was called, shared by the runs of a sweep."""
 
 
 def standalone_costs(plan: Plan, calls: Path, latencies: ReplyLatencies, *, recorded: bool) -> StandaloneCost:
@@ -125,9 +122,9 @@ def _seconds(call: Mapping[str, Any], latencies: ReplyLatencies) -> float | None
     text = "\0".join(str(call[name]) for name in ("model", "messages", "reply"))
     key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
     if call["cached"]:
-        return latencies.seconds.get(key)
+        return latencies.get(key)
     took: float = call["latency_s"] or 0.0
-    latencies.seconds[key] = took
+    latencies[key] = took
     return took
 
 
@@ -249,12 +246,8 @@ def compare_variants(
     clock = ReplyLatencies()
     points = []
     for run in runs:
-        only = run.plan.evaluations[evaluation].alone(metric)
-        measured = measure({evaluation: only}, run.folder / "results.parquet", seed=seed, level=level)[
-            evaluation
-        ].values
         standalone = standalone_costs(run.plan, run.folder / "calls.parquet", clock, recorded=recorded)
-        points.append(SweepPoint(run, measured[metric], standalone))
+        points.append(SweepPoint(run, _measured(run, evaluation, metric, seed, level), standalone))
     known = find_metric(metric)
     lower = known is not None and known.lower_is_better
     pairs = pair(*(_rows(run, evaluation, metric) for run in runs))
@@ -277,6 +270,11 @@ def compare_variants(
         _best(points, joint, evaluation, metric, gains, seed, level),
         level,
     )
+
+
+def _measured(run: VariantRun, evaluation: str, metric: str, seed: int, level: float) -> MetricValue:
+    only = {evaluation: run.plan.evaluations[evaluation].alone(metric)}
+    return measure(only, run.folder / "results.parquet", seed=seed, level=level)[evaluation].values[metric]
 
 
 def _rows(run: VariantRun, evaluation: str, metric: str) -> RunRows:
@@ -326,9 +324,7 @@ def _best(
     )
     level = joint.level(level, np.eye(len(points)), np.random.default_rng([abs(seed), 2]))
     run = points[index].run
-    only = run.plan.evaluations[evaluation].alone(metric)
-    measures = measure({evaluation: only}, run.folder / "results.parquet", seed=seed, level=level)[evaluation]
-    return run.name, measures.values[metric]
+    return run.name, _measured(run, evaluation, metric, seed, level)
 
 
 def price(point: SweepPoint, axis: str) -> float | None:
