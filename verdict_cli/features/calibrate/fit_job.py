@@ -242,14 +242,14 @@ def fit_threshold(job: FitJob) -> Calibrated:
     sure = compile_option("--confidence", options.confidence, (*GIVEN, "output"))
     prediction = compile_option("--prediction", options.prediction, (*GIVEN, "output"))
     rows = labelled_rows(job.results, job.nodes, options, (sure, prediction))
-    found_answers: dict[int, list[tuple[float, bool]]] = {}
+    answers_of: dict[int, list[tuple[float, bool]]] = {}
     for row in rows:
         for unit in range(len(job.nodes)):
             if row.target is None or row.outputs[unit] is None or (answer := row.of(prediction, unit)) is None:
                 continue
-            found_answers.setdefault(row.cluster, []).append((_number(sure, row, unit), answer == row.target))
+            answers_of.setdefault(row.cluster, []).append((_number(sure, row, unit), answer == row.target))
     # Copies of one row, and rows of one cluster, agree with each other: one of them, by chance, stands for all.
-    pairs = [answers[int(job.rng.integers(len(answers)))] for answers in found_answers.values()]
+    pairs = [answers[int(job.rng.integers(len(answers)))] for answers in answers_of.values()]
     check_enough_rows(len(pairs))
     confidence, agrees = (np.array(column, dtype=np.float64) for column in zip(*pairs, strict=True))
     bound = threshold_bound(confidence, agrees, options.agreement, options.level)
@@ -728,14 +728,14 @@ FIT_KINDS: Mapping[FitKind, Fit] = {
 }
 
 
-def calibrate_run(plan: Plan, results: Path, calls: Path, options: FitOptions, *, made: str, run: str) -> Calibrated:
+def calibrate_run(plan: Plan, results: Path, calls: Path, options: FitOptions, *, created: str, run: str) -> Calibrated:
     """The calibration. UsageError where the run, the unit or its labels do not allow one."""
     nodes = _nodes(plan, options)
     head = {
         "verdict_calibration": 1,
         "kind": options.kind,
         "unit": nodes[0].name,
-        "made": made,
+        "made": created,
         "run": run,
         "target": options.target or "",
     }

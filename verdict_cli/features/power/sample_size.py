@@ -260,7 +260,7 @@ def first_metric(evaluation: Evaluation) -> str:
 def needed(
     want: RequirementOptions, evaluation: Evaluation
 ) -> tuple[list[dict[str, Any]], tuple[str, Parts] | None, list[str]]:
-    """What is needed, the repeated unit of the pilot with the parts of its variance, and what else is to be said."""
+    """What is needed, the repeated unit of the pilot with the parts of its variance, and notes on both."""
     runs = [load_run(path) for path in want.pilot or ()]
     for path, (_, _, its) in zip(want.pilot or (), runs, strict=True):
         if want.name not in its.evaluations:
