@@ -243,33 +243,36 @@ def compare_variants(
     DataError if rows cannot be paired or measured, UsageError if the first variant has no such metric.
     """
     metric = metric or main_metric(runs[0], evaluation, seed)
-    clock = ReplyLatencies()
-    points = []
-    for run in runs:
-        standalone = standalone_costs(run.plan, run.folder / "calls.parquet", clock, recorded=recorded)
-        points.append(SweepPoint(run, _measured(run, evaluation, metric, seed, level), standalone))
+    latencies = ReplyLatencies()
+    points = [
+        SweepPoint(
+            run,
+            _measured(run, evaluation, metric, seed, level),
+            standalone_costs(run.plan, run.folder / "calls.parquet", latencies, recorded=recorded),
+        )
+        for run in runs
+    ]
     known = find_metric(metric)
     lower = known is not None and known.lower_is_better
-    pairs = pair(*(_rows(run, evaluation, metric) for run in runs))
-    joint = None
-    if isinstance(pairs, str):
-        points = [points[0], *(structs.replace(point, reason=pairs) for point in points[1:])]
-    else:
-        against = compare_with_reference((metric,), pairs, [1] * len(runs), level, [abs(seed)], SWAPS)[metric]
-        joint = against.joint
-        points = _with_differences(points, against.differences)
     axis = axis or _default_axis(points)
     gains = [None if point.metric.value is None else point.metric.value * (-1 if lower else 1) for point in points]
     on_frontier = frontier([price(point, axis) for point in points], gains)
     points = [structs.replace(point, on_frontier=is_best) for point, is_best in zip(points, on_frontier, strict=True)]
-    return SweepResult(
-        f"{evaluation}.{metric}",
-        lower,
-        axis,
-        tuple(_with_chances(points, joint, lower, seed, level)),
-        _best(points, joint, evaluation, metric, gains, seed, level),
-        level,
-    )
+    best = None
+    pairs = pair(*(_rows(run, evaluation, metric) for run in runs))
+    if isinstance(pairs, str):
+        points = [points[0], *(structs.replace(point, reason=pairs) for point in points[1:])]
+    else:
+        against = compare_with_reference((metric,), pairs, [1] * len(runs), level, [abs(seed)], SWAPS)[metric]
+        points = _with_differences(points, against.differences)
+        if against.joint is not None and len(points) > 1:
+            points = _with_chances(points, against.joint, lower, seed, level)
+            defined = {index: gain for index, gain in enumerate(gains) if gain is not None}
+            if defined:
+                run = runs[max(defined, key=defined.__getitem__)]
+                together = against.joint.level(level, np.eye(len(runs)), np.random.default_rng([abs(seed), 2]))
+                best = (run.name, _measured(run, evaluation, metric, seed, together))
+    return SweepResult(f"{evaluation}.{metric}", lower, axis, tuple(points), best, level)
 
 
 def _measured(run: VariantRun, evaluation: str, metric: str, seed: int, level: float) -> MetricValue:
@@ -285,11 +288,9 @@ def _rows(run: VariantRun, evaluation: str, metric: str) -> RunRows:
 
 
 def _with_chances(
-    points: list[SweepPoint], joint: JointEstimates | None, lower: bool, seed: int, level: float
+    points: list[SweepPoint], joint: JointEstimates, lower: bool, seed: int, level: float
 ) -> list[SweepPoint]:
     """The points with their chances of being the best, and the frontier's that they cannot be told from."""
-    if joint is None or len(points) < 2:
-        return points
     rng = np.random.default_rng([abs(seed), 1])
     chances = probability_best(joint, rng, lower_is_better=lower)
     same = indistinct(joint, level, rng)
@@ -304,27 +305,6 @@ def _with_chances(
         )
         for index, point in enumerate(points)
     ]
-
-
-def _best(
-    points: Sequence[SweepPoint],
-    joint: JointEstimates | None,
-    evaluation: str,
-    metric: str,
-    gains: Sequence[float | None],
-    seed: int,
-    level: float,
-) -> tuple[str, MetricValue] | None:
-    """The best variant with the interval that holds for all variants together; None where it is not known."""
-    if joint is None or len(points) < 2 or all(gain is None for gain in gains):
-        return None
-    index = max(
-        range(len(points)),
-        key=lambda index_of_point: -np.inf if gains[index_of_point] is None else float(gains[index_of_point] or 0.0),
-    )
-    level = joint.level(level, np.eye(len(points)), np.random.default_rng([abs(seed), 2]))
-    run = points[index].run
-    return run.name, _measured(run, evaluation, metric, seed, level)
 
 
 def price(point: SweepPoint, axis: str) -> float | None:
