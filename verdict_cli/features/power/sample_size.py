@@ -252,11 +252,6 @@ def repeated(plan: Plan, evaluation: Evaluation, name: str, metric: str, results
 MOST_REPEATS = 9
 
 
-def first_metric(evaluation: Evaluation) -> str:
-    """The metric of an evaluation that is meant if none is named."""
-    return evaluation.metrics[0] if evaluation.metrics else ("accuracy" if evaluation.target else "mean")
-
-
 def needed(
     want: RequirementOptions, evaluation: Evaluation
 ) -> tuple[list[dict[str, Any]], tuple[str, Parts] | None, list[str]]:
