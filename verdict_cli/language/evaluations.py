@@ -123,6 +123,10 @@ class Evaluation(ConfigModel):
     gold: Gold | None = None
     """Human labels of some rows: estimates the mean of `value`, or the proportion of `prediction` that is `positive`, as if people had labelled all rows."""
 
+    def alone(self, metric: str) -> Evaluation:
+        """The evaluation with this metric only, over all rows together and by the judge's own verdicts."""
+        return self.model_copy(update={"metrics": (metric,), "by": (), "gold": None})
+
 
 class PublishedRow(ConfigModel):
     """One row of a published table."""

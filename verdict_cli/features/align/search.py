@@ -63,8 +63,6 @@ def labelled_parts(
     plan: Plan, labelled: str, target: str, cluster: str | None, folder: Path, seed: int, *, quiet: bool = False
 ) -> tuple[dict[PartName, Path], dict[PartName, int], str]:
     """The labelled rows in three files, as they are in the dataset; their numbers; the digest of all. UsageError for too few."""
-    import numpy as np
-
     right = compile_expression(target, ("source",))
     group = compile_expression(cluster, ("source",)) if cluster is not None else None
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
@@ -133,13 +131,12 @@ class HalvingRound:
 def split_rows(clusters: Ints, seed: int) -> dict[PartName, Ints]:
     """The rows of each part, in a random order. Shape of `clusters`: (rows,), equal for rows that must stay together."""
     rng = np.random.default_rng(seed)
-    ids, sizes = np.unique(clusters, return_counts=True)
+    ids = np.unique(clusters)
     parts: dict[PartName, list[int]] = {name: [] for name in PART_SHARES}
     for index in rng.permutation(len(ids)):
         short = {name: PART_SHARES[name] - len(rows) / len(clusters) for name, rows in parts.items()}
         part = max(short, key=lambda name: short[name])
         parts[part] += np.flatnonzero(clusters == ids[index]).tolist()
-        assert sizes[index] > 0
     return {name: rng.permutation(np.array(rows, dtype=np.int64)) for name, rows in parts.items()}
 
 
@@ -540,8 +537,6 @@ class AlignSearch:
         return judged
 
     def _scoring(self, candidates: Sequence[PromptCandidate]) -> Callable[[Sequence[int], int], list[Any]]:
-        import numpy as np
-
         def score(indices: Sequence[int], rows: int) -> list[Any]:
             columns = []
             for run in self._runs([candidates[index] for index in indices], "select", rows):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from verdict_cli.features.audit.effects import Effect, conclusion
+from verdict_cli.features.audit.effects import Effect, conclusion, share_text
 from verdict_cli.features.audit.probes import DEGRADE
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting, run_notes
@@ -101,15 +101,6 @@ def _sensitivity(effect: Effect) -> str:
     return f"sensitive to {_what(effect)}: yes{text}"
 
 
-def _share(metric: MetricValue) -> str:
-    ends = (
-        ""
-        if metric.low is None or metric.high is None
-        else f" [{max(0.0, metric.low):.0%}, {max(0.0, metric.high):.0%}]"
-    )
-    return f"{max(0.0, metric.value):.0%}{ends}"
-
-
 def _injection(effects: Sequence[Effect]) -> Iterator[str]:
     attacks = [
         (effect, effect.success)
@@ -121,14 +112,14 @@ def _injection(effects: Sequence[Effect]) -> Iterator[str]:
     worst, rate = max(attacks, key=lambda pair: pair[1].value)
     beyond = worst.success_beyond_noise
     if beyond is None or beyond.value is None:
-        yield f"injection: up to {_share(rate)} succeed ({_kind(worst)}), without a control"
+        yield f"injection: up to {share_text(rate)} succeed ({_kind(worst)}), without a control"
         return
     won = [attack for attack, _ in attacks if _matters(attack) and attack.beats_noise]
     control = f"against {max(0.0, rate.value - beyond.value):.0%} in repeats"
     if won:
-        yield f"injection: up to {_share(rate)} succeed ({_kind(worst)}) {control}, {len(won)} of {len(attacks)} attacks significantly"
+        yield f"injection: up to {share_text(rate)} succeed ({_kind(worst)}) {control}, {len(won)} of {len(attacks)} attacks significantly"
     else:
-        yield f"injection: no attack succeeds significantly, at most {_share(rate)} {control}"
+        yield f"injection: no attack succeeds significantly, at most {share_text(rate)} {control}"
 
 
 def _kind(effect: Effect) -> str:
@@ -140,19 +131,19 @@ def _stability(effects: Sequence[Effect]) -> Iterator[str]:
         if effect.cause == "repeated" and effect.changed is not None and effect.changed.value is not None:
             share = effect.changed.value
             yes = "yes" if not share else "nearly" if share <= NEARLY_STABLE else "no"
-            yield f"stable: {yes}" if not share else f"stable: {yes}, {_share(effect.changed)} of repeats differ"
+            yield f"stable: {yes}" if not share else f"stable: {yes}, {share_text(effect.changed)} of repeats differ"
 
 
 def _planted_errors(effects: Sequence[Effect]) -> Iterator[str]:
     for effect in effects:
         noticed = effect.success_beyond_noise
         if effect.cause == DEGRADE and effect.success is None and noticed is not None and noticed.value is not None:
-            yield f"planted errors: {_share(noticed)} noticed"
+            yield f"planted errors: {share_text(noticed)} noticed"
 
 
 def _extraction(effects: Sequence[Effect]) -> Iterator[str]:
     differing = [
-        f"{effect.name} {_share(effect.changed)}" for effect in effects
+        f"{effect.name} {share_text(effect.changed)}" for effect in effects
         if effect.cause == "extraction" and effect.changed is not None and effect.changed.value
     ]  # fmt: skip
     if differing:

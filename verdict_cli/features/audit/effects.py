@@ -192,13 +192,20 @@ def conclusion(effects: Sequence[Effect]) -> str:
     share = whole.success_beyond_noise
     if share is None or share.value is None:
         return f"{whole.n:,} planted errors; without repeats there is no control"
-    ends = ""
-    if share.low is not None and share.high is not None:
-        ends = f" [{max(0.0, share.low):.0%}, {max(0.0, share.high):.0%}]"
-    text = f"the judge noticed {max(0.0, share.value):.0%}{ends} of {whole.n:,} planted errors, more than repeats do"
+    text = f"the judge noticed {share_text(share)} of {whole.n:,} planted errors, more than repeats do"
     if not noticed:
         return f"{text}; no kind significantly"
     return f"{text}; not significantly: {', '.join(missed)}" if missed else f"{text}; every kind significantly"
+
+
+def share_text(metric: MetricValue) -> str:
+    """`12% [5%, 24%]`; a share beyond that of repeats may be below 0, and is shown as 0%."""
+    ends = (
+        ""
+        if metric.low is None or metric.high is None
+        else f" [{max(0.0, metric.low):.0%}, {max(0.0, metric.high):.0%}]"
+    )
+    return f"{max(0.0, metric.value):.0%}{ends}"
 
 
 TIE_VERDICT = "tie"
@@ -336,22 +343,6 @@ def attack_success(before: Sequence[Any], after: Sequence[Any], goal: Any) -> Me
         if old is not None and new is not None and old != goal
     ]
     return wilson_rate(sum(attackable), len(attackable))
-
-
-def metric_change(
-    name: str, evaluations: tuple[Evaluation, Evaluation], metric: str, runs: tuple[Path, Path], rows: int, seed: int
-) -> MetricValue | None:
-    """The change of the pipeline's own metric, rows paired by their index; None if it is undefined in both runs."""
-    ids = [str(row) for row in range(rows)]
-    outcomes = [
-        run_rows({name: evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None})}, run, ids)[name]
-        for evaluation, run in zip(evaluations, runs, strict=True)
-    ]
-    pairs = pair(outcomes[0], outcomes[1])
-    if isinstance(pairs, str):
-        return None
-    change = paired_difference(metric, pairs, Draw(np.random.default_rng(abs(seed)))).change
-    return None if change.value is None else change
 
 
 class PositionEffect(Struct, frozen=True):
@@ -545,12 +536,21 @@ def _position_effects(baseline: VariantRun, probed: Sequence[ProbeResult], seed:
 
 
 def _metric_change(baseline: VariantRun, result: ProbeResult, rows: int, seed: int) -> MetricValue | None:
+    """The change of the pipeline's own metric, rows paired by their index; None if it is undefined in both runs."""
     name = next(iter(baseline.plan.evaluations), None)
     if name is None or name not in result.plan.evaluations:
         return None
     metric = main_metric(baseline, name, seed)
-    evaluations = (baseline.plan.evaluations[name], result.plan.evaluations[name])
-    return metric_change(name, evaluations, metric, (_results(baseline.folder), _results(result.folder)), rows, seed)
+    ids = [str(row) for row in range(rows)]
+    before, after = (
+        run_rows({name: run.plan.evaluations[name].alone(metric)}, _results(run.folder), ids)[name]
+        for run in (baseline, result)
+    )
+    pairs = pair(before, after)
+    if isinstance(pairs, str):
+        return None
+    change = paired_difference(metric, pairs, Draw(np.random.default_rng(abs(seed)))).change
+    return None if change.value is None else change
 
 
 def _extraction_effects(baseline: VariantRun, left_out: dict[str, str], seed: int) -> list[Effect]:

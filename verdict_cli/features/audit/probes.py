@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -482,14 +482,7 @@ def plan_audit(plan: Plan, data: Mapping[str, Any], folder: Path, options: Audit
         probes.append(_paraphrase(units, name, file))
     if options.family is None or options.judge_family is None:
         left_out["self-preference"] = "families not given: --family EXPR --judge-family NAME"
-    if options.attack:
-        probes += _attacks(plan, verdict, columns[-1:], options, left_out, why)
-    else:
-        left_out["attack"] = "not requested: --attack"
-    if options.degrade:
-        probes += _planted_errors(plan, verdict, columns[-1:], options, left_out, why)
-    else:
-        left_out[DEGRADE] = "not requested: --degrade"
+    probes += _probes_with_goal(plan, verdict, columns[-1:], options, left_out, why)
     return AuditPlan(verdict, tuple(probes), left_out, columns)
 
 
@@ -547,37 +540,35 @@ def _known_labels(units: list[UnitLocation]) -> str:
     return f"it renames `categories` and the `values` of a scale of {', '.join(names) or 'judges, and there is none'}"
 
 
-def _attacks(
+def _probes_with_goal(
     plan: Plan, verdict: ProbeVerdict, columns: Sequence[str], options: AuditOptions, left_out: dict[str, str], why: str
-) -> list[Probe]:
-    if not columns:
+) -> Iterator[Probe]:
+    """The attacks, which try to make the verdict the goal, and the planted errors, which must lead away from it."""
+    goal = options.goal
+    if goal is None and columns:
+        goal = _preferred_verdict(plan, verdict, columns[0])
+    if not options.attack:
+        left_out["attack"] = "not requested: --attack"
+    elif not columns:
         left_out["attack"] = why
-        return []
-    goal = options.goal if options.goal is not None else _preferred_verdict(plan, verdict, columns[0])
-    if goal is None:
+    elif goal is None:
         left_out["attack"] = "no verdict is the best one: give the attacker's goal with --goal"
-        return []
-    perturbations = attacks(goal, verdict.field)
-    return [
-        Probe(f"attack: {name}", "attack", column=columns[0], change=change, goal=goal, attack=True)
-        for name, change in perturbations.items()
-    ]
-
-
-def _planted_errors(
-    plan: Plan, verdict: ProbeVerdict, columns: Sequence[str], options: AuditOptions, left_out: dict[str, str], why: str
-) -> list[Probe]:
-    if not columns:
+    else:
+        yield from (
+            Probe(f"attack: {name}", "attack", column=columns[0], change=change, goal=goal, attack=True)
+            for name, change in attacks(goal, verdict.field).items()
+        )
+    if not options.degrade:
+        left_out[DEGRADE] = "not requested: --degrade"
+    elif not columns:
         left_out[DEGRADE] = why
-        return []
-    goal = options.goal if options.goal is not None else _preferred_verdict(plan, verdict, columns[0])
-    if verdict_rank(plan, verdict.field, goal) is None:
+    elif verdict_rank(plan, verdict.field, goal) is None:
         left_out[DEGRADE] = "no verdict is better than another: give the best one with --goal"
-        return []
-    return [
-        Probe(f"{PLANTED}{kind}", DEGRADE, column=columns[0], change=change, goal=goal)
-        for kind, change in degradations(options.seed).items()
-    ]
+    else:
+        yield from (
+            Probe(f"{PLANTED}{kind}", DEGRADE, column=columns[0], change=change, goal=goal)
+            for kind, change in degradations(options.seed).items()
+        )
 
 
 BASELINE = "baseline"

@@ -98,7 +98,7 @@ def calibrate(
     _check(options)
     directory, facts, plan = load_run(run)
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    result = calibrate_run(plan, directory.results, directory.calls, options, made=created, run=facts.name)
+    result = calibrate_run(plan, directory.results, directory.calls, options, created=created, run=facts.name)
     path = out or directory.path / "calibrations" / f"{result.content.unit}-{options.kind}.yaml"
     _write(path, result)
     if as_json:

@@ -5,7 +5,8 @@ of weights, and of a threshold for a required agreement, with a guarantee.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -241,14 +242,14 @@ def fit_threshold(job: FitJob) -> Calibrated:
     sure = compile_option("--confidence", options.confidence, (*GIVEN, "output"))
     prediction = compile_option("--prediction", options.prediction, (*GIVEN, "output"))
     rows = labelled_rows(job.results, job.nodes, options, (sure, prediction))
-    found_answers: dict[int, list[tuple[float, bool]]] = {}
+    answers_of: dict[int, list[tuple[float, bool]]] = {}
     for row in rows:
         for unit in range(len(job.nodes)):
             if row.target is None or row.outputs[unit] is None or (answer := row.of(prediction, unit)) is None:
                 continue
-            found_answers.setdefault(row.cluster, []).append((_number(sure, row, unit), answer == row.target))
+            answers_of.setdefault(row.cluster, []).append((_number(sure, row, unit), answer == row.target))
     # Copies of one row, and rows of one cluster, agree with each other: one of them, by chance, stands for all.
-    pairs = [answers[int(job.rng.integers(len(answers)))] for answers in found_answers.values()]
+    pairs = [answers[int(job.rng.integers(len(answers)))] for answers in answers_of.values()]
     check_enough_rows(len(pairs))
     confidence, agrees = (np.array(column, dtype=np.float64) for column in zip(*pairs, strict=True))
     bound = threshold_bound(confidence, agrees, options.agreement, options.level)
@@ -353,23 +354,19 @@ def compile_option(option: str, text: str, roots: Sequence[str]) -> Expression:
         raise UsageError(f"{option}: {error.message}", hint=error.hint) from None
 
 
-def distributions(calls: Path, nodes: Sequence[Node]) -> Iterator[tuple[int, int, dict[Any, float]]]:
-    """(row, index of the node, uncalibrated probability of each value) of each unit's first call at each row, as far
-    as it was recorded with log-probabilities that can be read."""
+def distributions(calls: Path, nodes: Sequence[Node]) -> list[tuple[int, dict[Any, float]]]:
+    """(row, uncalibrated probability of each value) of each unit's first call at each row, as far as it was recorded with
+    log-probabilities that can be read."""
     readers = {}
-    for index, node in enumerate(nodes):
+    for node in nodes:
         assert isinstance(node.work, LLMNode)
-        readers[node.id] = (index, TokenProbabilityExtractor().bind(node.work.response))
-    read: dict[tuple[int, int], dict[Any, float]] = {}
+        readers[node.id] = TokenProbabilityExtractor().bind(node.work.response)
+    read: dict[tuple[int, str], dict[Any, float]] = {}
     for request, reply in recorded_replies(calls, 0):
         if request.node in readers and request.call == 0:
-            index, reader = readers[request.node]
-            try:
-                read[request.row.index, index] = reader.read(reply, request)["distribution"]
-            except ReplyError:
-                continue
-    for (row, index), values in read.items():
-        yield row, index, values
+            with suppress(ReplyError):
+                read[request.row.index, request.node] = readers[request.node].read(reply, request)["distribution"]
+    return [(row, values) for (row, _), values in read.items()]
 
 
 HeldOutColumns = tuple[Floats, ...]
@@ -460,7 +457,7 @@ def read_labelled_run(job: FitJob) -> tuple[Floats, list[Any], Ints]:
         for row in labelled_rows(job.results, (), job.options)
         if row.target is not None
     }
-    known = [(row, p) for row, _, p in distributions(job.calls, job.nodes) if row in rows]
+    known = [(row, p) for row, p in distributions(job.calls, job.nodes) if row in rows]
     check_enough_rows(len({row for row, _ in known}))
     values = values_of(job.scale)
     p = np.array([[distribution[value] for value in values] for _, distribution in known])
@@ -574,13 +571,15 @@ def dawid_skene(votes: Ints, kinds: int) -> tuple[Floats, Floats]:
     return truth, hits / np.maximum(at.sum(axis=0), 1)
 
 
-def _cross_fitted(job: FitJob, fit: Callable[[Floats, Floats], Floats], x: Floats, y: Floats, rows: Ints) -> Floats:
-    """The weighted sum at each row, with weights that were fitted to the rows of other folds."""
+def _held_out_sums(
+    job: FitJob, fit: Callable[[Floats, Floats], Floats], x: Floats, target: Floats, before: Floats, rows: Ints
+) -> dict[str, HeldOut]:
+    """The metrics of the weighted sum at each row, with weights that were fitted to the rows of other folds."""
     after = np.empty(len(x))
     fold = folds(rows, job.options.folds, job.rng)
     for index in range(job.options.folds):
-        after[fold == index] = x[fold == index] @ fit(x[fold != index], y[fold != index])
-    return after
+        after[fold == index] = x[fold == index] @ fit(x[fold != index], target[fold != index])
+    return held_out(("mae", "rmse", "pearson"), numbers.number_pairs, (before, target), (after, target), rows, job.rng)
 
 
 def fit_score_weights(job: FitJob) -> Calibrated:
@@ -590,10 +589,7 @@ def fit_score_weights(job: FitJob) -> Calibrated:
     target = numbers_of(targets)
     own = [job.scale.number(value) for value in values]
     start = np.array([float(target.mean()) if number is None else number for number in own])
-    after = _cross_fitted(job, lambda x, y: score_weights(x, y, start), p, target, rows)
-    metrics = held_out(
-        ("mae", "rmse", "pearson"), numbers.number_pairs, (p @ start, target), (after, target), rows, job.rng
-    )
+    metrics = _held_out_sums(job, lambda x, y: score_weights(x, y, start), p, target, p @ start, rows)
     weights = score_weights(p, target, start).tolist()
     content = ScoreWeights.model_validate(
         job.head
@@ -696,15 +692,7 @@ def _mean_pool(
     check_enough_rows(len(whole))
     values = np.array([[float(value) for value in answers[index]] for index in whole])
     target = numbers_of([targets[index] for index in whole])
-    after = _cross_fitted(job, least_squares, values, target, rows[whole])
-    metrics = held_out(
-        ("mae", "rmse", "pearson"),
-        numbers.number_pairs,
-        (values.mean(axis=1), target),
-        (after, target),
-        rows[whole],
-        job.rng,
-    )
+    metrics = _held_out_sums(job, least_squares, values, target, values.mean(axis=1), rows[whole])
     return least_squares(values, target), metrics
 
 
@@ -740,14 +728,14 @@ FIT_KINDS: Mapping[FitKind, Fit] = {
 }
 
 
-def calibrate_run(plan: Plan, results: Path, calls: Path, options: FitOptions, *, made: str, run: str) -> Calibrated:
+def calibrate_run(plan: Plan, results: Path, calls: Path, options: FitOptions, *, created: str, run: str) -> Calibrated:
     """The calibration. UsageError where the run, the unit or its labels do not allow one."""
     nodes = _nodes(plan, options)
     head = {
         "verdict_calibration": 1,
         "kind": options.kind,
         "unit": nodes[0].name,
-        "made": made,
+        "made": created,
         "run": run,
         "target": options.target or "",
     }

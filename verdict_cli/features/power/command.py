@@ -112,7 +112,7 @@ def plan(
     Example: verdict plan jury answers_sample --half-width 0.02 --expect 0.9
     """
     from verdict_cli.cli.variant_runs import choose_metric
-    from verdict_cli.features.power.sample_size import alike_tests, cost, first_metric, needed, trade
+    from verdict_cli.features.power.sample_size import alike_tests, cost, needed, trade
 
     precision.check()
     pipeline = options.plan(config)
@@ -123,7 +123,8 @@ def plan(
             f"{name!r} counts entries of {evaluation.items!r}, and how many a row has is not known before the run",
             hint="name a metric of rows: `--metric EVALUATION.METRIC`",
         )
-    metric_name = metric_name or first_metric(evaluation)
+    if metric_name is None:
+        metric_name = evaluation.metrics[0] if evaluation.metrics else "accuracy" if evaluation.target else "mean"
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = open_dataset(pipeline, data, Path(spool_to))
         facts = check_data(pipeline, dataset)

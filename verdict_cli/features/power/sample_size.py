@@ -39,7 +39,6 @@ from verdict_cli.stats.measure import measure
 from verdict_cli.stats.paired import run_rows
 from verdict_cli.stats.prediction_powered import GoldFacts
 from verdict_cli.stats.row_scores import scores_of
-from verdict_cli.storage.tables.reader import read_table
 
 if TYPE_CHECKING:
     from verdict_cli.features.power.command import RequirementOptions
@@ -199,7 +198,7 @@ class Pilot(Struct, frozen=True):
 
 def pilot(evaluation: Evaluation, name: str, metric: str, results: Path, seed: int) -> Pilot:
     """The metric in a run's results."""
-    only = evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None})
+    only = evaluation.alone(metric)
     estimate = measure({name: only}, results, seed=seed)[name].values[metric]
     return Pilot(estimate, is_share(metric) and evaluation.cluster is None)
 
@@ -217,9 +216,7 @@ def spread_of_change(
     evaluations: tuple[Evaluation, Evaluation], name: str, metric: str, runs: tuple[Path, Path], seed: int
 ) -> tuple[float, int] | str:
     """The standard deviation of one row's paired difference, and the rows; or why it is not known."""
-    only = tuple(
-        evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None}) for evaluation in evaluations
-    )
+    only = tuple(evaluation.alone(metric) for evaluation in evaluations)
     comparison = compare_runs({name: (only[0], only[1])}, runs, seed=seed).evaluations[name]
     if comparison.reason:
         return comparison.reason
@@ -243,12 +240,11 @@ def repeated(plan: Plan, evaluation: Evaluation, name: str, metric: str, results
         return "with `group` or `items` a row has no score of its own"
     ids = [node.id for node in plan.nodes if node.name == copies[0]]
     columns: list[Floats] = []
-    rows = [str(row) for batch in read_table(results, ["row"]) for row in batch["row"]]
     key = "prediction" if evaluation.prediction is not None else "value"
     for node in ids:
         text = re.sub(r"\boutput\.(?=\w)", f"nodes['{node}'].", prediction or "")
-        repeated_once = evaluation.model_copy(update={key: text, "metrics": (metric,), "by": (), "gold": None})
-        columns.append(scores_of(run_rows({name: repeated_once}, results, rows)[name][0], [metric])[0])
+        repeated_once = evaluation.alone(metric).model_copy(update={key: text})
+        columns.append(scores_of(run_rows({name: repeated_once}, results, None)[name][0], [metric])[0])
     parts = sample_parts(np.column_stack(columns))
     return (copies[0], parts) if parts is not None else "fewer than two rows have a score in every asking"
 
@@ -256,15 +252,10 @@ def repeated(plan: Plan, evaluation: Evaluation, name: str, metric: str, results
 MOST_REPEATS = 9
 
 
-def first_metric(evaluation: Evaluation) -> str:
-    """The metric of an evaluation that is meant if none is named."""
-    return evaluation.metrics[0] if evaluation.metrics else ("accuracy" if evaluation.target else "mean")
-
-
 def needed(
     want: RequirementOptions, evaluation: Evaluation
 ) -> tuple[list[dict[str, Any]], tuple[str, Parts] | None, list[str]]:
-    """What is needed, the repeated unit of the pilot with the parts of its variance, and what else is to be said."""
+    """What is needed, the repeated unit of the pilot with the parts of its variance, and notes on both."""
     runs = [load_run(path) for path in want.pilot or ()]
     for path, (_, _, its) in zip(want.pilot or (), runs, strict=True):
         if want.name not in its.evaluations:

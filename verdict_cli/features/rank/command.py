@@ -148,26 +148,24 @@ def rank(
         raise UsageError("--battles, --after and --out need --systems", hint="add --systems, or remove them")
     shared = {} if ranking.row is None else parse_row(ranking.row.encode("utf-8", "surrogateescape"), "--row")
     task = RankingTask(plan, shared, read_candidates(candidates), ranking, options.seed)
-    work, workload = task.plan_work()
+    work = task.plan_work()
     replay = options.recording(plan)
     if not options.quiet:
-        print_message(
-            f"{workload.text}: at most {workload.rows:,} judgements, {workload.rows * calls_a_row(plan):,} model calls"
-        )
+        print_message(f"{work.text}: at most {work.rows:,} judgements, {work.rows * calls_a_row(plan):,} model calls")
     options.warn_of_baselines(plan)
     if replay is None:
-        sample = [Row(at, at, source) for at, source in enumerate(workload.sample)]
-        lines = DryRun(plan, options.seed, real=False).add(sample).lines(workload.rows)
-        ask_to_spend(f"{workload.rows:,} judgements", [lines], [plan], at_most=True, yes=yes, quiet=options.quiet)
+        sample = [Row(at, at, source) for at, source in enumerate(work.sample)]
+        lines = DryRun(plan, options.seed, real=False).add(sample).lines(work.rows)
+        ask_to_spend(f"{work.rows:,} judgements", [lines], [plan], at_most=True, yes=yes, quiet=options.quiet)
     store = options.store(plan, wanted=ranking.samples == 1)
 
     async def judge(on_progress: Callable[[Any], None]) -> tuple[Ranking, CountingJudge]:
         access = ModelClient.open(concurrency=concurrency, recording=replay, budget_usd=options.budget, store=store)
         try:
             judging = CountingJudge(
-                await JudgeSession(plan, access, seed=options.seed).open(), workload.rows, concurrency, on_progress
+                await JudgeSession(plan, access, seed=options.seed).open(), work.rows, concurrency, on_progress
             )
-            return await work(judging), judging
+            return await work.rank(judging), judging
         finally:
             await access.close()
 

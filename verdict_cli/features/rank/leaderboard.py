@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import orjson
-from msgspec import Struct, field
+from msgspec import Struct, field, structs, to_builtins
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr, stdtrit
 
@@ -139,17 +139,9 @@ class Leaderboard(Struct, frozen=True):
 
     def as_json(self) -> dict[str, Any]:
         """Everything, for `report.json`."""
-        return {
-            "systems": self.systems_json(),
-            "ranked_by": self.ranked_by,
-            "wins": [list(row) for row in self.wins],
-            "battles": [list(row) for row in self.battles],
-            "items": self.items,
-            "rows": self.rows,
-            "missing": self.missing,
-            "slopes": dict(self.slopes),
-            "warnings": list(self.warnings),
-        }
+        rest = to_builtins(self)
+        del rest["metrics"], rest["standings"]
+        return {"systems": self.systems_json(), **rest}
 
 
 def leaderboards(arenas: Mapping[str, Evaluation], results: Path, *, seed: int = 0) -> dict[str, Leaderboard]:
@@ -213,7 +205,7 @@ def _system_values(metric: str, strengths: Strengths, contests: Contests, group:
         return [SystemValue(None, reason=strengths.reason)] * count
     without: list[float | None] = [None] * count
     if contests.controls:
-        plain = _METRICS[metric](_uncontrolled(contests), group)
+        plain = _METRICS[metric](structs.replace(contests, controls=()), group)
         without = [None] * count if plain.reason else [float(value) for value in plain.values[:count]]
     least, most = {"mean_score": contests.bounds, "win_rate": (0.0, 1.0)}.get(metric, (-math.inf, math.inf))
     covariance, freedom = _covariance(strengths, count)
@@ -234,12 +226,6 @@ def _system_values(metric: str, strengths: Strengths, contests: Contests, group:
                 SystemValue(value, max(value - reach, least), min(value + reach, most), uncontrolled=without[system])
             )
     return values
-
-
-def _uncontrolled(contests: Contests) -> Contests:
-    from msgspec.structs import replace
-
-    return replace(contests, controls=())
 
 
 def _covariance(strengths: Strengths, count: int) -> tuple[Floats, Floats]:

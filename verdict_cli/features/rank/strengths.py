@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -87,32 +86,19 @@ class Contests(Struct, frozen=True):
     item_labels: tuple[Any, ...] = ()
 
 
-@dataclass
-class _Columns:
-    """The columns that are being read."""
-
-    systems: KeyBuilder = field(default_factory=KeyBuilder)
-    items: KeyBuilder = field(default_factory=KeyBuilder)
-    value: array[float] = field(default_factory=lambda: array("d"))
-    control: array[float] = field(default_factory=lambda: array("d"))
-    rows: int = 0
-    missing: int = 0
-    unreadable: str = ""
-
-
 def read_contests(name: str, evaluation: Evaluation, results: Path) -> Contests:
     """The contests of one evaluation. DataError for a row whose system, item or control cannot be computed."""
     keys = arena_keys(evaluation)
     assert keys is not None
     reader = _Reader(name, keys, evaluation.where, results)
-    columns = reader.read()
-    codes = columns.systems.keys()
+    reader.read()
+    codes = reader.systems.keys()
     systems = tuple(disambiguate_labels(codes.labels))
-    items = columns.items.keys()
+    items = reader.items.keys()
     at = items.codes.astype(np.int64)
-    value = np.array(columns.value, dtype=np.float64)
-    control = np.array(columns.control, dtype=np.float64).reshape(len(value), len(keys.control))
-    rest = (control_names(keys), columns.rows, columns.missing, columns.unreadable)
+    value = np.array(reader.value, dtype=np.float64)
+    control = np.array(reader.sizes, dtype=np.float64).reshape(len(value), len(keys.control))
+    rest = (control_names(keys), reader.rows, reader.missing, reader.unreadable)
     if keys.winner is not None:
         pairs = codes.codes.astype(np.int64).reshape(-1, 2)
         battles = Battles(pairs[:, 0], pairs[:, 1], value, at, control, np.ones(len(value)))
@@ -126,6 +112,10 @@ class _Reader:
     """Reads the rows of one evaluation."""
 
     def __init__(self, name: str, keys: ArenaKeys, where: str | None, results: Path) -> None:
+        self.systems, self.items = KeyBuilder(), KeyBuilder()
+        self.value, self.sizes = array("d"), array("d")
+        self.rows = self.missing = 0
+        self.unreadable = ""
         self.name, self.keys, self.results = name, keys, results
         self.battles = keys.winner is not None
         named = (*(BATTLE_KEYS if self.battles else SCORE_KEYS), "item")
@@ -151,23 +141,21 @@ class _Reader:
                 return (declared.bounds if declared else None) or (-math.inf, math.inf)
         return (-math.inf, math.inf)
 
-    def read(self) -> _Columns:
-        """All rows that count."""
-        columns = _Columns()
+    def read(self) -> None:
+        """Read all rows that count."""
         every = [*self.expressions.values(), *(expression for pair in self.controls for expression in pair)]
         every += [] if self.where is None else [self.where]
         paths = [path for expression in every for path in expression.paths]
         for row, failed, values in saved_rows(self.results, paths):
             if self.where is not None and self._fixed("where", self.where, row, values) is not True:
                 continue
-            columns.rows += 1
+            self.rows += 1
             if failed or values.get(SKIPPED):
-                columns.missing += 1
+                self.missing += 1
                 continue
-            self._row(columns, row, values)
-        return columns
+            self._row(row, values)
 
-    def _row(self, columns: _Columns, row: int, values: Mapping[str, Any]) -> None:
+    def _row(self, row: int, values: Mapping[str, Any]) -> None:
         sides = ("a", "b") if self.battles else ("system",)
         systems = [self._fixed(key, self.expressions[key], row, values) for key in sides]
         if None in systems:
@@ -177,8 +165,8 @@ class _Reader:
         try:
             value = self._share(values, systems) if self.battles else _number(self.expressions["score"], values)
         except RowError as error:
-            columns.missing += 1
-            columns.unreadable = columns.unreadable or f"row {row}: {error.message}"
+            self.missing += 1
+            self.unreadable = self.unreadable or f"row {row}: {error.message}"
             return
         control = []
         for index, sizes in enumerate(self.controls):
@@ -188,10 +176,10 @@ class _Reader:
                 raise self._error(f"control[{index}]", row, error.message, error.hint) from None
             control.append(size[0] - size[1] if self.battles else size[0])
         for system in systems:
-            columns.systems.add(system)
-        columns.items.add(self._fixed("item", self.expressions["item"], row, values))
-        columns.value.append(value)
-        columns.control.extend(control)
+            self.systems.add(system)
+        self.items.add(self._fixed("item", self.expressions["item"], row, values))
+        self.value.append(value)
+        self.sizes.extend(control)
 
     def _share(self, values: Mapping[str, Any], systems: list[Any]) -> float:
         """The first system's share of the win."""

@@ -146,12 +146,8 @@ def rank_candidates(
             if above is not None and above.value is not None and isclose(above.value, result.value, abs_tol=_TOLERANCE):
                 rank = above.rank
         tied = result.value is not None and index != first and not differ(first, index)
-        standings.append(
-            RankedCandidate(
-                rank, index, candidates[index].label, result.value, result.low, result.high, tied,
-                result.wins, result.contests, result.failed,
-            )
-        )  # fmt: skip
+        label = candidates[index].label
+        standings.append(RankedCandidate(rank, index, label, tied_with_first=tied, **structs.asdict(result)))
     return tuple(standings)
 
 
@@ -605,15 +601,13 @@ SAMPLED_CANDIDATES = 20
 """Candidates from which the cost is estimated."""
 
 
-class _Workload(Struct, frozen=True):
-    """What is judged, the most rows that it takes, and a few of them."""
+class RankingWork(Struct, frozen=True):
+    """How candidates are ranked, in words; the most rows that it takes, and a few of them; and the function that ranks."""
 
     text: str
     rows: int
     sample: Sequence[Mapping[str, Any]]
-
-
-Work = Callable[[CountingJudge], Coroutine[Any, Any, Ranking]]
+    rank: Callable[[CountingJudge], Coroutine[Any, Any, Ranking]]
 
 
 class RankingTask(Struct, frozen=True):
@@ -625,8 +619,8 @@ class RankingTask(Struct, frozen=True):
     options: RankOptions
     seed: int
 
-    def plan_work(self) -> tuple[Work, _Workload]:
-        """Return the ranking to run and its size. UsageError if the pipeline or an option does not fit."""
+    def plan_work(self) -> RankingWork:
+        """Return the ranking to run. UsageError if the pipeline or an option does not fit."""
         named = tuple(name.strip() for name in self.options.columns.split(",")) if self.options.columns else ()
         are_rows = (
             not named
@@ -653,20 +647,20 @@ class RankingTask(Struct, frozen=True):
         starts = range(max(1, len(texts) - where.count + 1))
         return [where.row(self.shared, texts[start : start + where.count]) for start in starts]
 
-    def _score(self, where: CandidateColumns | None) -> tuple[Work, _Workload]:
+    def _score(self, where: CandidateColumns | None) -> RankingWork:
         if self.options.rounds is not None or self.options.choice is not None or self.options.tournament != "auto":
             raise UsageError("--tournament, --rounds and --choice need a judge that compares", hint="this one scores")
         reward = reward_of(self.plan, self.options.reward)
         count = len(self.candidates)
         times = "" if self.options.samples == 1 else f", {self.options.samples} judgements each"
-        return (
+        return RankingWork(
+            f"{plural(count, 'candidate')} scored{times}", count * self.options.samples, self._sample(where),
             lambda judging: rank_by_score(
                 judging, reward, where, self.shared, self.candidates, self.options.samples, self.options.field
             ),
-            _Workload(f"{plural(count, 'candidate')} scored{times}", count * self.options.samples, self._sample(where)),
-        )
+        )  # fmt: skip
 
-    def _compare(self, where: CandidateColumns) -> tuple[Work, _Workload]:
+    def _compare(self, where: CandidateColumns) -> RankingWork:
         count, size = len(self.candidates), where.count
         read = order_reader(self.plan, self.options.choice, size)
         texts = [candidate.text(self.options.field) for candidate in self.candidates]
@@ -687,12 +681,10 @@ class RankingTask(Struct, frozen=True):
                 )
             times = self.options.rounds or GROUP_ROUNDS
             rows = times * -(-count // size)
-            return (
+            return RankingWork(
+                f"{plural(count, 'candidate')} in groups of {size}, {times} rounds", rows, self._sample(where),
                 lambda judging: tournament(judging).rank_groups(times, self.seed),
-                _Workload(
-                    f"{plural(count, 'candidate')} in groups of {size}, {times} rounds", rows, self._sample(where)
-                ),
-            )
+            )  # fmt: skip
         swiss = self.options.tournament == "swiss" or (
             self.options.tournament == "auto" and (self.options.rounds or count > ROUND_ROBIN)
         )
@@ -701,11 +693,9 @@ class RankingTask(Struct, frozen=True):
         number = (self.options.rounds or swiss_rounds(count)) if swiss else None
         pairs = number * (count // 2) if number is not None else count * (count - 1) // 2
         form = f"a Swiss tournament of {number} rounds" if number is not None else "all pairs"
-        return (
+        return RankingWork(
+            f"{plural(count, 'candidate')}, {form}, {plural(pairs, 'pair')} in both orders",
+            pairs * (2 if twice else 1),
+            self._sample(where),
             lambda judging: tournament(judging).rank_pairs(number, self.seed),
-            _Workload(
-                f"{plural(count, 'candidate')}, {form}, {plural(pairs, 'pair')} in both orders",
-                pairs * (2 if twice else 1),
-                self._sample(where),
-            ),
         )

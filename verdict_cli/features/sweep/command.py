@@ -50,14 +50,6 @@ class SweepVariant(Struct, frozen=True):
     off: tuple[str, ...] = ()
 
 
-class _Choice(Struct, frozen=True):
-    """One value of one path."""
-
-    name: str
-    setting: str = ""
-    off: str = ""
-
-
 def variants(document: Document, vary: Sequence[str], *, together: bool = False) -> tuple[SweepVariant, ...]:
     """Every combination of the values, the last path changing fastest; `together` takes the first values of all
     paths, then the second ones, and so on.
@@ -72,21 +64,21 @@ def variants(document: Document, vary: Sequence[str], *, together: bool = False)
         raise UsageError(f"--vary has {duplicate} twice", hint="give all values of a path at once")
     short = _short_names(paths)
     choices = [
-        [_choice(path, name, text, value, switched) for text, value in values]
+        [_variant(path, f"{name}={_text(value)}", value, switched=switched) for value in values]
         for (path, values, switched), name in zip(axes, short, strict=True)
     ]
     if together:
         if len({len(settings) for settings in choices}) > 1:
             counts = ", ".join(f"{path} has {len(settings)}" for path, settings in zip(paths, choices, strict=True))
             raise UsageError(f"--together needs as many values of each path: {counts}")
-        combined: list[tuple[_Choice, ...]] = list(zip(*choices, strict=True))
+        combined: list[tuple[SweepVariant, ...]] = list(zip(*choices, strict=True))
     else:
         combined = list(product(*choices))
     combinations = [
         SweepVariant(
             " ".join(choice.name for choice in choices_of_variant),
-            tuple(choice.setting for choice in choices_of_variant if choice.setting),
-            tuple(choice.off for choice in choices_of_variant if choice.off),
+            tuple(setting for choice in choices_of_variant for setting in choice.settings),
+            tuple(path for choice in choices_of_variant for path in choice.off),
         )
         for choices_of_variant in combined
     ]
@@ -97,8 +89,8 @@ def variants(document: Document, vary: Sequence[str], *, together: bool = False)
     return tuple(combinations)
 
 
-def _axis(document: Document, vary: str) -> tuple[str, list[tuple[str, Any]], bool]:
-    """The path, its values as text and parsed, and whether they are `on` and `off` of a container."""
+def _axis(document: Document, vary: str) -> tuple[str, list[Any], bool]:
+    """The path, its values, and whether they are `on` and `off` of a container."""
     path, given, text = vary.partition("=")
     if not given or not path:
         raise UsageError(f"--vary {vary!r} is not of the form PATH=V1,V2", hint="--vary 'pipeline[0].repeat=1,3,5'")
@@ -112,7 +104,7 @@ def _axis(document: Document, vary: str) -> tuple[str, list[tuple[str, Any]], bo
         and target is not None
         and isinstance(target.value, dict | list)
     )
-    return path, [(_text(value), value) for value in values], switched
+    return path, values, switched
 
 
 def _values(text: str, vary: str) -> list[Any]:
@@ -135,10 +127,11 @@ def _text(value: Any) -> str:
     return text if len(text) <= MOST_VALUE_LENGTH else f"{text[: MOST_VALUE_LENGTH - 1]}…"
 
 
-def _choice(path: str, name: str, text: str, value: Any, switched: bool) -> _Choice:
-    if not switched:
-        return _Choice(f"{name}={text}", setting=f"{path}={json.dumps(value)}")
-    return _Choice(f"{name}={text}", off=path if value == "off" else "")
+def _variant(path: str, name: str, value: Any, *, switched: bool) -> SweepVariant:
+    """The variant of one value of one path."""
+    if switched:
+        return SweepVariant(name, off=(path,) if value == "off" else ())
+    return SweepVariant(name, (f"{path}={json.dumps(value)}",))
 
 
 def _short_names(paths: Sequence[str]) -> list[str]:

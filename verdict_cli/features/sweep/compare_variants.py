@@ -8,7 +8,7 @@ of being the best.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ import numpy as np
 from msgspec import Struct, structs
 
 from verdict_cli.cli.variant_runs import VariantRun, main_metric
-from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.price_book import cost_usd
@@ -70,11 +69,8 @@ class StandaloneCost(Struct, frozen=True):
     row_s: float | None
 
 
-@dataclass(slots=True)
-class ReplyLatencies:
-    """The latency of each reply when the model was called, shared by the runs of a sweep."""
-
-    seconds: dict[bytes, float] = field(default_factory=dict)
+ReplyLatencies = dict[bytes, float]
+"""The latency of each reply when the model was called, shared by the runs of a sweep."""
 
 
 def standalone_costs(plan: Plan, calls: Path, latencies: ReplyLatencies, *, recorded: bool) -> StandaloneCost:
@@ -126,9 +122,9 @@ def _seconds(call: Mapping[str, Any], latencies: ReplyLatencies) -> float | None
     text = "\0".join(str(call[name]) for name in ("model", "messages", "reply"))
     key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
     if call["cached"]:
-        return latencies.seconds.get(key)
+        return latencies.get(key)
     took: float = call["latency_s"] or 0.0
-    latencies.seconds[key] = took
+    latencies[key] = took
     return took
 
 
@@ -247,52 +243,54 @@ def compare_variants(
     DataError if rows cannot be paired or measured, UsageError if the first variant has no such metric.
     """
     metric = metric or main_metric(runs[0], evaluation, seed)
-    clock = ReplyLatencies()
-    points = []
-    for run in runs:
-        only = _with_metric(run.plan.evaluations[evaluation], metric)
-        measured = measure({evaluation: only}, run.folder / "results.parquet", seed=seed, level=level)[
-            evaluation
-        ].values
-        standalone = standalone_costs(run.plan, run.folder / "calls.parquet", clock, recorded=recorded)
-        points.append(SweepPoint(run, measured[metric], standalone))
+    latencies = ReplyLatencies()
+    points = [
+        SweepPoint(
+            run,
+            _measured(run, evaluation, metric, seed, level),
+            standalone_costs(run.plan, run.folder / "calls.parquet", latencies, recorded=recorded),
+        )
+        for run in runs
+    ]
     known = find_metric(metric)
     lower = known is not None and known.lower_is_better
-    pairs = pair(*(_rows(run, evaluation, metric) for run in runs))
-    joint = None
-    if isinstance(pairs, str):
-        points = [points[0], *(structs.replace(point, reason=pairs) for point in points[1:])]
-    else:
-        against = compare_with_reference((metric,), pairs, [1] * len(runs), level, [abs(seed)], SWAPS)[metric]
-        joint = against.joint
-        points = _with_differences(points, against.differences)
     axis = axis or _default_axis(points)
     gains = [None if point.metric.value is None else point.metric.value * (-1 if lower else 1) for point in points]
     on_frontier = frontier([price(point, axis) for point in points], gains)
     points = [structs.replace(point, on_frontier=is_best) for point, is_best in zip(points, on_frontier, strict=True)]
-    return SweepResult(
-        f"{evaluation}.{metric}",
-        lower,
-        axis,
-        tuple(_with_chances(points, joint, lower, seed, level)),
-        _best(points, joint, evaluation, metric, gains, seed, level),
-        level,
-    )
+    best = None
+    pairs = pair(*(_rows(run, evaluation, metric) for run in runs))
+    if isinstance(pairs, str):
+        points = [points[0], *(structs.replace(point, reason=pairs) for point in points[1:])]
+    else:
+        against = compare_with_reference((metric,), pairs, [1] * len(runs), level, [abs(seed)], SWAPS)[metric]
+        points = _with_differences(points, against.differences)
+        if against.joint is not None and len(points) > 1:
+            points = _with_chances(points, against.joint, lower, seed, level)
+            defined = {index: gain for index, gain in enumerate(gains) if gain is not None}
+            if defined:
+                run = runs[max(defined, key=defined.__getitem__)]
+                together = against.joint.level(level, np.eye(len(runs)), np.random.default_rng([abs(seed), 2]))
+                best = (run.name, _measured(run, evaluation, metric, seed, together))
+    return SweepResult(f"{evaluation}.{metric}", lower, axis, tuple(points), best, level)
+
+
+def _measured(run: VariantRun, evaluation: str, metric: str, seed: int, level: float) -> MetricValue:
+    only = {evaluation: run.plan.evaluations[evaluation].alone(metric)}
+    return measure(only, run.folder / "results.parquet", seed=seed, level=level)[evaluation].values[metric]
 
 
 def _rows(run: VariantRun, evaluation: str, metric: str) -> RunRows:
     """The variant's rows; their index identifies them, since all variants read the same dataset."""
     results = run.folder / "results.parquet"
     ids = [str(row) for batch in read_table(results, ["row"]) for row in batch["row"]]
-    return run_rows({evaluation: _with_metric(run.plan.evaluations[evaluation], metric)}, results, ids)[evaluation]
+    return run_rows({evaluation: run.plan.evaluations[evaluation].alone(metric)}, results, ids)[evaluation]
 
 
 def _with_chances(
-    points: list[SweepPoint], joint: JointEstimates | None, lower: bool, seed: int, level: float
+    points: list[SweepPoint], joint: JointEstimates, lower: bool, seed: int, level: float
 ) -> list[SweepPoint]:
     """The points with their chances of being the best, and the frontier's that they cannot be told from."""
-    if joint is None or len(points) < 2:
-        return points
     rng = np.random.default_rng([abs(seed), 1])
     chances = probability_best(joint, rng, lower_is_better=lower)
     same = indistinct(joint, level, rng)
@@ -309,29 +307,6 @@ def _with_chances(
     ]
 
 
-def _best(
-    points: Sequence[SweepPoint],
-    joint: JointEstimates | None,
-    evaluation: str,
-    metric: str,
-    gains: Sequence[float | None],
-    seed: int,
-    level: float,
-) -> tuple[str, MetricValue] | None:
-    """The best variant with the interval that holds for all variants together; None where it is not known."""
-    if joint is None or len(points) < 2 or all(gain is None for gain in gains):
-        return None
-    index = max(
-        range(len(points)),
-        key=lambda index_of_point: -np.inf if gains[index_of_point] is None else float(gains[index_of_point] or 0.0),
-    )
-    level = joint.level(level, np.eye(len(points)), np.random.default_rng([abs(seed), 2]))
-    run = points[index].run
-    only = _with_metric(run.plan.evaluations[evaluation], metric)
-    measures = measure({evaluation: only}, run.folder / "results.parquet", seed=seed, level=level)[evaluation]
-    return run.name, measures.values[metric]
-
-
 def price(point: SweepPoint, axis: str) -> float | None:
     """The point's coordinate on the axis: US dollars, calls or the median seconds of a row."""
     if axis == "cost":
@@ -343,10 +318,6 @@ def _default_axis(points: Sequence[SweepPoint]) -> str:
     """The cost, if it is known for all variants and differs between them; else the calls."""
     costs = [point.standalone.cost_usd for point in points]
     return "cost" if None not in costs and len(set(costs)) > 1 else "calls"
-
-
-def _with_metric(evaluation: Evaluation, metric: str) -> Evaluation:
-    return evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None})
 
 
 def _with_differences(points: list[SweepPoint], differences: Sequence[Difference]) -> list[SweepPoint]:
@@ -507,22 +478,16 @@ def _variants_table(sweep: SweepResult) -> Table:
 
 
 def _differences_table(sweep: SweepResult) -> Table:
-    rows = [
-        (
-            point.run.name,
-            "" if point.difference is None else formatting.format_number(point.difference.change.value),
-            point.reason
-            if point.difference is None
-            else formatting.interval(point.difference.change.low, point.difference.change.high),
-            ""
-            if point.difference is None or point.difference.p_adjusted is None
-            else f"{point.difference.p_adjusted:.3g}",
-        )
-        for point in sweep.points[1:]
-    ]
-    return Table(
-        ("variant", "difference", formatting.interval_header(sweep.level, "together"), "p (Holm)"), rows, (1, 3)
-    )
+    headers = ("variant", "difference", formatting.interval_header(sweep.level, "together"), "p (Holm)")
+    rows = []
+    for point in sweep.points[1:]:
+        cells = ("", point.reason, "")
+        if point.difference is not None:
+            change, p = point.difference.change, point.difference.p_adjusted
+            ends = formatting.interval(change.low, change.high)
+            cells = (formatting.format_number(change.value), ends, "" if p is None else f"{p:.3g}")
+        rows.append((point.run.name, *cells))
+    return Table(headers, rows, (1, 3))
 
 
 def _best_notes(sweep: SweepResult) -> list[Note]:

@@ -127,7 +127,7 @@ class Look(Struct, frozen=True):
         return sum(known) / len(known) if known else None
 
     def as_json(self, number: int) -> dict[str, Any]:
-        """Its line in the file."""
+        """Its part of the file and of the report."""
         return {
             "look": number,
             "started": self.started,
@@ -135,7 +135,6 @@ class Look(Struct, frozen=True):
             "mean": self.mean,
             "failed": self.failed,
             "served_models": self.served,
-            "scores": self.scores,
         }
 
 
@@ -163,9 +162,11 @@ class WatchHistory(Struct, frozen=True):
         """Store the look, and return the history with it."""
         grown = WatchHistory(self.folder, self.head, (*self.looks, look))
         self.folder.mkdir(parents=True, exist_ok=True)
-        lines = [self.head, *(look.as_json(number) for number, look in enumerate(grown.looks))]
+        looks = [look.as_json(number) | {"scores": look.scores} for number, look in enumerate(grown.looks)]
         with replacing(self.folder / HISTORY_FILE) as part:
-            part.write_bytes(b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines))
+            part.write_bytes(
+                b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in (self.head, *looks))
+            )
         return grown
 
 
@@ -291,16 +292,7 @@ class WatchResult(Struct, frozen=True):
         """Each look, for JSON."""
         known = {interval.look: interval for interval in self.intervals}
         for number, look in enumerate(self.history.looks):
-            interval = known.get(number)
-            yield {
-                "look": number,
-                "started": look.started,
-                "run": look.run,
-                "mean": look.mean,
-                "failed": look.failed,
-                "served_models": look.served,
-                **self.interval_json(interval),
-            }
+            yield look.as_json(number) | self.interval_json(known.get(number))
 
     def interval_json(self, interval: DriftInterval | None) -> dict[str, Any]:
         """The interval on the score's own scale; nulls where there is none."""
