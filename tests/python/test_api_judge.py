@@ -57,10 +57,11 @@ def test_a_judge_gives_what_the_pipeline_gives(tmp_path: Path) -> None:
 
 
 def test_it_is_called_from_many_threads_at_once() -> None:
+    earlier = len(alive())  # judges of other tests that nothing has collected yet
     with Judge(jury()) as judge, ThreadPoolExecutor(8) as threads:
         found = list(threads.map(judge, ROWS * 32))
         assert found == [judge(ROWS[0]), judge(ROWS[1])] * 32
-        assert len(alive()) == 1
+        assert len(alive()) <= earlier + 1
 
 
 def test_it_is_awaited_in_several_loops_and_called_within_one() -> None:
