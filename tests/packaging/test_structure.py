@@ -20,6 +20,9 @@ CEILINGS: Mapping[str, int] = tomllib.loads(Path(__file__).with_name("ceilings.t
 VAGUE = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
 """Module names that say nothing of what is inside."""
 
+PRONOUNS = {"each", "found", "lot", "said"}
+"""Names of variables that say nothing of what the variable holds."""
+
 RETIRED = """
 access adaptive allowance allowed alone among_k asked asking away bench behind bounds browser called capped changed
 checked checks chosen claim compared computed contests dataset deal desk door drawn early events failed families
@@ -191,6 +194,25 @@ def test_no_module_or_folder_has_a_retired_name() -> None:
     named = {module.removesuffix("/__init__") for module, _ in modules()}
     assert {module for module in named if Path(module).name in RETIRED.split()} - KEPT.keys() == set()
     assert KEPT.keys() <= named, "remove the exceptions that are gone"
+
+
+def pronouns(source: str) -> set[str]:
+    """The variables and parameters, but for fields of classes, that are called by a pronoun or by how they came about."""
+    tree = ast.parse(source)
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    fields = {field.target for own in classes for field in own.body if isinstance(field, ast.AnnAssign)}
+    nodes = [node for node in ast.walk(tree) if node not in fields]
+    names = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return PRONOUNS & (names | {node.arg for node in nodes if isinstance(node, ast.arg)})
+
+
+def test_a_pronoun_is_found_as_a_variable_and_as_a_parameter() -> None:
+    assert pronouns("class A:\n    lot: int\ndef f(found): return [each for each in found]") == {"found", "each"}
+
+
+def test_variables_say_what_they_hold() -> None:
+    called = {module: names for module, path in modules() if (names := pronouns(path.read_text(encoding="utf-8")))}
+    assert called == {}
 
 
 def test_no_module_or_folder_is_a_drawer_for_everything() -> None:

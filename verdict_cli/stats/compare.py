@@ -128,7 +128,7 @@ def compare_runs(
     known, sizes = row_identities(runs), sizes or [1] * len(runs)
     sliced = {
         name: [
-            *(each.model_copy(update={"by": ()}) for each in every[:-1]),
+            *(earlier.model_copy(update={"by": ()}) for earlier in every[:-1]),
             every[-1].model_copy(update={"by": tuple(dict.fromkeys((*every[-1].by, *by)))}),
         ]
         for name, every in evaluations.items()
@@ -145,7 +145,7 @@ def compare_runs(
             continue
         shown = dict(zip(known.keys[-1], known.shown, strict=True)) if every[-1].group is None else {}
         compared[name] = _Comparer(name, every[-1], pairs, sizes, seed, level).compared(shown)
-    wholes = zip(compared, _adjusted([each.whole for each in compared.values()]), strict=True)
+    wholes = zip(compared, _adjusted([evaluation.whole for evaluation in compared.values()]), strict=True)
     return RunComparison(
         known, {name: replace(compared[name], whole=whole) for name, whole in wholes}, level, tuple(sizes)
     )

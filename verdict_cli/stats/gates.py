@@ -205,8 +205,8 @@ def _of_rows(gate: Gate, measures: Mapping[str, Measures], rows: GateRows) -> Ga
     baselines = dict.fromkeys(own.baseline for own in rows.gates if own.baseline is not None and own.parts[0] == name)
     if not baselines:
         return _within_limits(gate, MetricValue(None, None, None, 0, f"no gate on `{name}` has a `baseline`"))
-    shares = [_shared(rows.sides(each, _scope(name))) for each in baselines]
-    return _within_limits(gate, min(shares, key=lambda each: -1.0 if each.value is None else float(each.value)))
+    shares = [_shared(rows.sides(baseline, _scope(name))) for baseline in baselines]
+    return _within_limits(gate, min(shares, key=lambda share: -1.0 if share.value is None else float(share.value)))
 
 
 def _shared(sides: tuple[RunRows, RunRows] | str) -> MetricValue:
@@ -396,7 +396,7 @@ def _decided(
             reason = f"the metric may be up to {told(end)} worse than the baseline's{needed}"
         return not_passed("inconclusive", reason)
     ends = [end_of(value) for value in fills]
-    known = [each for each in ends if each is not None]
+    known = [worst for worst in ends if worst is not None]
     if len(known) < len(ends) or (missing and not ends):
         rows = "rows" if against else plural(missing, "row")
         return not_passed("inconclusive", f"nothing bounds what the {rows} without a prediction would change")

@@ -156,8 +156,8 @@ def regrouping_test(
     outcomes within rows or clusters; None where it is undefined."""
     runs, pairs = len(data), len(rows[0])
     stacked, at = _scaled(metric, data[0], rows[0]), rows[0]
-    for each, more in zip(data[1:], rows[1:], strict=True):
-        stacked = stack_runs((stacked, _scaled(metric, each, more)), (at, more))
+    for later, more in zip(data[1:], rows[1:], strict=True):
+        stacked = stack_runs((stacked, _scaled(metric, later, more)), (at, more))
         at = np.arange(len(stacked.target))
     sample, given = sampled_statistics(family, (metric,), stacked, at)
     if isinstance(given, str) or metric not in given:

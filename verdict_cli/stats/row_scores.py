@@ -90,7 +90,7 @@ def scored_rows(evaluations: Mapping[str, Evaluation], results: Path) -> tuple[R
     """The rows of the first few evaluations, without any metric. Raises what `measure` does."""
     first = dict(
         sorted(
-            ((name, each) for name, each in evaluations.items() if each.group is None and each.items is None),
+            ((name, own) for name, own in evaluations.items() if own.group is None and own.items is None),
             key=lambda pair: pair[1].target is None,
         )[:MOST_SCORED]
     )
@@ -101,7 +101,7 @@ def scored_rows(evaluations: Mapping[str, Evaluation], results: Path) -> tuple[R
         data = EvaluationData.of(evaluation, collected)
         assert collected.at is not None
         kept.append(row_scores(name, collected.at, data, requested_metrics(evaluation, data)))
-    return tuple(sorted(kept, key=lambda each: not each.labelled))
+    return tuple(sorted(kept, key=lambda scores: not scores.labelled))
 
 
 def row_scores(name: str, at: Ints, data: EvaluationData, metrics: Sequence[str]) -> RowScores:

@@ -99,16 +99,16 @@ def joint_estimates(
 def _joint_corrected(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> JointEstimates | None:
     """The estimates corrected by human labels (`ppi`) of each run at these rows; None where one is undefined."""
     shared = shared_pairs([run.gold for run in data], rows)
-    if len(shared) < len(data) or min(int(each.labelled.sum()) for each in shared) < 2:
+    if len(shared) < len(data) or min(int(pairs.labelled.sum()) for pairs in shared) < 2:
         return None
-    each = [corrected_influence(pairs) for pairs in shared]
-    influence = np.stack([added for _, added in each])
+    corrected = [corrected_influence(pairs) for pairs in shared]
+    influence = np.stack([added for _, added in corrected])
     if shared[-1].cluster is not None:
         clusters, cluster_of = np.unique(shared[-1].cluster, return_inverse=True)
         times = len(clusters) / max(len(clusters) - 1, 1)
         influence = np.stack([np.bincount(cluster_of, added) for added in influence]) * np.sqrt(times)
     freedom = min(labelled_freedom(pairs) for pairs in shared)
-    return JointEstimates(np.array([value for value, _ in each]), influence @ influence.T, freedom)
+    return JointEstimates(np.array([value for value, _ in corrected]), influence @ influence.T, freedom)
 
 
 NO_STANDARD_ERROR = "the metric has no standard error here, so repeated runs cannot be compared by it"
@@ -199,22 +199,22 @@ def mean_statistic(statistics: Sequence[Statistic]) -> Statistic:
     first = statistics[0]
     if len(statistics) == 1:
         return first
-    shares = [each.share for each in statistics if each.share is not None]
+    shares = [run.share for run in statistics if run.share is not None]
     share = None
     if len(shares) == len(statistics) and all(
-        each.transform is None and np.array_equal(each.trials, shares[0].trials) for each in shares
+        own.transform is None and np.array_equal(own.trials, shares[0].trials) for own in shares
     ):
-        hits: Floats = np.mean([each.hits for each in shares], axis=0)
+        hits: Floats = np.mean([own.hits for own in shares], axis=0)
         share = Proportion(hits, shares[0].trials)
     return Statistic(
-        lambda weights: np.mean([each.at(weights) for each in statistics], axis=0),
+        lambda weights: np.mean([run.at(weights) for run in statistics], axis=0),
         first.undefined,
         first.bounds,
         "jackknife" if first.smooth else first.interval,
         share=share,
         blockwise=first.blockwise,
-        classes=tuple(classes for each in statistics for classes in each.classes),
-        varies=tuple(values for each in statistics for values in each.varies),
+        classes=tuple(classes for run in statistics for classes in run.classes),
+        varies=tuple(values for run in statistics for values in run.varies),
         least_rows=first.least_rows,
-        tails=tuple(values for each in statistics for values in each.tails),
+        tails=tuple(values for run in statistics for values in run.tails),
     )

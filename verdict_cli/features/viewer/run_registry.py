@@ -144,11 +144,11 @@ def _rows(
             "b": flip.second,
             "target": flip.target,
             "gain": flip.gain,
-            "at": [places[place] for places in at],
-            "outputs": [texts[place] for texts in outputs],
-            "source": sources[place],
+            "at": [places[index] for places in at],
+            "outputs": [texts[index] for texts in outputs],
+            "source": sources[index],
         }
-        for place, flip in enumerate(flips)
+        for index, flip in enumerate(flips)
     ]
 
 
@@ -167,9 +167,9 @@ def _position(key: str, positions: Mapping[str, int]) -> int | None:
 
 def _texts(view: RunView, places: Sequence[int | None], columns: Sequence[str]) -> list[dict[str, Any]]:
     """The cells of the rows at these positions, in this order."""
-    known = list(dict.fromkeys(place for place in places if place is not None))
+    known = list(dict.fromkeys(position for position in places if position is not None))
     cells = {row["position"]: row["cells"] for row in view.cells(known, columns)}
-    return [{} if place is None else cells[place] for place in places]
+    return [{} if position is None else cells[position] for position in places]
 
 
 _MOST_BYTES = 20_000_000

@@ -181,9 +181,9 @@ def equal_json(left: Any, right: Any) -> bool:
 
 
 def _entry(
-    tool: str, match: str, expected: _NamedCall | None, made: _NamedCall | None, turn: int | None
+    tool: str, match: str, expected: _NamedCall | None, called: _NamedCall | None, turn: int | None
 ) -> dict[str, Any]:
-    return {"tool": tool, "match": match, "expected": _text(expected), "made": _text(made), "turn": turn}
+    return {"tool": tool, "match": match, "expected": _text(expected), "made": _text(called), "turn": turn}
 
 
 def _text(call: _NamedCall | None) -> str:
