@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from verdict_cli.messages import Stage
@@ -75,6 +75,8 @@ class RunFacts:
     """The cached replies whose request was of this run."""
     id_column: str | None = None
     """The column that identifies the rows; None: their numbers do."""
+    warnings: tuple[str, ...] = ()
+    """What a reader must know of the run, one sentence each, without repetitions: `tell` adds to them."""
     added: Mapping[str, Any] = field(default_factory=dict)
     """What features know of the run, by a name of theirs. In `run.json` each is a key next to the others."""
 
@@ -82,3 +84,11 @@ class RunFacts:
         """The facts as `run.json` has them."""
         own = asdict(self)
         return {**own.pop("added"), **own}
+
+
+def tell(facts: RunFacts, warning: str, warn: Callable[[str], None]) -> RunFacts:
+    """The facts with a warning, which is then in `run.json` and in every report. ``warn`` gets a new one, as a line."""
+    if warning in facts.warnings:
+        return facts
+    warn(f"warning: {warning}")
+    return replace(facts, warnings=(*facts.warnings, warning))

@@ -163,7 +163,7 @@ def test_it_runs_on_the_columns_that_its_prompts_and_metrics_need(name: str, tmp
     files = [tmp_path / "data.jsonl", tmp_path / "data.parquet"]
     files[0].write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     pq.write_table(pa.Table.from_pylist(rows), files[1])
-    assert [preflight(made, dataset_for(made, [file]))[0].rows for file in files] == [len(rows)] * 2
+    assert [preflight(made, dataset_for(made, [file])).rows for file in files] == [len(rows)] * 2
     data = files[list(SAMPLES).index(name) % 2]
     result = CliRunner().invoke(app, run_words(name, data, rows, tmp_path))
     assert result.exit_code in (0, 1), result.output  # the baseline misses some gates

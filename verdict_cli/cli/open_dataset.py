@@ -69,10 +69,10 @@ def check_data(
     """The selected rows, once the pipeline is checked against them; notes and warnings are printed. With `quiet`, the progress
     is not. Raises DataError, SpecError."""
     with show_reading(quiet=quiet):
-        facts, warnings = preflight(plan, dataset, limit=limit, sample=sample, seed=seed, traced=traced)
+        facts = preflight(plan, dataset, limit=limit, sample=sample, seed=seed, traced=traced)
     for note in facts.notes:
         warn(f"note: {note}")
-    for warning in warnings:
+    for warning in facts.warnings:
         warn(f"warning: {warning}")
     return facts
 

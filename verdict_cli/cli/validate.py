@@ -47,9 +47,9 @@ def validate(
 
             with tempfile.TemporaryDirectory() as spool_to:
                 dataset = open_dataset(built.plan, data, Path(spool_to))
-                facts, data_warnings = preflight(built.plan, dataset)
+                facts = preflight(built.plan, dataset)
                 dry = sampled_dry_run(built.plan, dataset, facts)
-            warnings += (*data_warnings, *context_warnings(built.plan, dry.longest))
+            warnings += (*facts.warnings, *context_warnings(built.plan, dry.longest))
             hints = order_hints(built.plan, dry.sharing.sample)
     except SpecError as error:
         problems = error.problems

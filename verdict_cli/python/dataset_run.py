@@ -58,7 +58,7 @@ def run_dataset(plan: Plan, data: Any, options: DatasetRunOptions) -> pandas.Dat
         run_options = RunOptions(
             plan=plan,
             dataset=dataset,
-            data=preflight(plan, dataset, limit=options.limit, seed=options.seed)[0],
+            data=preflight(plan, dataset, limit=options.limit, seed=options.seed),
             config="Python",
             source=str(data) if is_path else type(data).__name__,
             out=options.out or Path(scratch) / "run",

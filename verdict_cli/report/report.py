@@ -175,6 +175,7 @@ def summary_json(report: Report) -> dict[str, Any]:
         "calls": facts.calls,
         **({"abstained": facts.abstained, "stages": stages} if stages else {}),
         "cost_usd": facts.cost_usd,
+        **({"warnings": list(facts.warnings)} if facts.warnings else {}),
         **({"saved": dict(facts.saved)} if report.promises else {}),
         **({"defaulted": dict(report.defaulted)} if report.defaulted else {}),
         "evaluations": {

@@ -25,6 +25,9 @@ from verdict_cli.stats.prediction_powered import GoldFacts
 FEW_LABELS = 30
 """With fewer labels, normal intervals are rough."""
 
+MOST_WARNING = 500
+"""Characters of a warning that a report shows: it may name values of the data."""
+
 UNAVAILABLE_HINT = (
     "check that its server is running and the network is up; --retry-failed calls it again for the failed rows only"
 )
@@ -124,6 +127,7 @@ def notices(report: Report) -> list[str]:
     lines = _no_verdict_notice(report.facts)
     lines += [baseline_notice(name) for name in report.facts.floors]
     lines += replay_notice(report.facts)
+    lines += [visible_text(warning, MOST_WARNING) for warning in report.facts.warnings]
     for pool, kept in report.kept.items():
         if kept.high is not None and kept.high < report.promises.get(pool, 0.0):
             lines.append(

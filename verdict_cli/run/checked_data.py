@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from verdict_cli import __version__
-from verdict_cli.errors import DataError
+from verdict_cli.errors import DataError, Problem
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.run.job import RunJob
@@ -36,6 +36,7 @@ class _Checked(Struct, frozen=True, forbid_unknown_fields=True):
     columns: tuple[str, ...]
     kept: int
     id: str | None = UNDECIDED
+    warnings: tuple[Problem, ...] = ()
 
 
 def keep_checked(job: RunJob) -> None:
@@ -50,6 +51,7 @@ def keep_checked(job: RunJob) -> None:
         data.columns,
         data.selection.kept,
         data.selection.id,
+        data.warnings,
     )
     job.directory.write(_FILE, msgspec.json.encode(checked))
 
@@ -75,7 +77,14 @@ def checked_earlier(
         if checked.fingerprint == fingerprint:
             selection = Selection(limit, sample, seed, checked.kept, checked.id)
             return DatasetFacts(
-                checked.rows, checked.total, checked.skipped, checked.columns, fingerprint, selection, stamps=stamps
+                checked.rows,
+                checked.total,
+                checked.skipped,
+                checked.columns,
+                fingerprint,
+                selection,
+                stamps=stamps,
+                warnings=checked.warnings,
             )
     return None
 

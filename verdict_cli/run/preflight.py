@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from verdict_cli.errors import DataError, Problem, Refused, SpecError, UsageError, VerdictError, raise_together
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.llm.model_families import IN_PROCESS_PREFIX, REPLAY_PREFIX, is_free, is_local
@@ -187,8 +189,8 @@ def preflight(
     sample: int | None = None,
     seed: int = 0,
     traced: bool = False,
-) -> tuple[DatasetFacts, tuple[Problem, ...]]:
-    """Read the dataset once and check the pipeline against it: the selected rows, and warnings.
+) -> DatasetFacts:
+    """Read the dataset once and check the pipeline against it: the selected rows, with warnings.
 
     DataError for rows that cannot be read. SpecError where the pipeline does not fit the data, so that the run could
     only end in an error or a wrong metric.
@@ -208,7 +210,7 @@ def preflight(
     for used in absent:
         message = f"there is no column {used.column!r}, so no metric is split by it"
         warnings.append(Problem("missing-column", message, f"the columns are: {', '.join(facts.columns)}", file))
-    return facts, tuple(warnings)
+    return replace(facts, warnings=tuple(warnings))
 
 
 SAMPLE = 200

@@ -124,6 +124,7 @@ def first_facts(options: RunOptions) -> RunFacts:
         rows=data.rows,
         part_rows=_part_rows(options),
         skipped_bad_rows=data.skipped,
+        warnings=tuple(dict.fromkeys(problem.message for problem in data.warnings)),
         nodes=node_fingerprints(plan, options.seed),
         calibrated=plan.calibrated,
         replay="" if options.replay is None else options.replay.name,

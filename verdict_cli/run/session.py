@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from types import TracebackType
 
 from verdict_cli.errors import JournalError, UsageError
@@ -154,7 +154,8 @@ class Session:
         # Evaluations, gates and the report's settings may have changed: no fingerprint covers them.
         self.directory.write_spec(self.options.plan)
         assert self.earlier is not None
-        return self._result(self.earlier)
+        warnings = tuple(dict.fromkeys((*self.earlier.warnings, *self.start.warnings)))
+        return self._result(replace(self.earlier, warnings=warnings))
 
     def _result(self, facts: RunFacts) -> RunResult:
         if facts.status == "finished":

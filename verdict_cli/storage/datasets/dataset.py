@@ -75,7 +75,8 @@ class DatasetFacts(Struct, frozen=True):
     good row. ``fingerprint``: 32 hex digits over the files' bytes and everything that selects or changes rows.
     ``selection`` makes `stream_rows` return the same rows. ``stamps`` are the `file_stamps` before the scan. ``drawn`` are
     random rows among those that could be selected, in their order, if the scan was to draw some. ``notes`` are what the
-    user is told: rows and sheets that are left out, the column that identifies rows.
+    user is told: rows and sheets that are left out, the column that identifies rows. ``warnings`` are what a check of the
+    pipeline against the rows found; a run keeps them.
     """
 
     rows: int
@@ -88,6 +89,7 @@ class DatasetFacts(Struct, frozen=True):
     stamps: tuple[tuple[int, ...], ...] = ()
     drawn: tuple[Row, ...] = ()
     notes: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
 
     @property
     def of_files(self) -> str:
