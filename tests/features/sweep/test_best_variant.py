@@ -73,3 +73,19 @@ def test_the_best_of_equal_variants_is_not_likely_to_be_the_best(count, most):
         found = probability_best(JointEstimates(values, covariance, 200.0), rng, lower_is_better=False)
         chances.append(found[values.argmax()])
     assert np.mean(chances) < most
+
+
+@pytest.mark.parametrize("count", range(2, 13))
+@pytest.mark.parametrize("value", [0.7, 0.1 + 0.2, 0.0, 1.0])
+def test_variants_that_agree_share_the_chance_of_being_best(count, value):
+    rng = np.random.default_rng(6)
+    for covariance in (np.zeros((count, count)), np.full((count, count), 0.002)):
+        joint = JointEstimates(np.full(count, value), covariance, 63.0)
+        found = probability_best(joint, rng, lower_is_better=False)
+        assert found == pytest.approx([1 / count] * count, abs=0.02)
+        assert indistinct(joint, 0.95, rng).all()
+
+
+def test_variants_that_differ_without_noise_have_a_best():
+    joint = JointEstimates(np.array([0.5, 0.5, 0.9]), np.zeros((3, 3)), 63.0)
+    assert probability_best(joint, np.random.default_rng(7), lower_is_better=False).tolist() == [0, 0, 1]

@@ -140,6 +140,10 @@ def _median_row_seconds(plan: Plan, rows: Mapping[int, Mapping[str, float | None
     return float(np.median(took)) if took else None
 
 
+ROUNDING = 1e-12
+"""A variance below this part of the estimates' squares and variances is rounding."""
+
+
 def probability_best(joint: JointEstimates, rng: np.random.Generator, *, lower_is_better: bool) -> Floats:
     """How likely each variant is the best; equal ones share.
 
@@ -150,7 +154,8 @@ def probability_best(joint: JointEstimates, rng: np.random.Generator, *, lower_i
     away = (joint.values - joint.values.mean()) * (-1.0 if lower_is_better else 1.0)
     centre = np.eye(count) - 1 / count
     spread = max((float(away @ away) - float(np.trace(centre @ joint.covariance))) / max(count - 1, 1), 0.0)
-    if not spread:
+    # Variants that agree differ by rounding only, and the matrix below would be singular.
+    if spread <= ROUNDING * (float(joint.values @ joint.values) + float(np.trace(joint.covariance))):
         return np.full(count, 1 / count)
     weights = spread * np.linalg.inv(spread * np.eye(count) + joint.covariance)
     shrunk = replace(joint, values=weights @ away, covariance=spread * (np.eye(count) - weights))
