@@ -366,6 +366,20 @@ def cleared_table(given: Parameters) -> tuple[Columns, Floats]:
     return (np.append(high, 0.0),), np.append(np.full(100, (1 - given["zeros"]) / 100), given["zeros"])
 
 
+def unequal_recalls(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """A judge that knows the frequent label and mostly misses the others, which are a quarter or more of the rows."""
+    k = cell["labels"]
+    shares = np.append(np.full(k - 1, rng.uniform(0.25, 0.5) / (k - 1)), 0.0)
+    shares[-1] = 1 - shares.sum()
+    right = np.append(rng.uniform(0.2, 0.5, k - 1), rng.uniform(0.95, 0.99))
+    return {"shares": shares, "right": right}
+
+
+def weighted_averages(target: Ints, said: Ints) -> dict[str, Statistic]:
+    """The metrics averaged over the labels by their share of the rows."""
+    return confusion.label_statistics(target, said, 6, None, False, "weighted", beta=2)
+
+
 BASE_FAMILIES = len(FAMILIES)
 BEYOND_CHANCE = ("accuracy", "mcc", "cohen_kappa", "gwet_ac1", "krippendorff_alpha")
 FAMILIES = {
@@ -380,6 +394,9 @@ FAMILIES = {
     ),
     "size and quality": Family(
         worse_if_long, judged_by_size, label_of_two, ("accuracy", "f1 of a label", "cohen_kappa"), judged_by_size_table
+    ),
+    "unequal recalls": Family(
+        unequal_recalls, judged, weighted_averages, ("precision", "f1", "f_beta", "cohen_kappa"), judged_table
     ),
     "clear scores": Family(clear_scores, cleared, lambda x: numbers.number_values(x, False), ("mean",), cleared_table),
 }
@@ -543,6 +560,7 @@ def _benign(cell: Parameters, columns: Columns, sample: Sample) -> bool:
         "rare predictions",
         "twelve labels",
         "size and quality",
+        "unequal recalls",
     ):
         labels = columns[1] if of_probability else columns[0]
         k = 2 if of_probability else cell["labels"]

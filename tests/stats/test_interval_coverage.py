@@ -53,6 +53,13 @@ def test_intervals_without_a_warning_hold_the_truth(name):
             assert max(above, below) / given <= 0.05 + 3.1 * (0.05 * 0.95 / given) ** 0.5, (metric, above, below)
 
 
+@pytest.mark.parametrize("design", [{"n": 100}, {"n": 400}, {"n": 400, "clusters": 80, "clustering": "equal"}])
+def test_weighted_averages_count_the_labels_shares_as_estimated(design):
+    cell = {**REST, "family": "unequal recalls", "labels": 2, "correlation": 0.2, **design}
+    for metric, (given, held, *_) in benchmark.run_cell(cell, 600, 3)["metrics"].items():
+        assert held / given >= 0.93 - 2 * (0.93 * 0.07 / given) ** 0.5, (metric, given, held)
+
+
 def test_enough_rows_of_each_label_and_clusters_have_no_warning():
     clusters = {"n": 200, "clusters": 25, "clustering": "equal", "correlation": 0.2}
     designs = [(family, clusters) for family in ("labels", "two judges", "probabilities", "two ratings")]
@@ -69,5 +76,5 @@ def test_parts_have_the_cells_of_the_whole():
     whole = [benchmark.draw_cell(20, index) for index in range(30)]
     parts = [benchmark.draw_cell(20, index) for part in range(3) for index in range(part, 30, 3)]
     assert sorted(whole, key=lambda cell: cell["index"]) == sorted(parts, key=lambda cell: cell["index"])
-    further = [benchmark.draw_cell(20, benchmark.FURTHER + index) for index in range(8)]
+    further = [benchmark.draw_cell(20, benchmark.FURTHER + index) for index in range(9)]
     assert {cell["family"] for cell in whole + further} == set(benchmark.FAMILIES)

@@ -611,9 +611,10 @@ MeanPart = Proportion | HarmonicMean
 
 
 def mean_share_interval(
-    parts: Sequence[MeanPart], sample: Sample, level: float, *, exact: bool = False
+    parts: Sequence[MeanPart], error: StandardError | None, sample: Sample, level: float, *, exact: bool = False
 ) -> IntervalEnds:
-    """The ends of the interval of the mean of the parts; a share without trials counts as 0, and may be anything."""
+    """The ends of the interval of the mean of the parts, whose jackknife error this is; a share without trials counts as 0,
+    and may be anything. The parts' own intervals take the weights as constants, the jackknife does not."""
     weights = np.array([1.0 if part.weight is None else float(sample.counts @ part.weight) for part in parts])
     weights = weights / weights.sum()
     values = np.array([_value(part, sample) for part in parts])
@@ -625,7 +626,7 @@ def mean_share_interval(
     together = _correlations(covariance, overlap @ overlap.T > 0)
     reach = [math.sqrt(max(float(side @ together @ side), 0.0)) for side in (below, above)]
     total = float(weights @ values)
-    pooled = _pooled(total, float(weights @ covariance @ weights), sample, level)
+    pooled = _pooled(total, 0.0 if error is None else jackknife_variance(error, sample), sample, level)
     return float(min(total - reach[0], pooled[0])), float(max(total + reach[1], pooled[1]))
 
 
@@ -685,7 +686,7 @@ def _times(sample: Sample) -> Floats:
 def _pooled(total: float, variance: float, sample: Sample, level: float) -> IntervalEnds:
     """Wilson's ends of as many rows as the mean's variance is worth: the shares' own intervals lie closer to a half than
     the shares, which MOVER does not add up, so that of many labels alike it ends too early."""
-    if not 0 < total < 1 or variance <= 0:
+    if not 0 < total < 1 or not variance > 0:
         return total, total
     quantile = normal(level) if sample.cluster is None else student(level, cluster_freedom(sample))
     return score(total, total * (1 - total) / variance, quantile)

@@ -3,7 +3,7 @@
 | metric | interval |
 | --- | --- |
 | shares of rows: accuracy, precision, recall and F1 of a label, the mean of booleans | Wilson's |
-| balanced accuracy, and precision, recall and F1 averaged over the labels | MOVER of the labels' own |
+| balanced accuracy, and precision, recall and F1 averaged over the labels | MOVER of the labels' own, at least as wide as by the jackknife |
 | agreement of labels, and differences of it or of shares between two runs | Wilson's by the jackknife; adjusted Wald |
 | other metrics that change smoothly with every row | jackknife, symmetric on the scale of their record |
 | the variance | jackknife, with Hall's correction for skewness |
@@ -103,7 +103,8 @@ def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, 
         elif statistic.interval == "proportion" and statistic.share is not None:
             metrics[name] = share_metric(value, statistic.share, sample, draw.level, exact=draw.exact)
         elif statistic.interval == "mean_of_proportions" and statistic.shares is not None:
-            ends = mean_share_interval(statistic.shares(), sample, draw.level, exact=draw.exact)
+            error = _errors({name: statistic}, values, sample, draw)[name][1]
+            ends = mean_share_interval(statistic.shares(), error, sample, draw.level, exact=draw.exact)
             metrics[name] = replace(_within_bounds(value, *ends, statistic, sample), method="MOVER")
         elif statistic.interval == "order_statistics" and statistic.ordered is not None:
             metrics[name] = median_metric(value, statistic.ordered, sample, draw.level)
