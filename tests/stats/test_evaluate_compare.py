@@ -294,6 +294,24 @@ def test_nearly_equal_metrics_are_adjusted_together_by_the_same_swaps(run):
     assert all(each.p_adjusted == pytest.approx(2 / 2**7) for each in found.differences.values())
 
 
+def test_levels_and_differences_side_by_side_are_of_the_same_rows(run):
+    """A third run without an answer on 14 of 200 rows took them from the levels, but not from the others' difference."""
+    rng = np.random.default_rng(2)
+    answers = [rng.random(200) < share for share in (0.7, 0.8, 0.75)]
+    rows = [questions(right) for right in answers]
+    rows[2] = [(key, source, None if index < 14 else said) for index, (key, source, said) in enumerate(rows[2])]
+    runs = [run(name, said) for name, said in zip("abc", rows, strict=True)]
+    evaluation = RIGHT.model_copy(update={"missing": "skip"})
+    found = compare_runs({"e": [evaluation] * 3}, runs).evaluations["e"].whole.metrics["accuracy"]
+    first, *others = found.values
+    assert found.values == pytest.approx([right[14:].mean() for right in answers])
+    for level, difference in zip(others, found.differences, strict=True):
+        assert difference.change.n == 186
+        assert (difference.first, difference.second) == pytest.approx((first, level))
+        assert difference.change.value == pytest.approx(level - first)
+        assert difference.open_rows.share == pytest.approx(0.07)
+
+
 def test_a_metric_that_no_swap_defines_has_no_p_value():
     """Metrics that are all undefined once ended in an error of numpy."""
     from verdict_cli.stats.columns.column import Column

@@ -16,8 +16,9 @@ import numpy as np
 from msgspec import Struct, structs
 
 from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.metric_registry import MetricInput
 from verdict_cli.stats.columns.collect import collect
-from verdict_cli.stats.columns.column import MISSING, Factorized, Ints
+from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData, GoldPairs, prepared
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue
@@ -29,7 +30,7 @@ from verdict_cli.stats.metrics.metric_families import (
     mean_of_clusters,
     metric_input,
     no_value,
-    usable,
+    scored_by_all,
     values_by_cluster,
     wrong_types,
 )
@@ -57,6 +58,8 @@ class PairedRows(Struct, frozen=True):
     rows: tuple[Ints, ...]
     every_key: tuple[Sequence[str], ...]
     by: tuple[Factorized, ...] = ()
+    among: PairedRows | None = None
+    """The runs that are compared together, where these are some of them."""
 
     def __len__(self) -> int:
         return len(self.rows[0])
@@ -70,14 +73,22 @@ class PairedRows(Struct, frozen=True):
         return tuple(len(data.target) - len(rows) for data, rows in zip(self.data, self.rows, strict=True))
 
     def take(self, indices: Ints) -> PairedRows:
-        return structs.replace(self, rows=tuple(rows[indices] for rows in self.rows))
+        among = self.among and self.among.take(indices)
+        return structs.replace(self, rows=tuple(rows[indices] for rows in self.rows), among=among)
 
     def of(self, runs: Sequence[int]) -> PairedRows:
         return PairedRows(
             tuple(self.data[run] for run in runs),
             tuple(self.rows[run] for run in runs),
             tuple(self.every_key[run] for run in runs),
+            among=self.among or self,
         )
+
+    def scored(self, family: MetricInput) -> RowMask:
+        """Which rows count in metrics of this input: those that all the runs compared together score, so that what is shown
+        side by side is of the same rows."""
+        runs = self.among or self
+        return scored_by_all(family, runs.data, runs.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +202,7 @@ def paired_differences(
         for metric, difference in differences.items()
         if difference.change.value is not None and difference.p is None
     ]
-    tests = swap_tests(swapped, pairs.data, pairs.rows, draw.rng, swaps) if swaps and swapped else {}
+    tests = swap_tests(swapped, pairs.data, pairs.rows, draw.rng, swaps, pairs.scored) if swaps and swapped else {}
     # The metrics with a test of their own are adjusted with the others as one more.
     others = {metric: difference.p for metric, difference in differences.items() if difference.p is not None}
     for (metric, p), adjusted in zip(others.items(), holm_adjusted([*others.values()], bool(tests)), strict=True):
@@ -215,7 +226,7 @@ def _difference(
     family = metric_input(metric, data[-1])
     if why := next(filter(None, (kind_mismatch(data[0], side) or wrong_types(family, side) for side in data)), ""):
         return undefined_difference(why)
-    kept = np.logical_and.reduce([usable(family, side)[at] for side, at in zip(data, pairs.rows, strict=True)])
+    kept = pairs.scored(family)
     if not kept.any():
         return undefined_difference(f"no row is scored in {'both' if len(data) == 2 else 'all'} runs")
     rows = [at[kept] for at in pairs.rows]

@@ -10,7 +10,7 @@ linear one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,10 +18,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.language.metric_registry import MetricInput, find_metric
-from verdict_cli.stats.columns.column import MISSING, Column, Floats, Ints
+from verdict_cli.stats.columns.column import MISSING, Column, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import COLUMNS, EvaluationData
 from verdict_cli.stats.columns.sample import CELLS
-from verdict_cli.stats.metrics.metric_families import metric_input, sampled_statistics, usable, wrong_types
+from verdict_cli.stats.metrics.metric_families import metric_input, sampled_statistics, scored_by_all, wrong_types
 from verdict_cli.stats.metrics.statistic import Statistic
 
 if TYPE_CHECKING:
@@ -47,14 +47,16 @@ def swap_tests(
     rows: Sequence[Ints],
     rng: np.random.Generator,
     most: int = SWAPS,
+    scored: Callable[[MetricInput], RowMask] | None = None,
 ) -> dict[str, tuple[float, float]]:
     """The two-sided p-value of each metric's difference over these pairs of rows, and the same adjusted for all of them; of
-    metrics that are defined.
+    metrics that are defined. `scored` says which pairs count in metrics of an input: by default those that both runs score.
 
     All metrics are computed for the same swaps, and adjusted by the largest standardised difference of each swap (step-down
     max-T: Westfall and Young, 1993): metrics that are nearly copies of each other cost next to nothing.
     """
-    sides = {metric: side for metric in metrics if (side := _swappable(metric, data, rows)) is not None}
+    scored = scored or (lambda family: scored_by_all(family, data, rows))
+    sides = {metric: side for metric in metrics if (side := _swappable(metric, data, rows, scored)) is not None}
     if not sides:
         return {}
     clusters = data[1].cluster
@@ -124,10 +126,12 @@ class _Swappable(Struct, frozen=True):
         return change_of_metric
 
 
-def _swappable(metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints]) -> _Swappable | None:
-    """The metric over the pairs that both runs score; None where there is none."""
+def _swappable(
+    metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints], scored: Callable[[MetricInput], RowMask]
+) -> _Swappable | None:
+    """The metric over the pairs that count; None where there is none."""
     family = metric_input(metric, data[1])
-    kept = np.flatnonzero(usable(family, data[0])[rows[0]] & usable(family, data[1])[rows[1]])
+    kept = np.flatnonzero(scored(family))
     if not len(kept) or any(wrong_types(family, run) for run in data):
         return None
     at = (rows[0][kept], rows[1][kept])

@@ -26,7 +26,7 @@ from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import MOST_DELETIONS
 from verdict_cli.stats.intervals.interval_methods import MetricValue, student
-from verdict_cli.stats.metrics.metric_families import BY_CLUSTER, metric_input, sampled_statistics, usable
+from verdict_cli.stats.metrics.metric_families import BY_CLUSTER, metric_input, sampled_statistics, scored_by_all
 from verdict_cli.stats.metrics.statistic import Proportion, Statistic
 from verdict_cli.stats.prediction_powered import CORRECTED, corrected_influence, labelled_freedom, shared_pairs
 
@@ -71,7 +71,7 @@ def joint_estimates(
     if metric == CORRECTED:
         return _joint_corrected(data, rows)
     family = metric_input(metric, data[0])
-    kept = np.logical_and.reduce([usable(family, run)[at] for run, at in zip(data, rows, strict=True)])
+    kept = scored_by_all(family, data, rows)
     rows, cluster = [at[kept] for at in rows], data[0].cluster
     units = np.arange(len(rows[0])) if cluster is None else np.unique(cluster[rows[0]], return_inverse=True)[1]
     count = int(units.max(initial=-1)) + 1

@@ -103,8 +103,8 @@ def open_pairs(
     """
     family = metric_input(metric, pairs.data[-1])
     scored = [usable(family, data) for data in pairs.data]
-    every = np.logical_and.reduce([has_score[at] for has_score, at in zip(scored, pairs.rows, strict=True)])
-    share = max(1 - int(every.sum()) / max(int(has_score.sum()), 1) for has_score in scored)
+    counted = int(pairs.scored(family).sum())
+    share = max(1 - counted / max(int(has_score.sum()), 1) for has_score in scored)
     if not share and not any(open_rows(metric, data).any() for data in pairs.data):
         return None
     union = _union(pairs) if alone else pairs

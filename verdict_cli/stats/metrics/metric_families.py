@@ -11,7 +11,7 @@ fewer than k samples. The clusters are the sample, and the interval is that of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +78,12 @@ def usable(family: MetricInput, data: EvaluationData) -> RowMask:
     if family == "choice_length":
         present = present & (data.longer.numbers != 0)
     return np.logical_and(has_target(data), present) if needs_target(family) else present
+
+
+def scored_by_all(family: MetricInput, runs: Sequence[EvaluationData], rows: Sequence[Ints]) -> RowMask:
+    """Which of these rows, whose indices `rows` has for each run, count in all runs' metrics of this input."""
+    scored: RowMask = np.logical_and.reduce([usable(family, run)[at] for run, at in zip(runs, rows, strict=True)])
+    return scored
 
 
 def has_target(data: EvaluationData) -> RowMask:
