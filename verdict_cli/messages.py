@@ -223,7 +223,7 @@ class Result(Struct, frozen=True):
     ``failure`` is None for a row that succeeded; a failed row keeps its finished units' outputs. ``saved`` counts
     the calls that early stopping avoided, by the id of the pool; ``stages`` has the stages of the units that escalate.
     ``abstained``: the row has no verdict because a unit abstained, which is not a failure. The output of a unit inside `each`
-    is a list with the output of every entry. ``skipped`` are the ids of the units that `when` skipped; ``entries`` has the
+    is a list with the output of every entry. ``skipped`` are the ids of the units that `when` skipped, then ``output`` if one of them gives it; ``entries`` has the
     names of each entry at which a unit inside `each` was run, by the unit's place in the plan, in lists like its outputs.
     """
 

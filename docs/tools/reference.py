@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from verdict_cli.cli.app import COMMANDS, app
 from verdict_cli.language.reference import ReferenceEntry, ReferenceKey, entries, shared_keys
+from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, RESULT_COLUMNS, RunColumn
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "reference"
@@ -32,6 +33,7 @@ def main() -> None:
         "scales": group_page("scale", "Scales", SCALES),
         "extractors": group_page("extractor", "Extractors", EXTRACTORS),
         "commands": commands_page(),
+        "tables": tables_page(),
     }
     old = []
     for name, text in pages.items():
@@ -53,6 +55,11 @@ EXTRACTORS = """An extractor determines how a response is requested and read fro
 UNITS = """A unit is a step that calls a model, or computes from the outputs of earlier units. Each example is a complete pipeline from
 `configs/examples`, followed by its output for the sample's first row. The examples use the embedded `baseline/lexical` (needs no key and no
 network, and is not an LLM judge); replace it with any other model."""
+
+TABLES = """A run writes two Parquet tables. In tables of earlier versions, a column that a later version added is read as null."""
+
+UNIT_COLUMNS = """Then come `source.NAME` for each column of the dataset, `UNIT.FIELD` for each field of a unit's output, and `output.FIELD` for
+those of the last unit."""
 
 FILE = """The keys of a pipeline file and of everything in it, as in the output of `verdict schema` for editors.
 [The language](../language.md) explains how they work together. [Units](units.md), [scales](scales.md) and
@@ -99,6 +106,27 @@ def commands_page() -> str:
             lines += [f"### verdict {name} {each}", "", "```text", said([name, each]), "```", ""]
     text = "The output of `verdict COMMAND --help`. [Exit codes](../language.md#running)."
     return page("Commands", text, lines)
+
+
+def tables_page() -> str:
+    """The columns of results and of calls."""
+    lines = ["## results.parquet", "", *columns_table(RESULT_COLUMNS), "", UNIT_COLUMNS, ""]
+    lines += ["## calls.parquet", "", *columns_table(CALL_COLUMNS)]
+    return page("Tables", TABLES, lines)
+
+
+def columns_table(columns: Iterable[RunColumn]) -> list[str]:
+    """A Markdown table of columns."""
+    lines = ["| Column | Type | Content |", "| --- | --- | --- |"]
+    for column in columns:
+        kind = COLUMN_TYPES.get(column.kind, column.kind)
+        if column.declared is not None and column.declared.shape is None:
+            kind = "JSON text"
+        lines.append(f"| `{column.name}` | {kind} | {cell(column.meaning)} |")
+    return lines
+
+
+COLUMN_TYPES = {"null": "that of the data", "native": "list", "str": "text", "int": "integer", "float": "number"}
 
 
 def said(words: list[str]) -> str:

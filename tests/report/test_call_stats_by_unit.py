@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from verdict_cli.report.call_stats import by_unit
-from verdict_cli.run.result_columns import CALL_COLUMNS
+from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, column_kinds_of
 from verdict_cli.storage.tables.writer import ParquetTable
 
 
@@ -15,7 +15,7 @@ def call(unit, **more):
 
 def test_calls_are_summed_by_unit(tmp_path):
     seconds = [1.0, 2.0, 3.0, 10.0]
-    with ParquetTable(tmp_path / "calls.parquet", CALL_COLUMNS, row_group=2) as table:
+    with ParquetTable(tmp_path / "calls.parquet", column_kinds_of(CALL_COLUMNS), row_group=2) as table:
         for each in seconds:
             table.write(call("judge", latency_s=each))
         table.write(call("other", cost_usd=None))

@@ -22,8 +22,9 @@ from verdict_cli.report.report_context import ReportContext, evaluate_run
 from verdict_cli.report.row_details import row_details
 from verdict_cli.report.row_table import MOST_DETAILS, row_table, select_rows
 from verdict_cli.report.run_document import run_document
-from verdict_cli.run.result_columns import CALL_COLUMNS, result_columns
+from verdict_cli.run.result_columns import result_columns
 from verdict_cli.run_facts import RunFacts
+from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, column_kinds_of
 from verdict_cli.storage.tables.writer import ParquetTable
 
 PIPELINE = """
@@ -48,7 +49,7 @@ def context(folder, rows, characters=40):
     plan = build_plan(load(folder / "pipeline.yaml")).plan
     with (
         ParquetTable(folder / "results.parquet", result_columns(plan, ["text", "label"])) as results,
-        ParquetTable(folder / "calls.parquet", CALL_COLUMNS) as calls,
+        ParquetTable(folder / "calls.parquet", column_kinds_of(CALL_COLUMNS)) as calls,
     ):
         for row in range(rows):
             failed, right = row % 100 == 99, row % 10 != 0

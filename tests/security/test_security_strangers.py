@@ -13,8 +13,8 @@ import pytest
 
 from verdict_cli.cli.app import main
 from verdict_cli.errors import JournalError
-from verdict_cli.run.result_columns import ADDED_CALL_COLUMNS
 from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.storage.tables.run_columns import later_columns
 
 PIPELINE = """verdict: 1
 name: p
@@ -93,7 +93,7 @@ def test_tables_of_other_columns_are_told_and_never_a_mistake_of_the_program(run
             codes.append(ran("extract", str(run), "--with", "raw"))
         assert 70 not in codes
         needed = not name.startswith("source.") and (table, name) != ("calls", "id")
-        needed = needed and not (kind == "missing" and name in ADDED_CALL_COLUMNS)
+        needed = needed and not (kind == "missing" and name in later_columns())
         if kind in ("missing", "lists") and needed:
             assert codes[0] == 2, name
 

@@ -27,8 +27,8 @@ from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.observer import RunObserver
 from verdict_cli.run.outcome import given, outcome
-from verdict_cli.run.result_columns import call_row
 from verdict_cli.storage.datasets.json_files import parse_json_line
+from verdict_cli.storage.tables.run_columns import CALL_NAMES, call_values
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -191,7 +191,9 @@ def _document(session: JudgeSession, result: Result, took_s: float, *, explain: 
     content["units"] = {node.id: result.outputs[node.index] for node in session.plan.nodes}
     content["latency_s"] = took_s
     if explain:
-        content["calls"] = [dict(zip(*call_row(call), strict=True)) for call in (*session.pinned, *result.calls)]
+        content["calls"] = [
+            dict(zip(CALL_NAMES, call_values(call), strict=True)) for call in (*session.pinned, *result.calls)
+        ]
     return content
 
 

@@ -51,6 +51,7 @@ from verdict_cli.plan.row_types import row_expression, row_types
 from verdict_cli.plan.scope import NodeScope, Upstream, expand_panel
 from verdict_cli.plan.shared_prefix import with_marks, with_row_tags
 from verdict_cli.storage.path_policy import PathPolicy
+from verdict_cli.storage.tables.run_columns import RESULT_COLUMNS
 
 _ROW_STEP_ROOTS = ("source", "previous", "input")
 
@@ -217,8 +218,10 @@ def check_pinned_uses(instance: UnitInstance | InvalidUnit, scope: NodeScope, no
             )
 
 
-RESERVED = frozenset({"source", "output", "failure", "row", "id", "status", "calls", "cost_usd"})
-"""Heads of the result columns that no unit brings."""
+RESERVED = frozenset({"source", "output"}).union(
+    column.name.partition(".")[0] for column in RESULT_COLUMNS if not column.only and not column.since
+)
+"""Heads of the result columns that no unit brings. A later column reserves none: a pipeline of before may have the name."""
 
 
 def ids(instances: Sequence[UnitInstance | InvalidUnit]) -> list[str]:

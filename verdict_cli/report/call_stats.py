@@ -24,7 +24,7 @@ from verdict_cli.stats.columns.column import Ints
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw, mean_with_interval
 from verdict_cli.storage.tables.arrow_vectors import floats, integers, truths
-from verdict_cli.storage.tables.reader import read_arrow, read_table, table_columns
+from verdict_cli.storage.tables.reader import has_columns, read_arrow, read_table, table_columns
 
 _UNIT_COLUMNS = (
     "unit", "failure", "finish_reason", "prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", "latency_s",
@@ -77,7 +77,7 @@ class _UnitTotals:
 
 def by_unit(calls: Path) -> dict[str, UnitCalls]:
     """The calls of a `calls.parquet` by unit, in the order of their first appearance; empty if the file is missing."""
-    if not calls.exists() or not set(_UNIT_COLUMNS) <= set(table_columns(calls)):
+    if not has_columns(calls, _UNIT_COLUMNS):
         return {}
     totals_of: dict[str, _UnitTotals] = {}
     for batch in read_arrow(calls, _UNIT_COLUMNS):
@@ -102,7 +102,7 @@ class Latency(Struct, frozen=True):
 
 def latency(calls: Path) -> Latency | None:
     """The latency of the calls in a `calls.parquet`; None if the file is missing, or no call was answered."""
-    if not calls.exists() or "latency_s" not in table_columns(calls):
+    if not has_columns(calls, ["latency_s"]):
         return None
     parts = [
         np.array([value for value in batch["latency_s"] if value is not None], dtype=np.float64)
@@ -162,7 +162,7 @@ def _masses_of_calls(calls: Path) -> dict[str, list[float]]:
     """The `mass` of each reply that was read, by unit."""
     columns = ("unit", "failure", MASS_FIELD)
     masses: dict[str, list[float]] = {}
-    if calls.exists() and set(columns) <= set(table_columns(calls)):
+    if has_columns(calls, columns):
         for batch in read_table(calls, columns):
             for unit, failure, mass in zip(*(batch[name] for name in columns), strict=True):
                 if failure is None and mass is not None:
@@ -181,7 +181,7 @@ def defaulted_answers(plan: Plan, calls: Path) -> dict[str, int]:
         for node in plan.nodes
         if isinstance(node.work, LLMNode) and DEFAULTED_FIELD in node.work.reading.output.fields
     }
-    if not units or not calls.exists() or not set(_ANSWER_COLUMNS) <= set(table_columns(calls)):
+    if not units or not has_columns(calls, _ANSWER_COLUMNS):
         return {}
     last: dict[tuple[object, ...], tuple[int, bool]] = {}
     for batch in read_table(calls, _ANSWER_COLUMNS):

@@ -20,7 +20,8 @@ from verdict_cli.report.chat import CHAT_TEXT, as_conversation, chat_turns, imag
 from verdict_cli.report.compress import NESTED, encoded
 from verdict_cli.stats.columns.column import Ints
 from verdict_cli.storage.tables.arrow_vectors import integers
-from verdict_cli.storage.tables.reader import read_arrow, read_rows, table_columns
+from verdict_cli.storage.tables.reader import has_columns, read_arrow, read_rows
+from verdict_cli.storage.tables.run_columns import RESULT_COLUMNS
 
 MOST_TEXT_IN_DETAILS = 20_000
 """Characters of one text; a note says how many more it has."""
@@ -31,10 +32,11 @@ MOST_SHARES = 8
 ROWS_PER_READ = 1000
 """As many as a page shows: each read decompresses the whole tables."""
 _CALLS = (
-    "row", "unit", "attempt", "model", "messages", "reply", "finish_reason", "logprobs", "prompt_tokens",
+    "row", "unit", "item", "attempt", "model", "messages", "reply", "finish_reason", "logprobs", "prompt_tokens",
     "completion_tokens", "cost_usd", "latency_s", "recalled", "cached", "repaired", "failure", "error",
 )  # fmt: skip
-_OWN = ("row", "id", "status", "failure.kind", "failure.message", "failure.node", "calls", "cost_usd")
+_OWN = frozenset(column.name for column in RESULT_COLUMNS if not column.only)
+"""Columns that are no outputs."""
 
 
 def row_details(
@@ -42,14 +44,13 @@ def row_details(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Index and details of each of these rows of `results`, in this order. Texts are cut at `most` characters."""
     row_of_call = _row_of_each_call(calls) if len(indices) else np.empty(0)
-    columns = [*_CALLS, *({"item"} & set(table_columns(calls)) if len(row_of_call) else ())]
     for start in range(0, len(indices), ROWS_PER_READ):
         chunk = indices[start : start + ROWS_PER_READ]
         ascending = np.sort(chunk).tolist()
         builders = [builder for batch in read_rows(results, ascending) for builder in _builders(batch, most)]
         by_row = {builder.row: builder for builder in builders}
         its_calls = np.flatnonzero(np.isin(row_of_call, list(by_row)))
-        for batch in read_rows(calls, its_calls.tolist(), columns) if len(its_calls) else ():
+        for batch in read_rows(calls, its_calls.tolist(), _CALLS) if len(its_calls) else ():
             for call in _rows(batch):
                 by_row[call["row"]].add(call)
         by_index = dict(zip(ascending, builders, strict=True))
@@ -58,7 +59,7 @@ def row_details(
 
 
 def _row_of_each_call(calls: Path) -> Any:
-    if not calls.exists() or not set(_CALLS) <= set(table_columns(calls)):
+    if not has_columns(calls, _CALLS):
         return np.empty(0)
     parts = [integers(batch.column("row")) for batch in read_arrow(calls, ["row"])]
     return np.concatenate(parts) if parts else np.empty(0)
@@ -157,7 +158,7 @@ class _RowDetailsBuilder:
         messages = orjson.loads(call["messages"] or "[]")
         probabilities, invalid = _probabilities(call["logprobs"])
         return {
-            "unit": f"{call['unit']}, entry {call['item']}" if call.get("item") else call["unit"],
+            "unit": f"{call['unit']}, entry {call['item']}" if call["item"] else call["unit"],
             "model": call["model"],
             "attempt": call["attempt"],
             "tokens": [call["prompt_tokens"], call["completion_tokens"]] if was_sent else None,

@@ -20,6 +20,7 @@ from verdict_cli.stats.columns.column import Ints
 from verdict_cli.stats.row_scores import RowScores
 from verdict_cli.storage.tables.arrow_vectors import scalar, truths
 from verdict_cli.storage.tables.reader import read_arrow, read_rows, table_columns
+from verdict_cli.storage.tables.run_columns import RESULT_COLUMNS
 
 ROWS_BYTES = 1_000_000
 """Of the packed table: with the details and the scripts a page stays below 3 MB."""
@@ -35,6 +36,7 @@ ROWS_PER_PIECE = 1000
 MOST_TEXTS = 2
 MOST_TABLE_FIELDS = 3
 _LONG = frozenset({str, *NESTED})
+_TITLED = [column for column in RESULT_COLUMNS if column.title]
 MANY_COLUMNS = 6
 """So many columns leave room for one text."""
 
@@ -105,8 +107,9 @@ def _pack(pieces: list[str], pending: list[bytes]) -> int:
 def _columns(context: ReportContext, selection: RowSelection) -> list[tuple[TableColumn, list[Any]]]:
     """Each column of the table with its cells, in the order of the rows."""
     cells = _result_cells(context, selection.rows)
-    columns: list[tuple[TableColumn, list[Any]]] = [(TableColumn("id", "Row"), cells.pop("id"))]
-    status, failure = cells.pop("status"), cells.pop("failure.kind")
+    own = {column.name: cells.pop(column.name) for column in _TITLED}
+    columns: list[tuple[TableColumn, list[Any]]] = [(TableColumn("id", "Row"), own.pop("id"))]
+    status = cells.pop("status")
     outcome = ["none" if value == "ok" else value for value in status]
     for number, evaluation in enumerate(context.study.scored):
         prediction, target, scores = _score_cells(evaluation, selection.rows)
@@ -130,8 +133,10 @@ def _columns(context: ReportContext, selection: RowSelection) -> list[tuple[Tabl
             columns.append((TableColumn("error", "Error", "number"), error))
     if set(outcome) != {"none"}:
         columns.insert(0, (TableColumn("outcome", "Outcome", "outcome"), outcome))
-    if any(failure):
-        columns.append((TableColumn("failure", "Failure"), failure))
+    for column in _TITLED:
+        values = own.get(column.name, ())
+        if any(value is not None for value in values):
+            columns.append((_column(column.name, column.title, values), values))
     for name, values in cells.items():
         if (
             name.startswith("output.")
@@ -166,7 +171,12 @@ def _result_cells(context: ReportContext, indices: Ints) -> dict[str, list[Any]]
     texts = context.text_columns()[:MOST_TEXTS]
     node = context.plan.output_node
     outputs = [] if node is None else [f"output.{name}" for name in node.result.fields]
-    names = ["id", "status", "failure.kind", *[name for name in outputs if name in known][:MOST_TABLE_FIELDS], *texts]
+    names = [
+        "status",
+        *(column.name for column in _TITLED),
+        *[name for name in outputs if name in known][:MOST_TABLE_FIELDS],
+        *texts,
+    ]
     most = max(60, min(300, TEXT_CHARACTERS // max(1, len(indices) * len(texts))))
     cells: dict[str, list[Any]] = {name: [] for name in names}
     order = np.argsort(indices, kind="stable")

@@ -20,12 +20,13 @@ from verdict_cli.plan.node import Plan
 from verdict_cli.run.hooks import RunHooks, hook_classes
 from verdict_cli.run.observer import RunObserver
 from verdict_cli.run.progress import Counts
-from verdict_cli.run.result_columns import CALL_COLUMNS, CALL_TYPES, column_types, result_columns
+from verdict_cli.run.result_columns import column_types, result_columns
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 from verdict_cli.storage.tables.column_types import ColumnKind
 from verdict_cli.storage.tables.reader import concatenate_tables
+from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, column_kinds_of, column_types_of
 from verdict_cli.storage.tables.writer import ParquetTable
 
 GRACE_S = 5.0
@@ -180,7 +181,7 @@ def open_tables(job: RunJob, results: Path, calls: Path) -> tuple[ParquetTable, 
     declared = column_types(job.plan, job.dataset)
     columns = result_columns(job.plan, job.data.columns, declared)
     table = ParquetTable(results, columns, declared=declared)
-    return table, ParquetTable(calls, CALL_COLUMNS, declared=CALL_TYPES)
+    return table, ParquetTable(calls, column_kinds_of(CALL_COLUMNS), declared=column_types_of(CALL_COLUMNS))
 
 
 def join_partitions(parts: Sequence[Partition], job: RunJob) -> None:
@@ -191,7 +192,8 @@ def join_partitions(parts: Sequence[Partition], job: RunJob) -> None:
     into, declared = job.directory, column_types(job.plan, job.dataset)
     columns = result_columns(job.plan, job.data.columns, declared)
     concatenate_tables([part.folder.results for part in parts], into.results, columns, declared)
-    concatenate_tables([part.folder.calls for part in parts], into.calls, CALL_COLUMNS, CALL_TYPES)
+    of_calls = column_kinds_of(CALL_COLUMNS), column_types_of(CALL_COLUMNS)
+    concatenate_tables([part.folder.calls for part in parts], into.calls, *of_calls)
 
 
 class Halt:

@@ -16,7 +16,7 @@ from verdict_cli.run.digests import file_digest
 from verdict_cli.run.job import RunJob, open_tables
 from verdict_cli.run.part_files import PART_TABLES, Columns, PartLayout, PartMark, RowRange
 from verdict_cli.run.progress import Counts, RunStats
-from verdict_cli.run.result_columns import CALL_TYPES, column_types
+from verdict_cli.run.result_columns import column_types
 from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.run.row_writer import PartTables
 from verdict_cli.run.run_metadata import changed_dataset
@@ -27,6 +27,7 @@ from verdict_cli.storage.journal.entry import JournalEntry
 from verdict_cli.storage.journal.journal import Journal, sync_directory
 from verdict_cli.storage.tables.column_types import ColumnKind, wider
 from verdict_cli.storage.tables.reader import concatenate_tables
+from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, column_types_of
 
 
 @dataclass
@@ -341,7 +342,7 @@ def _unify_tables(job: RunJob, layout: PartLayout, parts: Mapping[int, PartColum
 
     A part's mark is removed meanwhile: if this is interrupted, the part is made again from its journal.
     """
-    declared = {PART_TABLES[0]: column_types(job.plan, job.dataset), PART_TABLES[1]: CALL_TYPES}
+    declared = {PART_TABLES[0]: column_types(job.plan, job.dataset), PART_TABLES[1]: column_types_of(CALL_COLUMNS)}
     widest = {name: widest_columns(parts[number][name] for number in sorted(parts)) for name in PART_TABLES}
     for number in sorted(parts):
         narrow = [name for name in PART_TABLES if _kinds(parts[number][name]) != _kinds(widest[name])]

@@ -309,6 +309,8 @@ class RowRunner:
         }
         stages |= self.inner_stages
         skipped = tuple(self.plan.nodes[index].id for index in sorted(self.skipped))
+        if self.plan.output_node is not None and self.plan.output_node.index in self.skipped:
+            skipped += ("output",)
         outcome = (failure, calls, self.saved, stages, abstained, skipped, self.entries)
         return Result(self.row, tuple(self.outputs), *outcome)
 

@@ -9,7 +9,8 @@ from typing import Protocol
 
 from verdict_cli.messages import Call, Result
 from verdict_cli.run.progress import Counts
-from verdict_cli.run.result_columns import ResultRows, call_row
+from verdict_cli.run.result_columns import ResultRows
+from verdict_cli.storage.tables.run_columns import CALL_NAMES, call_values
 from verdict_cli.storage.tables.writer import ParquetTable
 
 COLLECT_S = 0.2
@@ -34,7 +35,7 @@ class PartTables:
     def add_call(self, call: Call) -> None:
         """Count and write a call that belongs to no row's result."""
         self.stats.count(call)
-        self.calls.add(*call_row(call))
+        self.calls.add(CALL_NAMES, call_values(call))
 
 
 class RunTables(Protocol):
@@ -165,4 +166,4 @@ class RowWriter:
         tables = self._tables.at(number)
         tables.results.add(*self._rows.row(result))
         for call in result.calls:
-            tables.calls.add(*call_row(call))
+            tables.calls.add(CALL_NAMES, call_values(call))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -13,10 +13,11 @@ import orjson
 
 from verdict_cli.errors import DataError, JournalError, Problem
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.result_columns import ADDED_CALL_COLUMNS, CALL_COLUMNS, result_columns
+from verdict_cli.run.result_columns import result_columns
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.tables.column_types import ColumnKind
 from verdict_cli.storage.tables.reader import column_kinds, read_table
+from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, column_kinds_of, later_columns
 
 _LARGEST = 2**63
 _FOLDERS = ("parts", "results.parquet", "calls.parquet")
@@ -77,12 +78,12 @@ def check_tables(results: Path, calls: Path, plan: Plan) -> None:
     """DataError for a table with columns or values that no run of the plan writes."""
     _check(results, result_columns(plan, ()))
     if calls.exists():
-        _check(calls, CALL_COLUMNS, ADDED_CALL_COLUMNS)
+        _check(calls, column_kinds_of(CALL_COLUMNS))
 
 
-def _check(path: Path, columns: Mapping[str, ColumnKind], added: Set[str] = frozenset()) -> None:
+def _check(path: Path, columns: Mapping[str, ColumnKind]) -> None:
     kinds = column_kinds(path)
-    for name in columns.keys() - kinds.keys() - added:
+    for name in columns.keys() - kinds.keys() - later_columns():
         raise _not_a_run(path, f"there is no column {name!r}")
     for name, kind in kinds.items():
         expected = columns.get(name, "null")

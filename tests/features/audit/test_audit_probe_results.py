@@ -13,8 +13,9 @@ from verdict_cli.cli.variant_runs import VariantRun
 from verdict_cli.features.audit.effects import ProbeResult, measure_probes, replay_obstacle
 from verdict_cli.features.audit.probes import AuditOptions, Probe, ProbeVerdict
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.result_columns import CALL_COLUMNS, result_columns
+from verdict_cli.run.result_columns import result_columns
 from verdict_cli.run_facts import RunFacts
+from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, column_kinds_of
 from verdict_cli.storage.tables.writer import ParquetTable
 
 SCORE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.answer}'}"
@@ -37,7 +38,7 @@ def write_run(tmp_path: Path) -> Writer:
         folder.mkdir()
         with (
             ParquetTable(folder / "results.parquet", result_columns(plan, ["label", "author"])) as results,
-            ParquetTable(folder / "calls.parquet", CALL_COLUMNS) as calls,
+            ParquetTable(folder / "calls.parquet", column_kinds_of(CALL_COLUMNS)) as calls,
         ):
             for row, score in enumerate(scores):
                 output = {"failure.kind": "timeout"} if score is None else {"judge.score": score, "output.score": score}

@@ -12,7 +12,7 @@ from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validated
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.result_columns import CALL_COLUMNS
+from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, column_kinds_of
 from verdict_cli.storage.tables.writer import ParquetTable
 
 TEXT = b"""verdict: 1
@@ -31,7 +31,7 @@ def plan() -> Plan:
 
 def written(path: Path, *calls: dict[str, Any]) -> Path:
     usual = {"row": 0, "call": 0, "attempt": 0, "model": "m", "reply": "r", "prompt_tokens": 2, "completion_tokens": 9}
-    with ParquetTable(path, CALL_COLUMNS) as table:
+    with ParquetTable(path, column_kinds_of(CALL_COLUMNS)) as table:
         for one in calls:
             table.write({**usual, "messages": one["unit"], "cost_usd": 2.0, "cached": False, **one})
     return path

@@ -15,6 +15,7 @@ from verdict_cli.errors import DataError, OutputError, UsageError
 from verdict_cli.storage.datasets import parquet
 from verdict_cli.storage.datasets.dataset import missing_column
 from verdict_cli.storage.tables.column_types import ColumnKind, DeclaredType, array, declared_type
+from verdict_cli.storage.tables.run_columns import later_columns
 from verdict_cli.storage.tables.writer import ParquetTable
 
 
@@ -33,19 +34,47 @@ def column_kinds(path: Path) -> dict[str, ColumnKind | None]:
 def read_table(path: Path, columns: Sequence[str] | None = None, batch: int = 5000) -> Iterator[dict[str, list[Any]]]:
     """Column -> values, for at most ``batch`` rows at a time; only ``columns`` are read from disk.
 
-    Raises DataError for a file that is not a Parquet file, and for a missing column.
+    A column that a later version added is null in the table of an earlier one. Raises DataError for a file that is not a
+    Parquet file, and for a missing column.
     """
     names = table_columns(path)
-    absent = next((column for column in columns or () if column not in names), None)
-    if absent is not None:
-        raise DataError(missing_column(absent, names).at(str(path), 0, 0, ""))
-    yield from parquet.batches(path, columns, batch)
+    wanted = names if columns is None else columns
+    absent = [name for name in wanted if name not in names]
+    if not absent:
+        yield from parquet.batches(path, columns, batch)
+        return
+    _check_later(path, absent, names)
+    present = [name for name in wanted if name in names]
+    for values in parquet.batches(path, present or names[:1], batch):
+        nulls = [None] * len(next(iter(values.values())))
+        yield {name: values.get(name, nulls) for name in wanted}
+
+
+def _check_later(path: Path, absent: Sequence[str], names: Sequence[str]) -> None:
+    """DataError for an absent column that every version writes."""
+    missing = next((name for name in absent if name not in later_columns()), None)
+    if missing is not None:
+        raise DataError(missing_column(missing, names).at(str(path), 0, 0, ""))
+
+
+def has_columns(path: Path, columns: Iterable[str]) -> bool:
+    """Whether the table is there, with these columns but for those that a later version added."""
+    return path.exists() and later_columns().union(table_columns(path)).issuperset(columns)
 
 
 def read_arrow(path: Path, columns: Sequence[str], batch: int = 10_000) -> Iterator[Any]:
-    """`pyarrow.RecordBatch`es of these columns, for counting without making Python values."""
+    """`pyarrow.RecordBatch`es of these columns, for counting without making Python values; later ones are null."""
+    import pyarrow as pa
+
     with parquet.open_parquet(path) as file:
-        yield from parquet.observed_batches(path, file, list(columns), batch)
+        names = file.schema_arrow.names
+        absent = [name for name in columns if name in later_columns() and name not in names]
+        present = [name for name in columns if name not in absent]
+        for values in parquet.observed_batches(path, file, present, batch):
+            whole = values
+            for name in absent:
+                whole = whole.append_column(name, pa.nulls(values.num_rows))
+            yield whole
 
 
 def read_rows(

@@ -1,0 +1,256 @@
+"""The columns of `results.parquet` and `calls.parquet` that do not follow from the pipeline.
+
+Whoever writes, checks or shows a table takes its columns from these two lists. A column that is added here is in the tables of
+new runs, on the reference page of the tables and, with a ``title``, in the report's table of rows; runs of earlier versions
+have null there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from math import isfinite
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from verdict_cli.messages import Call, Message, Reply, Result, cost_of
+from verdict_cli.storage.tables.column_types import ColumnKind, DeclaredType
+
+
+class RunColumn(Struct, frozen=True):
+    """A column: its name and kind, how its value is found in a `Result` or a `Call`, and what it means.
+
+    ``declared`` is the type of lists and of JSON text. ``since`` is the version that writes it for the first time: the tables
+    of earlier ones lack it, and are read as if it were null; "" for the columns of every table. Only runs whose plan has ``only`` have the column. ``title`` is
+    the heading in the report's table of rows, "" where it is not a column of that table.
+    """
+
+    name: str
+    kind: ColumnKind
+    value: Callable[[Any], Any]
+    meaning: str
+    declared: DeclaredType | None = None
+    since: str = ""
+    only: str = ""
+    title: str = ""
+
+    def is_in(self, plan: Any) -> bool:
+        """Whether runs of the plan have the column."""
+        return not self.only or bool(getattr(plan, self.only))
+
+
+def _failure(name: str) -> Callable[[Result], Any]:
+    return lambda result: None if result.failure is None else getattr(result.failure, name)
+
+
+def _when_answered(value: Callable[[Call], Any]) -> Callable[[Call], Any]:
+    return lambda call: None if call.reply is None else value(call)
+
+
+def _of_reply(value: Callable[[Reply], Any]) -> Callable[[Call], Any]:
+    return lambda call: None if call.reply is None else value(call.reply)
+
+
+def _id_of_call(call: Call) -> str | int | None:
+    row = call.request.row
+    return None if row.index < 0 else row.id
+
+
+def _messages(call: Call) -> str:
+    return _json([_message(message) for message in call.request.messages])
+
+
+def _message(message: Message) -> dict[str, Any]:
+    """A message as it is recorded, with the position and the first 200 characters of each image."""
+    fields: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.images:
+        fields["images"] = [
+            {"at": at, "image": url if len(url) <= 200 else f"{url[:199]}…"} for at, url in message.images
+        ]
+    return fields
+
+
+def _logprobs(reply: Reply) -> list[list[dict[str, Any]]] | None:
+    if reply.logprobs is None:
+        return None
+    return [
+        [{"token": token.token, "logprob": token.logprob if isfinite(token.logprob) else None} for token in position]
+        for position in reply.logprobs
+    ]
+
+
+def _json(value: Any) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:  # half a surrogate pair, which a row of the data may have
+        return json.dumps(value, separators=(",", ":"))
+
+
+_JSON_TEXT = DeclaredType({"type": "string", "contentMediaType": "application/json"})
+_ALTERNATIVE = {
+    "type": "object",
+    "properties": {"token": {"type": "string"}, "logprob": {"type": "number"}},
+    "required": ["token", "logprob"],
+    "additionalProperties": False,
+}
+_LOGPROBS = DeclaredType({"type": "array", "items": {"type": "array", "items": _ALTERNATIVE}})
+_TEXTS = DeclaredType({"type": "array", "items": {"type": "string"}})
+
+RESULT_COLUMNS = (
+    RunColumn("row", "int", lambda result: result.row.index, "the row's place in the dataset, from 0"),
+    RunColumn("id", "null", lambda result: result.row.id, "its `id`, else its place", title="Row"),
+    RunColumn("status", "str", lambda result: result.status, "`ok`, `failed` or `abstained`"),
+    RunColumn("failure.kind", "str", _failure("kind"), "why the row failed, in a word", title="Failure"),
+    RunColumn("failure.message", "str", _failure("message"), "why it failed"),
+    RunColumn("failure.node", "str", _failure("node"), "the unit that failed"),
+    RunColumn("calls", "int", lambda result: len(result.calls), "how many calls the row took"),
+    RunColumn("cost_usd", "float", lambda result: cost_of(result.calls), "their cost, null if a price is unknown"),
+    RunColumn("saved", "int", lambda result: sum(result.saved.values()), "the calls that `until` saved", only="early"),
+    RunColumn(
+        "skipped",
+        "native",
+        lambda result: list(result.skipped) or None,
+        "the units that `when` skipped, and `output` if they give it",
+        declared=_TEXTS,
+        only="conditions",
+    ),
+)
+
+CALL_COLUMNS = (
+    RunColumn("row", "int", lambda call: call.request.row.index, "the row, -1 for a pinned unit"),
+    RunColumn("id", "null", _id_of_call, "the row's id"),
+    RunColumn("unit", "str", lambda call: call.request.node, "the unit that called"),
+    RunColumn("item", "str", lambda call: call.request.row.item, "the entry inside `each`, else empty"),
+    RunColumn("call", "int", lambda call: call.request.call, "the number of the call within the unit, from 0"),
+    RunColumn("attempt", "int", lambda call: call.request.attempt, "the number of the attempt, from 0"),
+    RunColumn("model", "str", lambda call: call.request.model.name, "the model as the pipeline names it"),
+    RunColumn(
+        "served_model",
+        "str",
+        _of_reply(lambda reply: reply.model or None),
+        "what answered, as the provider names it, often with a date",
+    ),
+    RunColumn(
+        "system_fingerprint",
+        "str",
+        _of_reply(lambda reply: reply.system_fingerprint or None),
+        "the server's configuration, where the provider states it",
+    ),
+    RunColumn(
+        "service_tier",
+        "str",
+        _of_reply(lambda reply: reply.service_tier or None),
+        "the tier that served the call, where the provider states it",
+    ),
+    RunColumn(
+        "params", "str", _of_reply(lambda reply: reply.sent or None), "the settings as sent", declared=_JSON_TEXT
+    ),
+    RunColumn("messages", "str", _messages, "the messages", declared=_JSON_TEXT),
+    RunColumn("reply", "str", _of_reply(lambda reply: reply.text), "the text of the reply"),
+    RunColumn(
+        "reasoning",
+        "str",
+        _of_reply(lambda reply: reply.reasoning or None),
+        "the text of the model's thinking, where the provider gives it",
+    ),
+    RunColumn("finish_reason", "str", _of_reply(lambda reply: reply.finish_reason), "why the reply ended"),
+    RunColumn(
+        "logprobs",
+        "native",
+        _of_reply(_logprobs),
+        "for each position of the reply its alternatives, the chosen one first",
+        declared=_LOGPROBS,
+    ),
+    RunColumn(
+        "mass",
+        "float",
+        _when_answered(lambda call: call.mass),
+        "the probability of the scale's tokens, where the reply was read for it",
+    ),
+    RunColumn(
+        "prompt_tokens",
+        "int",
+        _of_reply(lambda reply: reply.usage.prompt_tokens),
+        "tokens of the prompt that were charged",
+    ),
+    RunColumn(
+        "completion_tokens",
+        "int",
+        _of_reply(lambda reply: reply.usage.completion_tokens),
+        "tokens of the reply that were charged",
+    ),
+    RunColumn(
+        "cached_tokens",
+        "int",
+        _of_reply(lambda reply: reply.usage.cached_tokens),
+        "of the prompt's tokens, those read from the provider's cache",
+    ),
+    RunColumn(
+        "cache_write_tokens",
+        "int",
+        _of_reply(lambda reply: reply.usage.cache_write_tokens),
+        "of the prompt's tokens, those written to it",
+    ),
+    RunColumn(
+        "reasoning_tokens",
+        "int",
+        _of_reply(lambda reply: reply.usage.reasoning_tokens),
+        "of the reply's tokens, those of the model's thinking",
+    ),
+    RunColumn(
+        "usage_note",
+        "str",
+        _of_reply(lambda reply: reply.usage.note or None),
+        "how contradictory numbers of tokens were read, else null",
+        since="0.1.0",
+    ),
+    RunColumn(
+        "cost_usd", "float", _of_reply(lambda reply: reply.cost_usd), "what the call cost, null if its price is unknown"
+    ),
+    RunColumn("latency_s", "float", lambda call: call.latency_s, "how long it took"),
+    RunColumn(
+        "recalled",
+        "bool",
+        _of_reply(lambda reply: reply.recalled),
+        "whether the reply is that of the run before it was resumed",
+    ),
+    RunColumn(
+        "cached",
+        "bool",
+        _of_reply(lambda reply: reply.cached),
+        "whether the reply is from verdict's own [cache](../calls.md#cache)",
+    ),
+    RunColumn(
+        "repaired",
+        "bool",
+        _when_answered(lambda call: call.repaired),
+        "whether the reply was read although it deviates from the format",
+    ),
+    RunColumn("failure", "str", lambda call: call.failure or None, "why the call failed, in a word, else null"),
+    RunColumn("error", "str", lambda call: call.error or None, "the message of the failure"),
+)
+
+CALL_NAMES = tuple(column.name for column in CALL_COLUMNS)
+_CALL_VALUES = tuple(column.value for column in CALL_COLUMNS)
+
+
+def call_values(call: Call) -> list[Any]:
+    """The row of a call, in the order of `CALL_NAMES`."""
+    return [value(call) for value in _CALL_VALUES]
+
+
+def column_kinds_of(columns: Iterable[RunColumn]) -> dict[str, ColumnKind]:
+    """Name -> kind."""
+    return {column.name: column.kind for column in columns}
+
+
+def column_types_of(columns: Iterable[RunColumn]) -> dict[str, DeclaredType]:
+    """Name -> type, of the columns that have one."""
+    return {column.name: column.declared for column in columns if column.declared is not None}
+
+
+def later_columns() -> frozenset[str]:
+    """The names of the columns that tables of earlier versions may lack."""
+    return frozenset(column.name for column in (*RESULT_COLUMNS, *CALL_COLUMNS) if column.since)
