@@ -113,3 +113,40 @@ gates: [{metric: x.balanced_accuracy, min: 0.9, confidence: 0.95}]
     assert accuracy["effective_n"] == pytest.approx(100 / accuracy["design_effect"])
     assert accuracy["se"] > 0 and accuracy["df"] == 49 and "CR3" in accuracy["method"] and accuracy["warnings"] == []
     assert "100 in 50 clusters" in (shell.folder / "out/report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("gate", "words"),
+    [("{metric: level.mean, max: 90}", "from 0 to 1"), ("{metric: level.mean, min: 2}", "no run can pass")],
+)
+def test_s5_the_scale_of_a_value_bounds_its_gates_in_the_pipeline_and_in_a_file(
+    gate: str, words: str, run: Any
+) -> None:
+    refused = run(
+        "validate", run.write("p.yaml", CONFIG.replace("{metric: level.mean, min: 0.9, confidence: 0.95}", gate))
+    )
+    assert (refused.code, words in refused.err) == (2, True), refused.err
+    again = run("gate", "out", "--gates", run.write("g.yaml", f"gates: [{gate}]"))
+    assert (again.code, words in again.err) == (2, True), again.err
+
+
+def test_s5_a_min_at_the_lower_end_is_told(run: Any) -> None:
+    config = run.write("p.yaml", CONFIG.replace("min: 0.9, confidence: 0.95", "min: 0"))
+    done = run("validate", config)
+    assert (done.code, "every value passes `min: 0`" in done.err + done.out) == (0, True)
+
+
+def test_fc16_a_missing_baseline_is_exit_2_before_a_call(run: Any) -> None:
+    gates = "gates: [{metric: level.mean, baseline: runs/none, max_drop: 0.1}]"
+    again = run("gate", "out", "--gates", run.write("g.yaml", gates))
+    assert (again.code, "runs/none holds no results.parquet" in again.err) == (2, True)
+    config = run.write("p.yaml", CONFIG.partition("gates:")[0] + gates)
+    new = run("run", config, "data.jsonl", "--out", "new")
+    assert (new.code, (run.folder / "new" / "results.parquet").exists()) == (2, False)
+
+
+def test_s6_a_run_is_not_its_own_baseline_through_a_link(run: Any) -> None:
+    (run.folder / "main").symlink_to(run.folder / "out")
+    gates = run.write("g.yaml", "gates: [{metric: level.mean, baseline: main, max_drop: 0.1}]")
+    done = run("gate", "out", "--gates", gates)
+    assert (done.code, "is this run itself" in done.err) == (2, True)

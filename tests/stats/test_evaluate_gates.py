@@ -1,11 +1,14 @@
 """Gates: what passes, what fails, and what is not known well enough to pass."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
+import orjson
 import pytest
 from scipy import stats
 
+from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate
 from verdict_cli.run_facts import RunFacts
@@ -142,10 +145,32 @@ def test_a_baseline_that_cannot_be_paired_fails_with_the_reason(tmp_path, ids, r
     assert reason in held.reason
 
 
-def test_a_baseline_that_is_not_there_fails_its_gate(tmp_path):
+def test_fc16_a_baseline_that_is_not_there_is_an_error_and_no_failed_gate(tmp_path):
     results = write(tmp_path, [True])
-    held = outcome({"metric": "e.accuracy", "baseline": "runs/main", "max_drop": 0.1}, results, root=tmp_path)
-    assert "runs/main holds no results.parquet" in held.reason
+    with pytest.raises(DataError, match="runs/main holds no results.parquet"):
+        outcome({"metric": "e.accuracy", "baseline": "runs/main", "max_drop": 0.1}, results, root=tmp_path)
+
+
+@pytest.mark.parametrize("way", ["same", "link", "copy"])
+def test_s6_a_baseline_is_never_the_run_itself(way, tmp_path):
+    results = write(tmp_path / "run", [True] * 20)
+    facts = RunFacts("run", "finished", "", "", "a", "b", "", "2026-01-01", wall_s=2.5)
+    (tmp_path / "run" / "run.json").write_bytes(orjson.dumps(facts.as_json()))
+    other = tmp_path / "other"
+    if way == "link":
+        other.symlink_to(tmp_path / "run")
+    elif way == "copy":
+        shutil.copytree(tmp_path / "run", other)
+    gate = {"metric": "e.accuracy", "baseline": "run" if way == "same" else "other", "max_drop": 0.1}
+    with pytest.raises(DataError, match="is this run itself"):
+        outcome(gate, results, root=tmp_path)
+
+
+def test_s6_an_equal_outcome_of_another_run_is_a_baseline(tmp_path):
+    write(tmp_path / "main", [True] * 100)
+    results = write(tmp_path / "new", [True] * 100)
+    gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.1}
+    assert outcome(gate, results, root=tmp_path).passed
 
 
 def test_facts_of_the_run_have_gates(tmp_path):

@@ -146,3 +146,55 @@ def test_a_near_miss_is_named():
     evaluations = {"safety": Evaluation(**PAIR)}
     assert "`safety`" in gate_problems(0, Gate(metric="safty.accuracy", min=1), evaluations)[0][2]
     assert "`run.cost_usd`" in gate_problems(0, Gate(metric="run.cost", max=1), evaluations)[0][2]
+
+
+@pytest.mark.parametrize(
+    ("gate", "key", "words"),
+    [
+        (
+            {"metric": "e.accuracy", "baseline": "r", "max_drop": 2},
+            "max_drop",
+            ("a share from 0 to 1", "2 points are 0.02"),
+        ),
+        ({"metric": "e.accuracy", "baseline": "r", "max_drop": 1}, "max_drop", ("no run can fail", "0.01")),
+        ({"metric": "e.accuracy", "max": 90}, "max", ("no run can fail", "90% is 0.9")),
+        ({"metric": "e.accuracy", "min": 90}, "min", ("no run can pass", "90% is 0.9")),
+        ({"metric": "e.accuracy", "min": -0.1}, "min", ("no run can fail", "from 0 to 1")),
+        ({"metric": "e.accuracy", "max": -0.1}, "max", ("no run can pass", "from 0 to 1")),
+        ({"metric": "e.cohen_kappa", "min": 60}, "min", ("from -1 to 1",)),
+        ({"metric": "e.cohen_kappa", "baseline": "r", "max_drop": 2}, "max_drop", ("no run can fail",)),
+        ({"metric": "e.mae", "max": -1}, "max", ("at least 0",)),
+        ({"metric": "run.failed", "max": -1}, "max", ("at least 0",)),
+        ({"metric": "run.coverage", "min": 99}, "min", ("99% is 0.99",)),
+        ({"metric": "e.coverage", "min": 95}, "min", ("95% is 0.95",)),
+        ({"metric": "v.mean", "min": 90}, "min", ("from 1 to 5", "no run can pass")),
+        ({"metric": "v.mean", "max": 5.5}, "max", ("no run can fail",)),
+        ({"metric": "v.mean", "baseline": "r", "max_drop": 4}, "max_drop", ("no run can fail", "below 4")),
+    ],
+)
+def test_s5_a_limit_that_nothing_could_fail_or_pass_is_a_problem(gate, key, words):
+    pair = Evaluation(**PAIR, metrics=["accuracy", "cohen_kappa", "mae"])
+    evaluations = {"e": pair, "v": Evaluation(value="output.score", metrics=["mean"])}
+    ((path, message, hint),) = gate_problems(0, Gate(**gate), evaluations, {"v": (1.0, 5.0)})
+    assert path == f"[0].{key}"
+    assert all(word in f"{message} {hint}" for word in words), (message, hint)
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        {"metric": "e.accuracy", "min": 1},
+        {"metric": "e.accuracy", "min": 0},
+        {"metric": "e.accuracy", "max": 0},
+        {"metric": "e.accuracy", "baseline": "r", "max_drop": 0.99},
+        {"metric": "e.cohen_kappa", "baseline": "r", "max_drop": 1.5},
+        {"metric": "e.mae", "max": 90},
+        {"metric": "run.failed", "max": 0},
+        {"metric": "run.cost_usd", "max": 2.5},
+        {"metric": "v.mean", "min": 4.5},
+    ],
+)
+def test_s5_a_limit_that_some_value_fails_or_passes_is_fine(gate):
+    pair = Evaluation(**PAIR, metrics=["accuracy", "cohen_kappa", "mae"])
+    evaluations = {"e": pair, "v": Evaluation(value="output.score", metrics=["mean"])}
+    assert gate_problems(0, Gate(**gate), evaluations, {"v": (1.0, 5.0)}) == []

@@ -13,6 +13,7 @@ from verdict_cli.cli.options import AsJson, Undecided
 from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
 from verdict_cli.errors import UsageError
 from verdict_cli.language.gate_rules import read_gates
+from verdict_cli.plan.check_evaluations import scale_ends
 from verdict_cli.run.load_run import load_run
 
 
@@ -41,8 +42,9 @@ def gate(
     """
     result = load_run(run)
     if gates is not None:
-        plan = replace(result.plan, gates=read_gates(gates, result.plan.evaluations))
-        result = result._replace(plan=plan)
+        plan = result.plan
+        scales = scale_ends(plan.nodes, plan.outputs, plan.evaluations)
+        result = result._replace(plan=replace(plan, gates=read_gates(gates, plan.evaluations, scales)))
     if not result.plan.gates:
         raise UsageError(
             f"{gates or run} has no gates",

@@ -19,6 +19,7 @@ from verdict_cli.plural import plural
 from verdict_cli.run.hooks import ENGINES, RunHooks
 
 if TYPE_CHECKING:
+    from verdict_cli.plan.node import Plan
     from verdict_cli.report.report import Report
     from verdict_cli.run.observer import RunObserver
     from verdict_cli.run.session import Session
@@ -173,9 +174,18 @@ def judged_dataset(
         with open_run(options) as session:
             if session.earlier is not None and not how.quiet:
                 print_message(f"{session.directory.display_name}: {_resume_message(session)}")
+            _check_baselines(plan, session)
             tell_cost([session], yes=command.yes, quiet=how.quiet)
             result = execute_or_exit(session, stop, how)
             return finish_with_report(result, formats, inconclusive=command.inconclusive.value, quiet=how.quiet)
+
+
+def _check_baselines(plan: Plan, session: Session) -> None:
+    """DataError before the first call for a baseline that could not be compared after the last one."""
+    if any(gate.baseline is not None for gate in plan.gates):
+        from verdict_cli.stats.gates import check_baselines
+
+        check_baselines(plan.gates, session.directory.results)
 
 
 def _check_combination(how: RowOptions, command: RunCommand, out: Path | str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.document.source_positions import format_path
 from verdict_cli.language.evaluations import Evaluation, EvaluationIssue, evaluator_of, lacks
-from verdict_cli.language.metric_registry import GOLD_ESTIMATES, METRICS, find_metric
+from verdict_cli.language.metric_registry import GOLD_ESTIMATES, METRICS, POSITIVE, REAL_LINE, UNIT, find_metric
 
 RUN_METRICS: tuple[str, ...] = (
     "coverage",
@@ -31,6 +32,9 @@ RUN_METRICS: tuple[str, ...] = (
 
 ROW_METRICS: tuple[str, ...] = ("coverage", "shared")
 """Shares of an evaluation's rows: those with a prediction, and those of the baselines' rows that this run has."""
+
+Ends = tuple[float, float]
+"""The smallest and the largest number that something can be."""
 
 Scalar = str | int | bool | float | None
 
@@ -87,10 +91,17 @@ GateList = tuple[
 """Gates, each a mapping or a text such as `right.accuracy >= 0.9`."""
 
 
-def gate_problems(index: int, gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[EvaluationIssue]:
-    """What is wrong with a gate although each of its keys is well formed; paths are like `[2].metric`."""
+def gate_problems(
+    index: int, gate: Gate, evaluations: Mapping[str, Evaluation], scales: Mapping[str, Ends] | None = None
+) -> list[EvaluationIssue]:
+    """What is wrong with a gate although each of its keys is well formed; paths are like `[2].metric`.
+
+    `scales` has the ends of the scale that an evaluation's value or prediction is on, where it is on one.
+    """
     evaluation, metric = gate.parts
     issues = _run(gate) if evaluation == "run" else _evaluation(gate, evaluations)
+    if not issues:
+        issues = _limits(gate, metric_range(gate, (scales or {}).get(evaluation)))
     if gate.baseline is not None and gate.max_drop is None:
         issues.append(("baseline", "`baseline` needs `max_drop`", "such as `max_drop: 0.01`"))
     if gate.max_drop is not None and gate.baseline is None:
@@ -108,6 +119,80 @@ def gate_problems(index: int, gate: Gate, evaluations: Mapping[str, Evaluation])
     if metric == "confusion":
         issues.append(("metric", "`confusion` is a table and has no limit", "name another metric"))
     return [(f"[{index}].{path}" if path else f"[{index}]", message, hint) for path, message, hint in issues]
+
+
+def metric_range(gate: Gate, scale: Ends | None) -> Ends:
+    """The smallest and the largest value of the gate's metric, given the ends of the scale that is measured."""
+    name, metric = gate.parts
+    if metric in ROW_METRICS:  # also `run.coverage`
+        return UNIT
+    if name == "run":
+        return POSITIVE
+    if metric in ("mean", "median", *GOLD_ESTIMATES):
+        return scale or REAL_LINE
+    if metric in ("mae", "rmse") and scale is not None:
+        return 0.0, scale[1] - scale[0]
+    known = find_metric(metric)
+    return REAL_LINE if known is None else known.bounds
+
+
+def idle_limits(gate: Gate, scale: Ends | None) -> list[tuple[str, float]]:
+    """The keys of limits at the end of the metric's range, with that end: every value meets them."""
+    low, high = metric_range(gate, scale)
+    ends = (("min", gate.min, low), ("max", gate.max, high))
+    idle = [(key, end) for key, limit, end in ends if limit == end]
+    if gate.min == 0 and low > 0:
+        idle.append(("min", low))
+    return idle
+
+
+def _limits(gate: Gate, ends: Ends) -> list[EvaluationIssue]:
+    """Limits that every value of the metric meets, or none."""
+    low, high = ends
+    width = high - low
+    issues = []
+    for key in ("min", "max", "max_drop"):
+        limit = getattr(gate, key)
+        if limit is None:
+            continue
+        if not math.isfinite(limit):
+            issues.append((key, f"`{key}: {limit:g}` is no number", "give a number"))
+            continue
+        is_below = limit < low and limit != 0  # `min: 0` is how people write no limit: it is told
+        says_nothing = {"min": is_below, "max": limit > high, "max_drop": limit >= width}[key]
+        forbids_all = {"min": limit > high, "max": limit < low, "max_drop": False}[key]
+        if says_nothing or forbids_all:
+            effect = "no run can fail" if says_nothing else "no run can pass"
+            message = f"{_range_in_words(gate, ends)}: {effect} `{key}: {limit:g}`"
+            issues.append((key, message, _meant(key, limit, ends)))
+    return issues
+
+
+def _range_in_words(gate: Gate, ends: Ends) -> str:
+    low, high = ends
+    known = find_metric(gate.parts[1])
+    is_share = ends == UNIT and (known is None or not known.lower_is_better)
+    what = "a share " if is_share else ""
+    if math.isinf(high):
+        return f"`{gate.metric}` is at least {low:g}"
+    if math.isinf(low):
+        return f"`{gate.metric}` is at most {high:g}"
+    return f"`{gate.metric}` is {what}from {low:g} to {high:g}"
+
+
+def _meant(key: str, limit: float, ends: Ends) -> str:
+    """What the author probably meant by a limit outside the range."""
+    low, high = ends
+    if ends == UNIT and 1 <= limit <= 100:
+        written = f"{limit:g} points are" if key == "max_drop" else f"{limit:g}% is"
+        return f"{written} {limit / 100:g}"
+    if key == "max_drop":
+        return f"give a number below {high - low:g}"
+    if math.isinf(high):
+        return f"give a number from {low:g} on"
+    if math.isinf(low):
+        return f"give a number up to {high:g}"
+    return f"give a number from {low:g} to {high:g}"
 
 
 def _run(gate: Gate) -> list[EvaluationIssue]:
@@ -170,7 +255,9 @@ class GatesFile(ConfigModel):
     """The gates, in place of the run's own."""
 
 
-def read_gates(path: Path, evaluations: Mapping[str, Evaluation]) -> tuple[Gate, ...]:
+def read_gates(
+    path: Path, evaluations: Mapping[str, Evaluation], scales: Mapping[str, Ends] | None = None
+) -> tuple[Gate, ...]:
     """The gates of a file that has only `gates:`, or of a pipeline file. SpecError with every problem."""
     document = read_document(path)
     data = document.data
@@ -182,7 +269,7 @@ def read_gates(path: Path, evaluations: Mapping[str, Evaluation]) -> tuple[Gate,
         raise SpecError(explain_error(error, GatesFile, document)) from None
     problems = []
     for index, gate in enumerate(gates):
-        for where, message, hint in gate_problems(index, gate, evaluations):
+        for where, message, hint in gate_problems(index, gate, evaluations, scales):
             key = where.removeprefix(f"[{index}]").lstrip(".")
             location: tuple[str | int, ...] = ("gates", index, key) if key else ("gates", index)
             at = document.value_at(location)

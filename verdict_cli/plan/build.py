@@ -31,6 +31,7 @@ from verdict_cli.language.fields.types import (
     UnknownType,
     without_null,
 )
+from verdict_cli.language.gate_rules import idle_limits
 from verdict_cli.language.load import Spec, UnitTypes, in_order, validated
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.package_files import is_shipped
@@ -38,7 +39,7 @@ from verdict_cli.language.pipeline_file import PipelineFile
 from verdict_cli.language.prompts.prompt import PlaceholderPrompt
 from verdict_cli.language.units.base import ENTRY, MOST_ENTRIES
 from verdict_cli.language.units.choice import OPTIONS_HINT, ChoiceUnit
-from verdict_cli.plan.check_evaluations import check_evaluations, load_published, rows_shown, shown_labels
+from verdict_cli.plan.check_evaluations import check_evaluations, load_published, rows_shown, scale_ends, shown_labels
 from verdict_cli.plan.compile import compile_node
 from verdict_cli.plan.early_stopping import EarlyStop, compile_early_stopping
 from verdict_cli.plan.expand import Expander, InstancePath, InvalidUnit, RowStep, Stopping, UnitInstance, expand_steps
@@ -324,6 +325,7 @@ class _Build:
         self._raise()
         self._warn_unused(nodes, instances)
         self._warn_same_prompts(nodes, valid)
+        self._warn_idle_gates(nodes, output_nodes)
         resolved = resolve_pipeline(self.names)
         everything = self.spec.file.evaluate
         studies = {name: item for name, item in everything.items() if evaluator_of(item) is not None}
@@ -488,6 +490,16 @@ class _Build:
             message = "no prompt of the pipeline shows anything of the row: all rows get the same prompt"
             hint = "show a column with {source.NAME}"
             self._warn(instance.names.spec.problem("same-prompt", message, hint, (*instance.path, "prompt")))
+
+    def _warn_idle_gates(self, nodes: Sequence[Node], outputs: Sequence[int]) -> None:
+        """Warns of limits at the end of their metric's range, which any value meets."""
+        scales = scale_ends(nodes, outputs, self.spec.file.evaluate)
+        for index, gate in enumerate(self.spec.file.gates):
+            for key, end in idle_limits(gate, scales.get(gate.parts[0])):
+                word = "smallest" if key == "min" else "largest"
+                message = f"{end:g} is the {word} value of `{gate.metric}`: every value passes `{key}: {getattr(gate, key):g}`"
+                hint = "give a limit that a bad run fails"
+                self._warn(self.spec.problem("idle-gate", message, hint, ("gates", index, key)))
 
     def _warn_unused(self, nodes: Sequence[Node], instances: Sequence[UnitInstance | InvalidUnit]) -> None:
         """Warns of each unit of the file whose output nobody uses, its copies together."""

@@ -18,7 +18,7 @@ from verdict_cli.language.evaluations import Evaluation, Published, evaluation_p
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, format_expression_path
 from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType
-from verdict_cli.language.gate_rules import gate_problems
+from verdict_cli.language.gate_rules import Ends, gate_problems
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.scales import Scale
@@ -87,13 +87,38 @@ def check_evaluations(
         for key, text in texts:
             if text is not None:
                 _check(names, text, (*base, *key), scope, use_column)
+    scales = scale_ends(nodes, outputs, names.spec.file.evaluate)
     for index, gate in enumerate(names.spec.file.gates):
-        for where, message, hint in gate_problems(index, gate, names.spec.file.evaluate):
+        for where, message, hint in gate_problems(index, gate, names.spec.file.evaluate, scales):
             names.problem("bad-gate", message, hint, _below(("gates", index), where))
         scope = scopes.get(gate.metric.rpartition(".")[0], rows)
         for text in gate.where or {}:
             _check(names, text, ("gates", index, "where", text), scope, use_column)
     return rows.used
+
+
+def scale_ends(nodes: Sequence[Node], outputs: Sequence[int], evaluations: Mapping[str, Evaluation]) -> dict[str, Ends]:
+    """The ends of the scale that each evaluation's value, or its prediction, is on; truths are from 0 to 1."""
+    every = {name: _ends(nodes, outputs, evaluation) for name, evaluation in evaluations.items()}
+    return {name: ends for name, ends in every.items() if ends is not None}
+
+
+def _ends(nodes: Sequence[Node], outputs: Sequence[int], evaluation: Evaluation) -> Ends | None:
+    text = evaluation.value or evaluation.prediction
+    if text is None:
+        return None
+    if evaluation.value is None and evaluation.positive is not None:
+        return 0.0, 1.0  # the share of the positive label
+    try:
+        scope = ResultScope(tuple(nodes), tuple(outputs))
+        if evaluation.items is not None:
+            scope = scope.of_items(evaluation.items, lambda _: {})
+        kind = compile_expression(text, scope.roots, scope.resolve).type
+    except ExpressionError:
+        return None  # reported where the expression is checked
+    if kind == TRUTH:
+        return 0.0, 1.0
+    return kind.scale.bounds() if isinstance(kind, ScaleType) else None
 
 
 _NEEDS_ORDER = ("weighted_kappa", "spearman", "kendall")

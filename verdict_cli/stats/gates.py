@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import orjson
 
-from verdict_cli.errors import DataError, VerdictError
+from verdict_cli.errors import DataError, Problem, VerdictError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import ROW_METRICS, Gate
 from verdict_cli.language.metric_registry import GOLD_ESTIMATES, find_metric
@@ -90,9 +91,10 @@ def decide_gates(
 
     `measures` are those of `measure` on the same results; `root` is the directory that `baseline` paths are relative to.
     `sequential` gives gates with `confidence` bounds that hold however often the gates are decided as rows come in.
-    Raises DataError for results that cannot be measured. A baseline that cannot be read fails its gate, and so does
-    an internal error; the other gates are decided all the same.
+    Raises DataError for results that cannot be measured and for a baseline that is not there or is this run. A baseline
+    that cannot be read fails its gate, and so does an internal error; the other gates are decided all the same.
     """
+    check_baselines(gates, results, root)
     every = [*gates]
     if every and all(gate.metric != IMPLIED.metric for gate in every):
         every.append(IMPLIED)
@@ -110,6 +112,31 @@ def decide_gates(
         if gate not in implied or outcome.verdict != "passed":
             outcomes.append(outcome)
     return tuple(replace(outcome, tolerated=inconclusive == "pass") for outcome in outcomes)
+
+
+def check_baselines(gates: Sequence[Gate], results: Path, root: Path = Path()) -> None:
+    """DataError for a baseline that is not there, or that is this run: a run always agrees with itself."""
+    for baseline in dict.fromkeys(gate.baseline for gate in gates if gate.baseline is not None):
+        earlier = root / baseline / "results.parquet"
+        if earlier.resolve() == results.resolve() or _is_copy(earlier, results):
+            message = f"the baseline {baseline} is this run itself, or a copy of it: the difference is always 0"
+            raise DataError(Problem("bad-baseline", message, "name the directory of an earlier run"))
+        if not earlier.exists():
+            message = f"the baseline {baseline} holds no results.parquet"
+            hint = "make that run first, or take the gate out until there is one"
+            raise DataError(Problem("bad-baseline", message, hint))
+
+
+def _is_copy(earlier: Path, results: Path) -> bool:
+    """Whether two directories hold one run: `run.json` has when it began and how long it took."""
+    facts = [path.parent / "run.json" for path in (earlier, results)]
+    if not all(path.is_file() for path in facts):
+        return False
+    first, second = (orjson.loads(path.read_bytes()) for path in facts)
+    return all(first.get(key) == second.get(key) for key in _IDENTITY)
+
+
+_IDENTITY = ("spec_fingerprint", "data_fingerprint", "started", "wall_s", "seed", "calls", "cost_usd")
 
 
 def _scope(name: str, where: Mapping[str, Any] | None = None) -> str:
@@ -156,8 +183,6 @@ class GateRows:
 
     def _read_baseline(self, baseline: str) -> tuple[dict[str, RunRows], dict[str, RunRows]] | str:
         earlier = self.root / baseline / "results.parquet"
-        if not earlier.exists():
-            return f"{baseline} holds no results.parquet"
         gates = [gate for gate in self.gates if gate.baseline == baseline]
         whole = [gate.model_copy(update={"where": None}) for gate in gates]
         try:

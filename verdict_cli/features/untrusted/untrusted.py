@@ -31,7 +31,7 @@ from verdict_cli.language.model_address import ALLOWED, ONLY, OWNERS, host_and_p
 MEMORY_BYTES = 4 << 30
 """The address space. A run takes about 1 GiB of it, most of that for the stacks of threads and unused."""
 CPU_S = 900
-"""Processor time. A run that reaches it is resumed by the same command."""
+"""Processor time."""
 
 _STARTED_PROGRAMS = frozenset(
     ("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.startfile", "os.system", "pty.spawn")
@@ -162,14 +162,15 @@ def confine(
     paths: Iterable[Path | str],
     *,
     out: Path | str | None = None,
+    fresh: bool = False,
     model: str | None = None,
     allow_host: Sequence[str] | None = None,
     forbidden: Mapping[str, object] | None = None,
 ) -> None:
     """Run this command in a confined process and exit with its code; return at once in that process.
 
-    ``paths`` are the files and folders that the user named, ``out`` is the directory to write to, if any. ``forbidden`` has the
-    values of the options that would let the files have more. Raises UsageError for those, and where nothing can be confined.
+    ``paths`` are the files and folders that the user named, ``out`` is the directory to write to, if any; a ``fresh`` one must
+    not exist yet, because what is in it may be the stranger's. ``forbidden`` has the values of the options that would let the files have more. Raises UsageError for those, and where nothing can be confined.
     """
     if _Process.confined:
         return
@@ -183,6 +184,11 @@ def confine(
     environ, hosts = _environment(model, allow_host or ())
     directory = None if out is None else Path(out)
     existed = directory is None or directory.exists()
+    if fresh and directory is not None and os.path.lexists(directory):
+        raise UsageError(
+            f"--untrusted starts a new run, and {directory} exists: its replies may be a stranger's",
+            hint="name an --out that does not exist, or remove it",
+        )
     if directory is not None:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     cache = _cache_directory()
@@ -302,7 +308,7 @@ def _run_child(rules: Confinement, environ: Mapping[str, str]) -> int:
         reason = f"ended by {ended.name}; they probably took more than the {MEMORY_BYTES >> 30} GiB of memory"
     print_error(
         f"the pipeline and its dataset {reason} that --untrusted allows\n"
-        "    calls that were answered are kept: the same command resumes the run; without --untrusted there is no such limit"
+        "    answered calls are in the cache: the same command with another --out does not pay for them again"
     )
     return 2
 
