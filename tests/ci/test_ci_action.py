@@ -61,7 +61,7 @@ def test_no_script_holds_what_github_would_write_into_it(name: str) -> None:
     given = set(STEPS[name].get("env", {}))
     own = set(re.findall(r"\b([A-Za-z_]+)=", script)) | {"word", "words"}
     named = set(re.findall(r"\$\{?([A-Za-z_]+)", script))
-    assert named - own - {"GITHUB_OUTPUT"} <= given
+    assert named - own - {"GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"} <= given
 
 
 @pytest.mark.parametrize("name", SHELL)
@@ -87,6 +87,7 @@ class Job:
     """A runner's environment, and steps run in it as GitHub runs them."""
 
     folder: Path
+    log: str = ""
 
     def run(self, name: str, **environment: str) -> subprocess.CompletedProcess[str]:
         assert BASH is not None
@@ -110,7 +111,14 @@ class Job:
         )
 
     def judge(
-        self, gates: str = "", arguments: str = "", data: str = "", event: str = "push", budget: str = ""
+        self,
+        gates: str = "",
+        arguments: str = "",
+        data: str = "",
+        event: str = "push",
+        budget: str = "",
+        out: str = "out dir",
+        model: str = "baseline/lexical",
     ) -> dict[str, str]:
         """What the step puts out."""
         (self.folder / "output").unlink(missing_ok=True)
@@ -118,15 +126,16 @@ class Job:
             "Judge",
             CONFIG=str(ROOT / "configs" / "xstest.yaml"),
             DATA=data or str(ROOT / "datasets" / "xstest_sample.jsonl"),
-            MODEL="baseline/lexical",
+            MODEL=model,
             BUDGET=budget,
             UNTRUSTED="auto",
             EVENT=event,
             GATES=gates,
             INCONCLUSIVE="fail",
             ARGUMENTS=arguments,
-            OUT="out dir",
+            OUT=out,
         )
+        self.log = done.stdout
         assert done.returncode == 0, done.stderr
         lines = (self.folder / "output").read_text().splitlines()
         return dict(line.split("=", 1) for line in lines)
@@ -154,7 +163,8 @@ def job(tmp_path: Path) -> Job:
 
 
 def test_it_judges_writes_the_summary_once_and_says_whether_all_passed(job: Job) -> None:
-    assert job.judge(arguments="--limit=5\n\n--seed=3") == {"exit-code": "0", "passed": "true"}
+    passed = {"exit-code": "0", "passed": "true", "reports": "out dir"}
+    assert job.judge(arguments="--limit=5\n\n--seed=3") == passed
     assert {"report.html", "report.md", "report.json", "junit.xml"} <= {
         path.name for path in (job.folder / "out dir").iterdir()
     }
@@ -163,7 +173,8 @@ def test_it_judges_writes_the_summary_once_and_says_whether_all_passed(job: Job)
     gates = job.folder / "gates.yaml"
     gates.write_text(GATES.replace("LIMIT", "0.9"))
     (job.folder / "summary").unlink()
-    assert job.judge(gates=str(gates), arguments="--limit=5\n--seed=3") == {"exit-code": "1", "passed": "false"}
+    failed = job.judge(gates=str(gates), arguments="--limit=5\n--seed=3", out="second")
+    assert failed == {"exit-code": "1", "passed": "false", "reports": "second"}
     summary = (job.folder / "summary").read_text()
     assert ("safety.accuracy" in summary, summary.count("# xstest")) == (True, 1)
 
@@ -184,7 +195,7 @@ def test_a_pull_request_is_judged_as_untrusted(job: Job, event: str) -> None:
     (job.folder / "bin" / "verdict").write_text(
         f'#!{BASH}\necho "$*" >> "$FAKE/called"\nexec {shlex.quote(sys.executable)} -m verdict_cli "$@"\n'
     )
-    assert job.judge(event=event, budget="1", gates=str(gates))["exit-code"] == "1"
+    assert job.judge(event=event, budget="1", gates=str(gates), out="gated")["exit-code"] == "1"
     called = (job.folder / "called").read_text().splitlines()
     assert [line.split()[0] for line in called] == ["run", "gate"] and all("--untrusted" in line for line in called)
     assert "# xstest" in (job.folder / "summary").read_text()
@@ -231,7 +242,67 @@ def test_the_examples_name_what_is_there() -> None:
     assert set(given) <= set(ACTION["inputs"])
     assert {name for name, one in ACTION["inputs"].items() if one.get("required")} <= set(given)
     gitlab = yaml.safe_load((ROOT / "examples" / "gitlab-ci.yml").read_text(encoding="utf-8"))
-    (line,) = [line for line in gitlab["judge"]["script"] if line.startswith("verdict")]
+    line = next(line for line in gitlab["judge"]["script"] if line.startswith("verdict run"))
     for path in (given["config"], given["data"], *shlex.split(line)[2:4]):
         assert (ROOT / path).exists()
     assert gitlab["judge"]["artifacts"]["reports"]["junit"] == "verdict-run/junit.xml"
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3, 4])
+def test_fc13_a_red_build_says_what_failed_for_each_exit_code(code: int, job: Job) -> None:
+    message = "judge.yaml:7:3: first, with 100%\\n    second\\n"
+    (job.folder / "bin" / "verdict").write_text(f"#!{BASH}\nprintf '{message.replace('%', '%%')}' >&2\nexit {code}\n")
+    assert job.judge()["exit-code"] == str(code)
+    assert job.run("Pass or fail", CODE=str(code)).returncode == code
+    errors = [line for line in job.log.splitlines() if line.startswith("::error ")]
+    if code == 0:
+        assert (errors, (job.folder / "summary").exists()) == ([], False)
+        return
+    (error,) = errors
+    assert f"title=verdict%3A exit {code},file=judge.yaml,line=7::" in error
+    assert "first, with 100%25%0A    second" in error
+    assert "second" in (job.folder / "summary").read_text()
+
+
+def test_s1_a_run_directory_that_exists_or_is_a_link_is_refused_and_nothing_of_it_is_posted(job: Job) -> None:
+    secret = job.folder / "secret"
+    secret.write_text("the key")
+    (job.folder / "brought").mkdir()
+    (job.folder / "brought" / "report.md").symlink_to(secret)
+    (job.folder / "dangling").symlink_to("nowhere")
+    for out in ("brought", "dangling"):
+        assert job.judge(out=out) == {"exit-code": "2", "passed": "false"}
+    posted = job.run("Comment on the pull request", REPOSITORY="o/r", NUMBER="7", MARK="m", OUT="brought", GH_TOKEN="t")
+    assert (posted.returncode, (job.folder / "asked").exists()) == (0, False)
+
+
+def test_s1_the_run_is_in_the_runners_folder_and_later_steps_take_it_from_the_judge_step() -> None:
+    assert STEPS["Judge"]["env"]["OUT"].startswith("${{ runner.temp }}/")
+    assert STEPS["Comment on the pull request"]["env"]["OUT"] == "${{ steps.judge.outputs.reports }}"
+    paths = STEPS["Upload the reports"]["with"]["path"].split("\n")
+    assert all(path.startswith("${{ steps.judge.outputs.reports }}/") for path in paths if path)
+
+
+def test_s2_a_pull_request_never_saves_a_cache_that_main_restores() -> None:
+    save, restore = (STEPS[name]["with"] for name in ("Save the reply cache", "Restore cached replies"))
+    assert save["key"] == restore["key"] and "|| 'verdict-pull' }}-" in save["key"]
+    assert "pull_request" not in save["key"] and "workflow_run" not in save["key"]
+    assert restore["restore-keys"] == "verdict-${{ runner.os }}-"
+
+
+def test_s1_no_module_of_the_checkout_is_imported_by_the_installation() -> None:
+    assert SHELL["Install"].startswith("# ") or SHELL["Install"].startswith("python -I -m pip ")
+
+
+def test_fc14_the_example_is_red_with_a_judge_that_guesses(job: Job) -> None:
+    workflow = yaml.safe_load((ROOT / "examples" / "github-workflow.yml").read_text(encoding="utf-8"))
+    gates = ROOT / workflow["jobs"]["judge"]["steps"][-1]["with"]["gates"]
+    assert job.judge(gates=str(gates), model="baseline/random")["exit-code"] == "1"
+    assert "::error " in job.log
+
+
+def test_fc15_a_push_warns_of_what_a_pull_request_would_lack(job: Job) -> None:
+    job.judge(arguments="--limit=5")
+    assert "::warning::" in job.log and "budget" in job.log
+    job.judge(arguments="--limit=5", budget="1", out="second")
+    assert "::warning::" not in job.log

@@ -92,7 +92,7 @@ def test_the_default_directory_is_the_same_for_the_same_run_only(shell: Any) -> 
 
 
 def test_exit_code_1_says_that_a_gate_failed(shell: Any) -> None:
-    config = shell.config(JUDGE + FIGURE + "\ngates: [{metric: level.mean, min: 6}]")
+    config = shell.config(JUDGE + FIGURE + "\ngates: [{metric: level.mean, min: 5}]")
     done = shell("run", config, shell.rows(3), "--out", "out", "--json")
     assert done.code == 1
     assert done.json()["gates"][0]["passed"] is False

@@ -291,3 +291,20 @@ def test_the_kernel_refuses_what_native_code_opens(attack: str, tmp_path: Path) 
     if "done" in said:
         pytest.skip("this kernel has no Landlock")
     assert said == f"refused: {NATIVE[attack]}\n"
+
+
+@pytest.mark.parametrize("kind", ["directory", "link"])
+def test_s2_a_run_directory_that_exists_is_refused_whatever_replies_it_brings(kind: str, shell: Any) -> None:
+    config = shell.write(
+        "p.yaml",
+        "verdict: 1\nname: t\nmodel: baseline/lexical\npipeline:\n- {unit: JudgeUnit, name: j, prompt: 'Rate {source.text}'}\n",
+    )
+    brought = shell.folder / "brought"
+    assert shell("run", config, shell.rows(3), "--out", "brought").code == 0
+    if kind == "link":
+        (shell.folder / "out").symlink_to(brought)
+    out = "brought" if kind == "directory" else "out"
+    done = shell("run", config, "data.jsonl", "--untrusted", "--budget", "1", "--out", out)
+    assert (done.code, "--untrusted starts a new run" in done.err) == (2, True), done.err
+    fresh = shell("run", config, "data.jsonl", "--untrusted", "--budget", "1", "--out", "new")
+    assert fresh.code == 0, fresh.err
