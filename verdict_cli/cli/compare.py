@@ -49,7 +49,7 @@ def compare(
     from verdict_cli.report.renderers.terminal import render_terminal
     from verdict_cli.stats.columns.collect import require_columns
 
-    loaded = [load_run(path) for path in _reference_first(runs, reference)]
+    loaded = [load_run(path, unchanged=True) for path in _reference_first(runs, reference)]
     for text in by or ():
         for run in loaded:
             require_columns(text, run.directory.results)

@@ -59,9 +59,20 @@ def aligned(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]
     ]
 
 
+_COMMANDS = re.compile(r"^(\s*):(?=:)|#(?=#\[)", re.MULTILINE)
+"""Where GitHub's log would read a command in a line: `::error …` at its start, `##[error]` anywhere."""
+
+
 def printable(text: str) -> str:
-    """Escape the control characters of a text, which could control a terminal. Line breaks stay."""
-    return "".join(
+    """Escape the control characters of a text, which could control a terminal, and commands to the log of a CI. Line breaks
+    stay."""
+    escaped = "".join(
         letter if letter in "\n\t" or letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in text
     )
+    return without_commands(escaped)
+
+
+def without_commands(text: str) -> str:
+    """The text with the first character of each command to GitHub's log escaped: it may come from a provider or the data."""
+    return _COMMANDS.sub(lambda found: f"{found[1] or ''}\\x{ord(found[0][-1]):02x}", text)

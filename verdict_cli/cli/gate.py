@@ -40,7 +40,7 @@ def gate(
 
     Example: verdict gate runs/demo/judge --inconclusive pass
     """
-    result = load_run(run)
+    result = load_run(run, unchanged=True)
     if gates is not None:
         plan = result.plan
         scales = scale_ends(plan.nodes, plan.outputs, plan.evaluations)

@@ -34,7 +34,7 @@ def report(
 
     Example: verdict report runs/demo/judge --level 0.9
     """
-    result = load_run(run)
+    result = load_run(run, unchanged=True)
     if labels:
         result = result._replace(plan=with_labels(result.plan, run))
     if level is not None:

@@ -9,7 +9,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from verdict_cli.cli.console import print_error, print_json, print_message
+from verdict_cli.cli.console import print_error, print_json, print_message, without_commands
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -104,7 +104,8 @@ def to_terminal(renderable: RenderableType) -> None:
         return
     rendered = StringIO()
     Console(file=rendered, highlight=False, width=_width()).print(renderable)
-    sys.stdout.writelines(f"{line.rstrip()}\n" for line in rendered.getvalue().splitlines())
+    lines = (line.rstrip() for line in without_commands(rendered.getvalue()).splitlines())
+    sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 def _width() -> int:

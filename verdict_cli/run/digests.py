@@ -13,7 +13,7 @@ import orjson
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.run.part_files import MARK, PART_TABLES, PartMark
 from verdict_cli.run.run_directory import RunDirectory
-from verdict_cli.run.validate_run import facts_of
+from verdict_cli.run.validate_run import RESTORE, facts_of
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.journal.journal import JOURNAL
 
@@ -99,6 +99,18 @@ def changed_files(directory: RunDirectory, facts: RunFacts) -> list[str]:
             changes += changed_in_part(directory, name)
     missing = {_OWN, *evidence(directory)} - facts.digests.keys()
     return changes + [f"{name}: run.json has no digest of it" for name in sorted(missing)]
+
+
+def check_digests(directory: RunDirectory, facts: RunFacts) -> None:
+    """DataError where a table is not as the run wrote it. A run without digests has not ended, or is of an earlier version."""
+    if not facts.digests:
+        return
+    digests = {name: digest for name, digest in facts.digests.items() if name not in (_OWN, JOURNAL)}
+    changes = changed_files(directory, replace(facts, digests=digests))
+    changed = next((message for message in changes if message.startswith(PART_TABLES)), None)
+    if changed is not None:
+        name, _, message = changed.partition(": ")
+        raise DataError(Problem("changed-table", message, RESTORE, str(directory.path / name)))
 
 
 def file_digest(path: Path) -> str:

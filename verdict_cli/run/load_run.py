@@ -11,8 +11,9 @@ from verdict_cli.errors import UsageError
 from verdict_cli.language.load import load, validated
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
+from verdict_cli.run.digests import check_digests
 from verdict_cli.run.run_directory import RunDirectory
-from verdict_cli.run.validate_run import check_links, check_tables
+from verdict_cli.run.validate_run import check_links, check_rows, check_tables
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.paths import was_url
 from verdict_cli.storage.tables.reader import read_table
@@ -63,10 +64,11 @@ def _without_seeds(value: Any) -> Any:
     return [_without_seeds(item) for item in value] if isinstance(value, list) else value
 
 
-def load_run(path: Path) -> RunResult:
+def load_run(path: Path, *, unchanged: bool = False) -> RunResult:
     """The run in a directory. UsageError where there is none, or it has no results yet.
 
-    DataError where its tables hold what no run writes: the directory may come from a stranger.
+    DataError where its tables hold what no run writes, since the directory may come from a stranger, and where rows are
+    missing; with `unchanged` where the tables are not, byte by byte, as the run wrote them.
     """
     directory = RunDirectory(path)
     check_links(path)
@@ -81,5 +83,8 @@ def load_run(path: Path) -> RunResult:
     if not directory.results.exists():
         raise UsageError(f"the run in {path} has no results yet", hint="the command that started it resumes it")
     plan = build_plan(load(path / "spec.yaml")).plan
+    check_rows(directory.results, facts)
+    if unchanged:
+        check_digests(directory, facts)
     check_tables(directory.results, directory.calls, plan)
     return RunResult(directory, facts, plan)

@@ -15,6 +15,7 @@ from verdict_cli.errors import JournalError, UsageError
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.providers.recorded_calls import recorded_file
 from verdict_cli.plan.node import Plan
+from verdict_cli.run.digests import check_digests
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.hooks import ENGINES, Engine
 from verdict_cli.run.job import RunJob, RunOptions, Stop
@@ -24,6 +25,7 @@ from verdict_cli.run.process import calls_at_once, check_space
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.run_directory import RunDiff, RunDirectory
 from verdict_cli.run.run_metadata import first_facts, resumed_facts, run_directory, with_ids_of
+from verdict_cli.run.validate_run import check_rows
 from verdict_cli.run.whole_run import run_within
 from verdict_cli.run_facts import RunFacts
 
@@ -155,7 +157,10 @@ class Session:
         self.directory.write_spec(self.options.plan)
         assert self.earlier is not None
         warnings = tuple(dict.fromkeys((*self.earlier.warnings, *self.start.warnings)))
-        return self._result(replace(self.earlier, warnings=warnings))
+        result = self._result(replace(self.earlier, warnings=warnings))
+        check_rows(result.directory.results, self.earlier)
+        check_digests(result.directory, self.earlier)
+        return result
 
     def _result(self, facts: RunFacts) -> RunResult:
         if facts.status == "finished":

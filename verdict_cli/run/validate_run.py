@@ -15,6 +15,7 @@ from verdict_cli.errors import DataError, JournalError, Problem
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.result_columns import result_columns
 from verdict_cli.run_facts import RunFacts
+from verdict_cli.storage.datasets.parquet import open_parquet, table_files
 from verdict_cli.storage.tables.column_types import ColumnKind
 from verdict_cli.storage.tables.reader import column_kinds, read_table
 from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, column_kinds_of, later_columns
@@ -72,6 +73,23 @@ def _bounded(value: Any) -> bool:
         return math.isfinite(value)
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
     return all(map(_bounded, inner))
+
+
+def check_rows(results: Path, facts: RunFacts) -> None:
+    """DataError where the results of a finished run have more or fewer rows than its `run.json` says."""
+    if facts.status != "finished":
+        return
+    rows = 0
+    for file in table_files(results):
+        with open_parquet(file) as table:
+            rows += table.metadata.num_rows
+    if rows != facts.done:
+        message = f"the table has {rows:,} rows, and run.json says {facts.done:,}: a part is missing, or was replaced"
+        raise DataError(Problem("rows-differ", message, RESTORE, str(results)))
+
+
+RESTORE = "copy the run's directory again, or judge it again with --fresh: calls that were answered are in the cache"
+"""What to do about tables that are not as the run wrote them."""
 
 
 def check_tables(results: Path, calls: Path, plan: Plan) -> None:

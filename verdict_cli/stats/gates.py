@@ -346,7 +346,8 @@ def _run_value(metric: str, facts: RunFacts) -> MetricValue:
     """A fact of the run as a value without an interval."""
     value, reason = None, ""
     if metric == "coverage" and facts.rows:
-        value = (facts.done - facts.failed - facts.abstained) / facts.rows
+        # Rows that --skip-bad-rows left out are missing, too.
+        value = (facts.done - facts.failed - facts.abstained) / (facts.rows + facts.skipped_bad_rows)
     elif metric == "coverage":
         reason = "the run has no rows"
     elif metric != "calibration_age_days":

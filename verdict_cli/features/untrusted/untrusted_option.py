@@ -41,7 +41,7 @@ class UntrustedOption:
             confine(
                 filter(None, (options["config"], options["data"], options.get("replay"))),
                 out=_output(call),
-                fresh=call.command == "run" and options["out"] is not None,
+                fresh=call.command == "run",
                 model=options["model"],
                 allow_host=options["allow_host"],
                 forbidden=_forbidden(options),

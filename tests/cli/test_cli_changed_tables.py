@@ -1,0 +1,72 @@
+"""A missing or another part of the tables is noticed by every reader."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+
+import pytest
+
+CONFIG = """verdict: 1
+name: t
+pipeline: [{unit: MapUnit, name: judge, map: {label: source.said}}]
+evaluate: {x: {prediction: output.label, target: source.label, metrics: [accuracy]}}
+gates: [{metric: x.accuracy, min: 0.9}]
+"""
+
+
+@pytest.fixture(scope="module")
+def rows() -> str:
+    return "".join(json.dumps({"key": row, "label": True, "said": row < 2_000}) + "\n" for row in range(3_000))
+
+
+@pytest.fixture
+def run(shell: Any, rows: str) -> Any:
+    config, data = shell.write("c.yaml", CONFIG), shell.write("d.jsonl", rows)
+    done = shell("run", config, data, "--out", "out", "--part-rows", "1000")
+    assert done.code == 1, done.err
+    shutil.copytree(shell.folder / "out", shell.folder / "other")
+    return shell
+
+
+READERS = [
+    ("gate", "out"),
+    ("report", "out"),
+    ("compare", "other", "out"),
+    ("run", "c.yaml", "d.jsonl", "--out", "out"),
+]
+
+
+@pytest.mark.parametrize("words", READERS, ids=[words[0] for words in READERS])
+def test_s3_a_missing_part_is_noticed(words: tuple[str, ...], run: Any) -> None:
+    (run.folder / "out" / "results.parquet" / "000002.parquet").unlink()
+    done = run(*words)
+    assert (done.code, "2,000 rows, and run.json says 3,000" in done.err) == (2, True), done.err
+
+
+@pytest.mark.parametrize("words", READERS, ids=[words[0] for words in READERS])
+def test_s3_a_part_in_the_place_of_another_is_noticed(words: tuple[str, ...], run: Any) -> None:
+    parts = run.folder / "out" / "results.parquet"
+    shutil.copy(parts / "000000.parquet", parts / "000002.parquet")
+    done = run(*words)
+    assert (done.code, "has changed since" in done.err) == (2, True), done.err
+
+
+def test_s3_fewer_rows_in_one_file_are_noticed(shell: Any, rows: str) -> None:
+    config = shell.write("c.yaml", CONFIG)
+    lines = rows.splitlines(keepends=True)
+    for name, count in (("all", 100), ("half", 50)):
+        shell("run", config, shell.write(f"{name}.jsonl", "".join(lines[:count])), "--out", name)
+    shutil.copy(shell.folder / "half" / "results.parquet", shell.folder / "all" / "results.parquet")
+    done = shell("gate", "all")
+    assert (done.code, "50 rows, and run.json says 100" in done.err) == (2, True), done.err
+
+
+def test_s20_rows_that_cannot_be_read_count_as_missing(shell: Any) -> None:
+    config = shell.write("c.yaml", CONFIG.replace("min: 0.9", "min: 0.5"))
+    lines = [json.dumps({"key": row, "label": True, "said": True}) if row % 10 else "{" for row in range(50)]
+    data = shell.write("d.jsonl", "\n".join(lines) + "\n")
+    done = shell("run", config, data, "--out", "out", "--skip-bad-rows", "--json")
+    coverage = next(gate for gate in done.json()["gates"] if gate["metric"] == "run.coverage")
+    assert (done.code, coverage["value"]) == (1, 0.9)
