@@ -13,7 +13,9 @@ from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
 from verdict_cli.run.digests import write_digests
 from verdict_cli.run.load_run import RunResult
+from verdict_cli.run.row_copies import copies_as_clusters
 from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.run_facts import tell
 
 if TYPE_CHECKING:
     from verdict_cli.report.document import ReportDocument
@@ -88,14 +90,14 @@ def write_report(
     twice = [node.id for node in plan.nodes if "consistent" in node.output.fields]
     studied = evaluate_run(plan.evaluations, directory.results, seed=facts.seed, level=plan.interval_level)
     measures = studied.measures
+    evaluations = plan.evaluations
+    if any(gate.confidence is not None or gate.baseline is not None for gate in plan.gates):
+        evaluations, copies = copies_as_clusters(plan, directory.results, facts.id_column)
+        if copies:
+            are = plural(copies, "row is|rows are")
+            facts = tell(facts, f"{are} a copy of another row: gates count each set of copies once", warn)
     gates = decide_gates(
-        plan.gates,
-        plan.evaluations,
-        measures,
-        facts,
-        directory.results,
-        inconclusive=inconclusive,
-        sequential=sequential,
+        plan.gates, evaluations, measures, facts, directory.results, inconclusive=inconclusive, sequential=sequential
     )
     inert = "csv-inert" in formats
     extra = list(dict.fromkeys(f"results.{name.removesuffix('-inert')}" for name in formats if name != "parquet"))
