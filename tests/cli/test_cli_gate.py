@@ -150,3 +150,18 @@ def test_s6_a_run_is_not_its_own_baseline_through_a_link(run: Any) -> None:
     gates = run.write("g.yaml", "gates: [{metric: level.mean, baseline: main, max_drop: 0.1}]")
     done = run("gate", "out", "--gates", gates)
     assert (done.code, "is this run itself" in done.err) == (2, True)
+
+
+def test_fc16_a_gates_file_may_be_a_plain_list_and_its_mistakes_have_their_place(run: Any) -> None:
+    run.write("list.yaml", "- {metric: level.mean, min: 0.5}\n- level.mean >= 0.4\n")
+    passed = run("gate", "out", "--gates", "list.yaml")
+    assert passed.code == 0, passed.err
+    run.write(
+        "wrong.yaml",
+        "- {metric: level.mean, min: 0.5}\n- {metric: level.mean, mn: 0.5}\n- {metric: level.mean, min: 7}\n",
+    )
+    wrong = run("gate", "out", "--gates", "wrong.yaml")
+    assert (wrong.code, "wrong.yaml:2:24" in wrong.err) == (2, True), wrong.err
+    run.write("beyond.yaml", "- {metric: level.mean, min: 0.5}\n- {metric: level.mean, min: 7}\n")
+    beyond = run("gate", "out", "--gates", "beyond.yaml")
+    assert (beyond.code, "beyond.yaml:2:" in beyond.err) == (2, True), beyond.err

@@ -258,8 +258,8 @@ class GatesFile(ConfigModel):
 def read_gates(
     path: Path, evaluations: Mapping[str, Evaluation], scales: Mapping[str, Ends] | None = None
 ) -> tuple[Gate, ...]:
-    """The gates of a file that has only `gates:`, or of a pipeline file. SpecError with every problem."""
-    document = read_document(path)
+    """The gates of a file that is a list of gates, has only `gates:`, or is a pipeline. SpecError with every problem."""
+    document = read_document(path, list_key="gates")
     data = document.data
     if isinstance(data, dict) and "pipeline" in data:
         data = {"gates": data.get("gates", [])}

@@ -97,9 +97,11 @@ class Composer:
                 hint = "Keep one pipeline a file; remove the line `---`."
                 self.stop("several-documents", "a second document begins here", hint, event.start_mark)
 
-    def finish(self) -> Document:
-        """The document, or SpecError with every problem."""
+    def finish(self, list_key: str = "") -> Document:
+        """The document, or SpecError with every problem. With ``list_key`` a file that is a list is the value of that key."""
         root = self.root
+        if list_key and root is not None and isinstance(root.value, list):
+            root = ValueNode({list_key: root.value}, root.at, {list_key: root}, {list_key: root.at})
         if root is None or (root.value is None and not self.problems):
             self._problem("empty-file", "the file is empty", _START, Position(1, 1))
         elif root.value is not None and not isinstance(root.value, dict):
@@ -308,8 +310,9 @@ _MARK_WITHIN = re.compile(r"(?<=[^\s,\[\]{}])\?")
 """A question mark that does not begin a scalar."""
 
 
-def read_document(path: pathlib.Path) -> Document:
-    """The document in a file. Raises SpecError when it cannot be opened or is not a YAML mapping."""
+def read_document(path: pathlib.Path, list_key: str = "") -> Document:
+    """The document in a file. Raises SpecError when it cannot be opened or is not a YAML mapping; with ``list_key`` a list
+    is the value of that key."""
     file = str(path)
     try:
         with path.open("rb") as stream:
@@ -325,7 +328,7 @@ def read_document(path: pathlib.Path) -> Document:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError([Problem("not-readable", f"the file cannot be read: {reason}", "", file)]) from None
-    return parse_document(text, file)
+    return parse_document(text, file, list_key)
 
 
 def _nearest_file(path: pathlib.Path) -> str:
@@ -344,7 +347,7 @@ def _nearest_file(path: pathlib.Path) -> str:
     return f"Did you mean {path.with_name(near[0])}?" if near else "Check the file's name."
 
 
-def parse_document(text: bytes, file: str) -> Document:
+def parse_document(text: bytes, file: str, list_key: str = "") -> Document:
     """The document in a file's bytes; ``file`` is its name in messages.
 
     Raises SpecError with every problem of the values; a syntax error is always the last one.
@@ -374,7 +377,7 @@ def parse_document(text: bytes, file: str) -> Document:
         # chr() and int() refuse `"\UFFFFFFFF"` and an endless number after `%YAML`; PyYAML does not catch these errors.
         hint = "`\\U` goes up to `\\U0010FFFF`."
         tree.stop("yaml-syntax", "a number is out of range", hint, source.get_mark())
-    return tree.finish()
+    return tree.finish(list_key)
 
 
 def _decode(text: bytes, file: str) -> str:
