@@ -70,3 +70,16 @@ def test_s20_rows_that_cannot_be_read_count_as_missing(shell: Any) -> None:
     done = shell("run", config, data, "--out", "out", "--skip-bad-rows", "--json")
     coverage = next(gate for gate in done.json()["gates"] if gate["metric"] == "run.coverage")
     assert (done.code, coverage["value"]) == (1, 0.9)
+
+
+@pytest.mark.parametrize("way", ["missing", "another"])
+def test_s3_a_resumed_run_makes_changed_parts_again(way: str, run: Any) -> None:
+    parts = run.folder / "out" / "results.parquet"
+    facts = run.folder / "out" / "run.json"
+    facts.write_text(facts.read_text().replace('"finished"', '"interrupted"'))
+    (parts / "000002.parquet").unlink()
+    if way == "another":
+        shutil.copy(parts / "000000.parquet", parts / "000002.parquet")
+    done = run("run", "c.yaml", "d.jsonl", "--out", "out", "--json")
+    gate = done.json()["gates"][0]
+    assert (done.code, gate["verdict"], round(gate["value"], 3)) == (1, "failed", 0.667)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from verdict_cli.messages import Row
 from verdict_cli.run.checked_data import keep_checked
+from verdict_cli.run.digests import file_digest
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.job import Partition, RunJob, RunOptions, Stop
 from verdict_cli.run.local import LocalRunner, with_client
@@ -130,6 +131,9 @@ async def claim_parts(job: RunJob, root: Journal) -> dict[int, PartMark]:
         return {}
     keep_checked(job)
     marks = layout.marks(job.start)
+    for number in [number for number, mark in marks.items() if _has_other_tables(layout, number, mark)]:
+        layout.reopen(number)  # its tables are made again from its journal
+        del marks[number]
     if job.retry_failed:
         for number in [number for number, mark in marks.items() if mark.counts.failed]:
             layout.reopen(number)
@@ -200,6 +204,14 @@ def _compared(job: RunJob, layout: PartLayout) -> list[_Part]:
         digests[number] = now.digest
     marks = [(number, PartMark.read(layout.mark(number))) for number in layout.existing()]
     return [_Part(number, mark, mark is not None and mark.rows_digest == digests.get(number)) for number, mark in marks]
+
+
+def _has_other_tables(layout: PartLayout, number: int, mark: PartMark) -> bool:
+    """Whether a table of a finished part is not as the part wrote it. In a store the tables are not on this machine."""
+    if layout.directory.remote:
+        return False
+    files = layout.file_names(number)
+    return any(file_digest(files[name]) != mark.digests.get(name) for name in files if name.endswith(".parquet"))
 
 
 def _has_rows(directory: RunDirectory) -> bool:
