@@ -293,19 +293,20 @@ def one_wrong_level(rng: np.random.Generator, cell: Parameters) -> Parameters:
     right = LEVELS.copy()
     right[3] -= rng.uniform(0.1, 0.3)
     likely = np.where(LEVELS < 1, 1.0, float(cell["hard"]))
-    return {"right": right, "likely": likely / likely.sum()}
+    return {"levels": LEVELS, "right": right, "likely": likely / likely.sum()}
 
 
 def leveled(u: Floats, given: Parameters) -> Columns:
     """Probabilities of these levels, and whether the target is positive."""
     level = np.searchsorted(np.cumsum(given["likely"])[:-1], u[0], side="right")
-    return LEVELS[level], (u[1] < given["right"][level]).astype(float)
+    return given["levels"][level], (u[1] < given["right"][level]).astype(float)
 
 
 def leveled_table(given: Parameters) -> tuple[Columns, Floats]:
     """The population of `leveled`."""
     weights = np.concatenate([given["likely"] * given["right"], given["likely"] * (1 - given["right"])])
-    return (np.tile(LEVELS, 2), np.repeat([1.0, 0.0], len(LEVELS))), weights
+    levels = given["levels"]
+    return (np.tile(levels, 2), np.repeat([1.0, 0.0], len(levels))), weights
 
 
 def high_beliefs(rng: np.random.Generator, cell: Parameters) -> Parameters:
@@ -366,6 +367,18 @@ def cleared_table(given: Parameters) -> tuple[Columns, Floats]:
     return (np.append(high, 0.0),), np.append(np.full(100, (1 - given["zeros"]) / 100), given["zeros"])
 
 
+FEW_LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+
+
+def nearly_sure_levels(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """Five levels, of which the outer two have most of the rows; a judge that is more often right than it says."""
+    outer = rng.uniform(0.35, 0.47)
+    error = rng.uniform(0.002, 0.05)
+    inner = (1 - 2 * outer) / 3
+    right = np.array([error, rng.uniform(0.05, 0.25), 0.5, rng.uniform(0.75, 0.95), 1 - error])
+    return {"levels": FEW_LEVELS, "right": right, "likely": np.array([outer, inner, inner, inner, outer])}
+
+
 def unequal_recalls(rng: np.random.Generator, cell: Parameters) -> Parameters:
     """A judge that knows the frequent label and mostly misses the others, which are a quarter or more of the rows."""
     k = cell["labels"]
@@ -394,6 +407,9 @@ FAMILIES = {
     ),
     "size and quality": Family(
         worse_if_long, judged_by_size, label_of_two, ("accuracy", "f1 of a label", "cohen_kappa"), judged_by_size_table
+    ),
+    "nearly sure levels": Family(
+        nearly_sure_levels, leveled, probability.probability_statistics, ("brier", "log_loss", "ece"), leveled_table
     ),
     "unequal recalls": Family(
         unequal_recalls, judged, weighted_averages, ("precision", "f1", "f_beta", "cohen_kappa"), judged_table
@@ -553,7 +569,12 @@ def _benign(cell: Parameters, columns: Columns, sample: Sample) -> bool:
         sizes = np.bincount(sample.cluster)
         if sizes.sum() ** 2 / (sizes**2).sum() < ENOUGH:
             return False
-    of_probability = cell["family"] in ("probabilities", "verbal probabilities", "nearly perfect ranking")
+    of_probability = cell["family"] in (
+        "probabilities",
+        "verbal probabilities",
+        "nearly sure levels",
+        "nearly perfect ranking",
+    )
     if of_probability or cell["family"] in (
         "labels",
         "two judges",

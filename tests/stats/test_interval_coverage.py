@@ -60,6 +60,14 @@ def test_weighted_averages_count_the_labels_shares_as_estimated(design):
         assert held / given >= 0.93 - 2 * (0.93 * 0.07 / given) ** 0.5, (metric, given, held)
 
 
+@pytest.mark.parametrize("n", [100, 200, 600])
+def test_calibration_errors_of_few_nearly_sure_levels_hold_the_truth(n):
+    cell = {**REST, "family": "nearly sure levels", "n": n, "correlation": 0.0}
+    given, held, above, below, *_ = benchmark.run_cell(cell, 400, 3)["metrics"]["ece"]
+    assert held / given >= 0.93
+    assert max(above, below) / given <= 0.05
+
+
 def test_enough_rows_of_each_label_and_clusters_have_no_warning():
     clusters = {"n": 200, "clusters": 25, "clustering": "equal", "correlation": 0.2}
     designs = [(family, clusters) for family in ("labels", "two judges", "probabilities", "two ratings")]
@@ -76,5 +84,5 @@ def test_parts_have_the_cells_of_the_whole():
     whole = [benchmark.draw_cell(20, index) for index in range(30)]
     parts = [benchmark.draw_cell(20, index) for part in range(3) for index in range(part, 30, 3)]
     assert sorted(whole, key=lambda cell: cell["index"]) == sorted(parts, key=lambda cell: cell["index"])
-    further = [benchmark.draw_cell(20, benchmark.FURTHER + index) for index in range(9)]
+    further = [benchmark.draw_cell(20, benchmark.FURTHER + index) for index in range(12)]
     assert {cell["family"] for cell in whole + further} == set(benchmark.FAMILIES)

@@ -35,6 +35,8 @@ HALVINGS = 20
 """The ends are found to a millionth of the widest interval."""
 CERTAIN = 1e-4
 """A probability nearer to 0 or 1 costs 9 nats or more if it is wrong."""
+MORE_ROWS = 0.5
+"""So many rows of either kind are added to each bin's variance (measured with few levels that are next to always right)."""
 CLEAR_DEVIATION = 2.0
 """A bin whose deviation is so many times its standard error has one."""
 OUTSIDE = "some probabilities are not between 0 and 1"
@@ -138,8 +140,18 @@ def _covariance(bins: CalibrationBins, sample: Sample, mean: Floats) -> Floats:
         rows = np.bincount(sample.cluster, minlength=units)
         centred = sums.reshape(units, bins.bins) - rows[:, None] * mean
         scatter = centred.T @ centred
-    covariance: Floats = units / (units - 1) * scatter / n**2
+    covariance: Floats = units / (units - 1) * (scatter + np.diag(_unseen(bins, sample))) / n**2
     return covariance
+
+
+def _unseen(bins: CalibrationBins, sample: Sample) -> Floats:
+    """What further rows would add to each bin's scatter, as many of them right as wrong: a bin in which no row is wrong, or few
+    are, does not show how far it could be off."""
+    size = np.abs(bins.deviation)  # of one kind of rows; that of the other kind is one minus it
+    both = np.bincount(bins.bin, sample.counts * (size**2 + (1 - size) ** 2), minlength=bins.bins)
+    rows = np.bincount(bins.bin, sample.counts, minlength=bins.bins)
+    unseen: Floats = MORE_ROWS * sample.n / sample.units * both / np.maximum(rows, 1.0)
+    return unseen
 
 
 def _noise(covariance: Floats, units: float, rng: np.random.Generator) -> Floats:
