@@ -189,15 +189,13 @@ def test_shorthands_that_newcomers_write_are_accepted(shell: Any, written: str, 
     assert (done.code, "judge.yaml: valid" in done.out) == (0, True), done.err
 
 
-@needs("extract", "calibrate")
+@needs("calibrate")
 def test_a_run_without_gates_passes_no_gate(shell: Any) -> None:
     shell.write("judge.yaml", judge())
     shell.write("rows.jsonl", lines(ROWS))
     assert shell("run", "judge.yaml", "rows.jsonl", "--model", "baseline/lexical", "--out", "out").code == 0
     done = shell("gate", "out")
     assert (done.code, "out has no gates" in done.err, "give --gates FILE" in done.err) == (2, True, True)
-    done = shell("extract", "out", "--with", "post_hoc")
-    assert (done.code, "`verdict extract` makes none" in done.err) == (2, True)
     done = shell("calibrate", "out", "--target", "source.quality == 'ok'")
     assert (done.code, "token probabilities" in done.err, "extract: token_probability" in done.err) == (2, True, True)
 

@@ -95,7 +95,6 @@ def test_the_metrics_are_those_of_the_run_in_one_part(runs: Path) -> None:
         ("report", "two"),
         ("verify", "two"),
         ("compare", "one", "two"),
-        ("extract", "two"),
         ("gate", "two"),
         ("run", "p.yaml", "d.jsonl", "--replay", "two/calls.parquet", "--out", "again-two", "--quiet"),
         ("run", "p.yaml", "d.jsonl", "--out", "two", "--quiet"),

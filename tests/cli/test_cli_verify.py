@@ -77,16 +77,3 @@ def test_a_file_that_the_run_did_not_write_is_listed(run: Any) -> None:
     (run.folder / "out" / "notes.txt").write_text("mine")
     done = run("verify", "out")
     assert (done.code, "notes.txt: not a file of the run" in done.err) == (0, True)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [("run", "p.yaml", "d.jsonl", "--sign", "own.key"), ("report", "out", "--sign=own.key")]
-    + [(command, "out", "--key", "own.pub") for command in ("gate", "verify")],
-)
-def test_signing_is_left_to_programs_that_are_named(run: Any, words: tuple[str, ...]) -> None:
-    done = run(*words)
-    assert done.code == 2
-    assert "is no option any more" in done.err
-    assert "minisign -Sm RUN/run.json" in done.err
-    assert "cosign sign-blob" in done.err

@@ -104,7 +104,6 @@ COMMANDS = (
     ("judge", "p.yaml", "--row", json.dumps({"id": SIGNS, "q": SIGNS, "r": "x"}), "--json"),
     ("run", "p.yaml", "d.jsonl", "--out", "third", "--set", "dataset.id=x\x1b[31m"),
     ("validate", "p.yaml", "--set", "pipeline[0].na\x1b[31mme=x"),
-    ("extract", "out", "--with", "{type: regex, fields: {score: '\\w+'}}"),
     ("explain", "x\x1b[31m"),
 )
 

@@ -20,6 +20,7 @@ from verdict_cli.cli.help_format import HelpCommand
 from verdict_cli.cli.options import extensions, flatten_options
 from verdict_cli.errors import UsageError, VerdictError
 from verdict_cli.registry import PartSpec, Registry
+from verdict_cli.removed import removed_from
 from verdict_cli.run.process import open_standard_descriptors
 
 COMMAND_HEADINGS = (
@@ -61,6 +62,10 @@ class Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS.names())
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        refuse_removed(args)
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command, or None if there is none. Then all are loaded, because click suggests the nearest name."""
@@ -120,7 +125,6 @@ def main() -> None:
     open_standard_descriptors()
     _use_utf8()
     try:
-        refuse_signing(sys.argv[1:])
         try:
             app(prog_name="verdict")
         finally:
@@ -152,16 +156,11 @@ def main() -> None:
         gc.freeze()  # otherwise the interpreter collects again while it exits
 
 
-def refuse_signing(words: Sequence[str]) -> None:
-    """UsageError for an option of versions that signed runs themselves."""
-    options = {"run": "--sign", "report": "--sign", "verify": "--key", "gate": "--key"}
-    option = options.get(words[0]) if words else None
-    if option and any(word.partition("=")[0] == option for word in words):
-        raise UsageError(
-            f"{option} is no option any more: verdict does not sign runs itself",
-            hint="sign the digests: `minisign -Sm RUN/run.json`, or `cosign sign-blob --bundle run.sigstore RUN/run.json`; check "
-            "that signature, then `verdict verify RUN` checks the files against the digests",
-        )
+def refuse_removed(words: Sequence[str]) -> None:
+    """UsageError for a command or an option that this release no longer has."""
+    removed = removed_from(words)
+    if removed is not None:
+        raise UsageError(f"`verdict {removed[0]}` was removed", hint=removed[1])
 
 
 def _exit_with_traceback() -> NoReturn:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from verdict_cli.cli.variant_runs import VariantRun, main_metric
 from verdict_cli.errors import ReplyError
+from verdict_cli.features.audit.extraction import re_extract
 from verdict_cli.features.audit.probes import DEGRADE, PLANTED, AuditOptions, Probe, ProbeVerdict, Rank, verdict_rank
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.extractors import EXTRACTORS
@@ -23,7 +24,7 @@ from verdict_cli.language.units.choice import label_letters
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
-from verdict_cli.run.re_extract import OWN_EXTRACTOR, re_extract, recorded_replies
+from verdict_cli.run.recorded_replies import recorded_replies
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.intervals.interval_methods import MetricValue, wilson
@@ -556,12 +557,10 @@ def _metric_change(baseline: VariantRun, result: ProbeResult, rows: int, seed: i
 def _extraction_effects(baseline: VariantRun, left_out: dict[str, str], seed: int) -> list[Effect]:
     # post_hoc calls a model, so it cannot read a recorded reply.
     names = [name for name in EXTRACTORS if name != "post_hoc"]
-    readings, _ = re_extract(baseline.plan, baseline.folder / "calls.parquet", names, seed=seed, most=0)
+    readings = re_extract(baseline.plan, baseline.folder / "calls.parquet", names, seed)
     effects: list[Effect] = []
     refused: dict[str, str] = {}
     for reading in readings:
-        if reading.extractor == OWN_EXTRACTOR:
-            continue
         if reading.refused:
             refused[reading.extractor] = reading.refused
             continue

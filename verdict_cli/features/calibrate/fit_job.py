@@ -34,7 +34,7 @@ from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.plural import plural
-from verdict_cli.run.re_extract import recorded_replies
+from verdict_cli.run.recorded_replies import recorded_replies
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.columns.saved_rows import saved_rows

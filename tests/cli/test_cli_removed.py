@@ -1,0 +1,25 @@
+"""Command lines that name what was removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from verdict_cli.removed import COMMAND_LINES, removed_from
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "removed.md"
+
+
+@pytest.mark.parametrize("line", COMMAND_LINES)
+def test_a_removed_command_line_is_refused_with_its_replacement(shell: Any, line: str) -> None:
+    done = shell(*line.split())
+    assert done.code == 2
+    assert f"`verdict {line}` was removed" in done.err
+    assert COMMAND_LINES[line] in done.err
+    assert f"`verdict {line}`" in PAGE.read_text(encoding="utf-8")
+
+
+def test_a_word_that_is_only_an_argument_is_not_refused() -> None:
+    assert removed_from(["run", "extract", "rows.jsonl"]) is None

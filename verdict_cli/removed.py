@@ -1,0 +1,18 @@
+"""What this release no longer has, with what to use instead: one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+COMMAND_LINES = {"extract": "write the other extractor into the pipeline, then: verdict run NEW.yaml DATA --replay RUN"}
+"""Commands, and options behind their command. docs/removed.md says the same to a reader."""
+
+
+def removed_from(words: Sequence[str]) -> tuple[str, str] | None:
+    """What a command line names that is gone, and what to use instead."""
+    names = [word.partition("=")[0] for word in words]
+    for line, replacement in COMMAND_LINES.items():
+        command, *rest = line.split()
+        if names[:1] == [command] and all(part in names for part in rest):
+            return line, replacement
+    return None
