@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 from pydantic import Field
 
 from verdict_cli.config_model import FILE_KEYS, ConfigModel, KeyRule, OneOrMore, Whole, added_classes, with_added_keys
+from verdict_cli.errors import Problem
 from verdict_cli.language.metric_registry import CHOICE_INPUTS, REQUIRED_KEYS, EvaluationKind, MetricKey, find_metric
 from verdict_cli.registry import Registry
 
@@ -206,6 +207,16 @@ def _choices_only(evaluation: Evaluation) -> bool:
     return evaluation.consistent is not None or evaluation.options is not None
 
 
+class EvaluationCheck(Protocol):
+    """What an evaluation needs of the dataset's columns, checked row by row before the first call."""
+
+    def add(self, index: int, source: Mapping[str, Any]) -> None:
+        """Check a row."""
+
+    def problem(self) -> Problem | None:
+        """The first thing that is wrong, None where nothing is."""
+
+
 class Evaluator(Protocol):
     """What measures evaluations of a feature's own kind, by keys that the feature adds to them (`FILE_KEYS`)."""
 
@@ -224,6 +235,9 @@ class Evaluator(Protocol):
 
     def expressions(self, evaluation: Evaluation) -> list[tuple[tuple[str | int, ...], str | None]]:
         """The expressions of its own keys, with their paths in the evaluation."""
+
+    def row_check(self, name: str, evaluation: Evaluation) -> EvaluationCheck:
+        """A check of the dataset's rows."""
 
     def measure(self, evaluations: Mapping[str, Evaluation], results: Path, seed: int) -> Mapping[str, Any]:
         """The `EvaluationStudy` of each evaluation, from a run's `results.parquet`. Raises DataError."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem, Refused, SpecError, UsageError, VerdictError, raise_together
+from verdict_cli.language.evaluations import EvaluationCheck, evaluator_of
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.llm.model_families import IN_PROCESS_PREFIX, REPLAY_PREFIX, is_free, is_local
 from verdict_cli.llm.providers import local_models
@@ -229,6 +230,10 @@ class _Checks:
         self._braces = plan.braces
         self._named: dict[LiteralBrace, None] = {}
         self._labels: list[tuple[LabelCounts, Problem]] = []
+        self._evaluations: list[tuple[EvaluationCheck, Problem]] = []
+        for name, evaluation in plan.studies.items():
+            if (found := evaluator_of(evaluation)) is not None:
+                self._evaluations.append((found[1].row_check(name, evaluation), plan.evaluation_locations[name]))
         for name, evaluation in plan.evaluations.items():
             if evaluation.items is not None:
                 continue  # labels of entries, which units may make
@@ -243,7 +248,11 @@ class _Checks:
     @property
     def looks_at_rows(self) -> bool:
         """Whether anything of a row is checked beyond that it can be read."""
-        return self._ids is not None or bool(self._braces or self._labels) or self._traced_plan is not None
+        return (
+            self._ids is not None
+            or bool(self._braces or self._labels or self._evaluations)
+            or self._traced_plan is not None
+        )
 
     def add(self, index: int, source: Mapping[str, Any]) -> None:
         """Check a row."""
@@ -257,6 +266,8 @@ class _Checks:
                 self._named[brace] = None
         for counted, _ in self._labels:
             counted.add(index, source)
+        for check, _ in self._evaluations:
+            check.add(index, source)
         if self._traced_plan is not None and (reason := check_judged_span(self._traced_plan, source)):
             hint = "leave --trace out; `verdict export` takes ids of any form"
             raise DataError(Problem("trace-id", f"row {index}: {reason}", hint))
@@ -269,6 +280,9 @@ class _Checks:
             label_errors, label_warnings = check_label_values(counted, at, sampled=sampled)
             errors += label_errors
             warnings += label_warnings
+        for check, at in self._evaluations:
+            if (problem := check.problem()) is not None:
+                (warnings if sampled else errors).append(problem.at(at.file, at.line, at.column, problem.path))
         return errors, warnings
 
 

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from verdict_cli.errors import DataError
 from verdict_cli.features.rank.arena_keys import ArenaKeys
 from verdict_cli.features.rank.leaderboard import Leaderboard, leaderboards
 from verdict_cli.language.evaluations import Evaluation, evaluation_problems
@@ -220,12 +219,12 @@ def test_a_winner_is_a_letter_a_name_or_a_share(winner: Any, share: float, tmp_p
     assert values(found, "win_rate")["s0"] == share
 
 
-def test_a_row_that_names_no_winner_is_left_out_and_told(tmp_path: Path) -> None:
-    rows = [*battled(np.random.default_rng(5)), *battled(np.random.default_rng(6), battles=2)]
+def test_winners_of_which_one_is_not_read_make_no_ranking(tmp_path: Path) -> None:
+    rows = battled(np.random.default_rng(5))
     rows[-1] = {**rows[-1], "output.choice": "both"}
     found = board(tmp_path / "results.parquet", rows, BATTLES)
-    assert (found.rows, found.missing) == (302, 1)
-    assert any("`output.choice` gives 'both', not A, B, tie" in warning for warning in found.warnings)
+    assert found.standings == ()
+    assert "1 of 300 winners by `output.choice` are neither A, B, tie" in found.conclusion()
 
 
 def battle(a: str, b: str, winner: str, item: int) -> dict[str, Any]:
@@ -288,11 +287,11 @@ def test_intervals_stay_on_the_scale(tmp_path: Path) -> None:
     assert found.standings[0].values["mean_score"].high == 5.0
 
 
-def test_a_system_that_is_null_or_battles_itself_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="the system is null"):
-        board(tmp_path / "a.parquet", [{"source.system": None, "source.task": 1, "output.score": 1.0}], SCORES)
-    with pytest.raises(DataError, match="in battle with itself"):
-        board(tmp_path / "b.parquet", [battle("x", "x", "A", 0)], BATTLES)
+def test_a_system_that_is_null_or_battles_itself_makes_no_ranking(tmp_path: Path) -> None:
+    null = [{"source.system": None, "source.task": 1, "output.score": 1.0}]
+    assert "the system is null" in board(tmp_path / "a.parquet", null, SCORES).conclusion()
+    own = board(tmp_path / "b.parquet", [battle("x", "x", "A", 0)], BATTLES)
+    assert "in battle with itself" in own.conclusion()
 
 
 @pytest.mark.parametrize(

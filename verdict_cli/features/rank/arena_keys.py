@@ -31,7 +31,7 @@ class ArenaKeys(ConfigModel):
     b: ArenaExpression | None = None
     """Expression for the second system of a battle."""
     winner: ArenaExpression | None = None
-    """Expression for the winner of a battle: `A`, `B` or `tie`, a system's name, or the first system's share of the win, from 0 to 1."""
+    """Expression for the winner of a battle: `A`, `B` or `tie`, a system's name or `tie`, or the first system's share of the win, from 0 to 1. All rows are read in the same way; `both bad` is a tie."""
     control: tuple[ArenaExpression | ControlPair, ...] = ()
     """What the systems are compared at equal values of, such as the length of the answer: an expression for a number or a text (its length counts), in battles a pair of them. A plain name is a column, in battles `NAME_a` and `NAME_b`."""
 

@@ -16,6 +16,7 @@ from verdict_cli.features.rank.arena_keys import (
     control_texts,
     is_written,
 )
+from verdict_cli.features.rank.contest_rows import ContestCheck
 from verdict_cli.language.evaluations import Evaluation, EvaluationIssue
 from verdict_cli.language.metric_registry import UNIT, Metric
 
@@ -54,6 +55,11 @@ class ArenaEvaluator:
         for index, texts in enumerate(control_texts(keys)):
             expressions += [((*base, "control", index), text) for text in texts]
         return expressions
+
+    def row_check(self, name: str, evaluation: Evaluation) -> ContestCheck:
+        """As `Evaluator.row_check`."""
+        keys, _ = _keys_below(evaluation)
+        return ContestCheck(name, keys, evaluation.where)
 
     def measure(self, evaluations: Mapping[str, Evaluation], results: Path, seed: int) -> Mapping[str, Any]:
         """As `Evaluator.measure`."""

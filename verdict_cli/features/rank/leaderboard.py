@@ -115,7 +115,13 @@ class Leaderboard(Struct, frozen=True):
         return {"systems": self.systems_json()}
 
     def conclusion(self) -> str:
-        """Which systems may be first."""
+        """Which systems may be first, and how many rows it is without; the reason where there is no ranking."""
+        if not self.standings:
+            return self.warnings[0] if self.warnings else ""
+        without = f", without {self.missing:,} of {plural(self.rows, 'row')}" if self.missing else ""
+        return f"{self._leaders()}{without}"
+
+    def _leaders(self) -> str:
         first = [standing.system for standing in self.standings if standing.rank[0] == 1]
         if len(first) == 1:
             return f"{listed_names(first)} is first of {plural(len(self.standings), 'system')}"
@@ -145,11 +151,19 @@ class Leaderboard(Struct, frozen=True):
 
 
 def leaderboards(arenas: Mapping[str, Evaluation], results: Path, *, seed: int = 0) -> dict[str, Leaderboard]:
-    """The leaderboard of each arena, from a run's `results.parquet`. Raises DataError."""
-    return {
-        name: leaderboard(read_contests(name, evaluation, results), evaluation.metrics, seed)
-        for name, evaluation in arenas.items()
-    }
+    """The leaderboard of each arena, from a run's `results.parquet`; an empty one with the reason where its rows cannot be
+    used: a run that is paid for has its report."""
+    boards = {}
+    for name, evaluation in arenas.items():
+        try:
+            contests = read_contests(name, evaluation, results)
+        except DataError as error:
+            asked = evaluation.metrics or ("win_rate",)
+            reason = f"there is no ranking: {error.problem.message}; {error.problem.hint}"
+            boards[name] = Leaderboard(asked, asked[0], (), (), (), 0, 0, 0, warnings=(reason,))
+        else:
+            boards[name] = leaderboard(contests, evaluation.metrics, seed)
+    return boards
 
 
 def leaderboard(contests: Contests, metrics: tuple[str, ...] | None = None, seed: int = 0) -> Leaderboard:

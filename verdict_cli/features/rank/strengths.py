@@ -27,24 +27,15 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import expit
 
-from verdict_cli.errors import DataError, Problem, RowError
-from verdict_cli.features.rank.arena_keys import (
-    BATTLE_KEYS,
-    SCORE_KEYS,
-    ArenaKeys,
-    arena_keys,
-    control_names,
-    control_texts,
-)
+from verdict_cli.errors import RowError
+from verdict_cli.features.rank.arena_keys import ArenaKeys, arena_keys, control_names
+from verdict_cli.features.rank.contest_rows import ContestRows, WinnerError, Winners
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.language.expressions.expression import Expression, compile_expression
-from verdict_cli.language.expressions.paths import ExpressionError
+from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.stats.columns.column import Floats, Ints, KeyBuilder, disambiguate_labels
-from verdict_cli.stats.columns.saved_rows import SAVED_ROW_ROOTS, SKIPPED, saved_rows
+from verdict_cli.stats.columns.saved_rows import SKIPPED, saved_rows
 from verdict_cli.stats.intervals.interval_methods import normal
 from verdict_cli.storage.tables.reader import declared_types
-
-_WINNERS = {"a": 1.0, "model_a": 1.0, "b": 0.0, "model_b": 0.0, "tie": 0.5, "tie (bothbad)": 0.5}
 
 
 class ScoredAnswers(Struct, frozen=True):
@@ -91,12 +82,12 @@ def read_contests(name: str, evaluation: Evaluation, results: Path) -> Contests:
     keys = arena_keys(evaluation)
     assert keys is not None
     reader = _Reader(name, keys, evaluation.where, results)
-    reader.read()
+    shares = reader.read()
     codes = reader.systems.keys()
     systems = tuple(disambiguate_labels(codes.labels))
     items = reader.items.keys()
     at = items.codes.astype(np.int64)
-    value = np.array(reader.value, dtype=np.float64)
+    value = np.array(shares, dtype=np.float64)
     control = np.array(reader.sizes, dtype=np.float64).reshape(len(value), len(keys.control))
     rest = (control_names(keys), reader.rows, reader.missing, reader.unreadable)
     if keys.winner is not None:
@@ -113,95 +104,65 @@ class _Reader:
 
     def __init__(self, name: str, keys: ArenaKeys, where: str | None, results: Path) -> None:
         self.systems, self.items = KeyBuilder(), KeyBuilder()
-        self.value, self.sizes = array("d"), array("d")
+        self.sizes = array("d")
+        self.values = (array("d"), array("d"), array("d"))
         self.rows = self.missing = 0
         self.unreadable = ""
-        self.name, self.keys, self.results = name, keys, results
-        self.battles = keys.winner is not None
-        named = (*(BATTLE_KEYS if self.battles else SCORE_KEYS), "item")
-        self.expressions = {key: self._compiled(key, getattr(keys, key)) for key in named}
-        self.controls = [
-            [self._compiled(f"control[{index}]", text) for text in texts]
-            for index, texts in enumerate(control_texts(keys))
-        ]
-        self.where = None if where is None else self._compiled("where", where)
-
-    def _compiled(self, key: str, text: str) -> Expression:
-        try:
-            return compile_expression(text, SAVED_ROW_ROOTS)
-        except ExpressionError as error:
-            path = f"evaluate.{self.name}.{key}"
-            raise DataError(Problem("expression", error.message, error.hint, path=path)) from None
+        self.results = results
+        self.contests = ContestRows(name, keys, where, str(results))
+        self.winners = Winners(self.contests.expressions["winner"]) if self.contests.battles else None
 
     def bounds(self) -> tuple[float, float]:
         """The ends of the declared scale of the score, else infinite."""
-        match self.expressions["score"].path:
+        match self.contests.expressions["score"].path:
             case ("output", str(column)):
                 declared = declared_types(self.results).get(f"output.{column}")
                 return (declared.bounds if declared else None) or (-math.inf, math.inf)
         return (-math.inf, math.inf)
 
-    def read(self) -> None:
-        """Read all rows that count."""
-        every = [*self.expressions.values(), *(expression for pair in self.controls for expression in pair)]
-        every += [] if self.where is None else [self.where]
-        paths = [path for expression in every for path in expression.paths]
+    def read(self) -> array[float]:
+        """Read all rows that count. Returns each one's score, or the first system's share of the win. Raises DataError."""
+        paths = [path for expression in self.contests.every() for path in expression.paths]
         for row, failed, values in saved_rows(self.results, paths):
-            if self.where is not None and self._fixed("where", self.where, row, values) is not True:
+            if not self.contests.selects(row, values):
                 continue
             self.rows += 1
             if failed or values.get(SKIPPED):
                 self.missing += 1
                 continue
             self._row(row, values)
+        if self.winners is None or not self.winners.total:
+            return self.values[0]
+        try:
+            return self.values[self.winners.reading()]
+        except WinnerError as error:
+            raise self.contests.winner_error(error) from None
 
     def _row(self, row: int, values: Mapping[str, Any]) -> None:
-        sides = ("a", "b") if self.battles else ("system",)
-        systems = [self._fixed(key, self.expressions[key], row, values) for key in sides]
-        if None in systems:
-            raise self._error(sides[systems.index(None)], row, "the system is null", "name every system")
-        if self.battles and systems[0] == systems[1]:
-            raise self._error("b", row, f"{systems[0]!r:.60} is in battle with itself", "a battle needs two systems")
+        systems = self.contests.systems(row, values)
         try:
-            value = self._share(values, systems) if self.battles else _number(self.expressions["score"], values)
+            shares = self._shares(row, systems, values)
         except RowError as error:
             self.missing += 1
             self.unreadable = self.unreadable or f"row {row}: {error.message}"
             return
-        control = []
-        for index, sizes in enumerate(self.controls):
-            try:
-                size = [_size(expression, values) for expression in sizes]
-            except RowError as error:
-                raise self._error(f"control[{index}]", row, error.message, error.hint) from None
-            control.append(size[0] - size[1] if self.battles else size[0])
+        control = self.contests.control(row, values)
         for system in systems:
             self.systems.add(system)
-        self.items.add(self._fixed("item", self.expressions["item"], row, values))
-        self.value.append(value)
+        self.items.add(self.contests.item(row, values))
+        for column, share in zip(self.values, shares, strict=False):
+            column.append(share)
         self.sizes.extend(control)
 
-    def _share(self, values: Mapping[str, Any], systems: list[Any]) -> float:
-        """The first system's share of the win."""
-        expression = self.expressions["winner"]
+    def _shares(self, row: int, systems: list[Any], values: Mapping[str, Any]) -> tuple[float, ...]:
+        """The score, or the share of the win by each reading. RowError for a row without one."""
+        if self.winners is None:
+            return (_number(self.contests.expressions["score"], values),)
+        expression = self.contests.expressions["winner"]
         winner = expression(values)
-        if isinstance(winner, bool | int | float) and 0 <= winner <= 1:
-            return float(winner)
-        if isinstance(winner, str) and (share := _WINNERS.get(winner.strip().lower())) is not None:
-            return share
-        if winner in systems:
-            return 1.0 if winner == systems[0] else 0.0
-        raise RowError(f"`{expression.text}` gives {winner!r:.80}, not A, B, tie, a system's name or a share")
-
-    def _fixed(self, key: str, expression: Expression, row: int, values: Mapping[str, Any]) -> Any:
-        try:
-            return expression(values)
-        except RowError as error:
-            raise self._error(key, row, error.message, error.hint) from None
-
-    def _error(self, key: str, row: int, message: str, hint: str) -> DataError:
-        path = f"evaluate.{self.name}.{key}"
-        return DataError(Problem("evaluate", f"row {row}: {message}", hint, file=str(self.results), path=path))
+        if winner is None:
+            raise RowError(f"`{expression.text}` is null")
+        return self.winners.add(row, systems, winner)
 
 
 def _number(expression: Expression, values: Mapping[str, Any]) -> float:
@@ -209,15 +170,6 @@ def _number(expression: Expression, values: Mapping[str, Any]) -> float:
     if isinstance(value, bool | int | float) and math.isfinite(value):
         return float(value)
     raise RowError(f"`{expression.text}` gives {value!r:.80}, not a number")
-
-
-def _size(expression: Expression, values: Mapping[str, Any]) -> float:
-    value = expression(values)
-    if isinstance(value, str | list | tuple):
-        return float(len(value))
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    raise RowError(f"`{expression.text}` gives {value!r:.80}, which is neither a number nor a text")
 
 
 def battles_of_scores(answers: ScoredAnswers, systems: int, items: int) -> Battles:
