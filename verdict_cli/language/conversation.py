@@ -18,6 +18,9 @@ _ROLES = {
     "bing": "assistant", "bard": "assistant", "observation": "tool", "function_call": "assistant",
 }  # fmt: skip
 """Roles of other APIs and of data sets (Gemini, LangChain, ShareGPT) by those of OpenAI."""
+_ITEM_ROLES = {"function_call": "assistant", "function_call_output": "tool", "reasoning": "assistant"}
+"""Roles of the items of the Responses API that are no messages."""
+_LANGCHAIN = ("human", "ai", "system", "tool", "function")
 CHAT_ROLES = {"user", "assistant", "system", "developer", "tool"}
 """Roles of chat APIs. Other roles are the names of speakers."""
 
@@ -41,7 +44,16 @@ def _looks_like_message(message: Mapping[str, Any]) -> bool:
 
 
 def _with_role(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The message; one of ShareGPT with its `from` and `value` as role and content."""
+    """The message with a role and content: from ShareGPT's `from` and `value`, from LangChain's `type`, and from the items
+    of OpenAI's Responses API."""
+    if message.get("role") is None and isinstance(message.get("kwargs"), Mapping) and message.get("id"):
+        name = str(message["id"][-1]).partition("Message")[0].lower()
+        return {**message["kwargs"], "role": name}
+    kind = message.get("type")
+    if message.get("role") is None and kind in _ITEM_ROLES:
+        return {"role": _ITEM_ROLES[kind], "content": [message]}
+    if message.get("role") is None and kind in _LANGCHAIN:
+        return {**(message["data"] if isinstance(message.get("data"), Mapping) else message), "role": kind}
     if message.get("role") is None and isinstance(message.get("from"), str) and "value" in message:
         return {**message, "role": message["from"], "content": message["value"]}
     return message
@@ -89,6 +101,8 @@ def _read(message: Any) -> Iterator[MessageData]:
         calls.append(read_tool_call({"function": message["function_call"]}))
     if isinstance(message.get("tool_call_id"), str):
         head["tool_call_id"] = message["tool_call_id"]
+    if not content and isinstance(message.get("refusal"), str) and message["refusal"]:
+        content = message["refusal"]
     if content is None or isinstance(content, str):
         if content is None and not calls:
             raise ConversationError("its content is null, and it calls no tool")
@@ -115,6 +129,8 @@ def _parts(head: MessageData, content: Sequence[Any], calls: list[MessageData]) 
         if not isinstance(part, Mapping):
             raise ConversationError(f"the part {part!r:.80} of its content is not a mapping")
         kind = next((kind for kind in _KINDS if kind(part)), None)
+        if kind is None and part.get("type") not in _NAMED_PARTS:
+            raise ConversationError(f"its content has a part that is not read, {dict(part)!r:.80}")
         read = _KINDS[kind](part) if kind else dict(part)
         if "function" in read:
             calls.append(read)
@@ -155,24 +171,35 @@ def read_tool_call(call: Any) -> MessageData:
     if not isinstance(arguments, str):
         arguments = _json(arguments)
     normalized: MessageData = {"type": "function", "function": {"name": name, "arguments": arguments}}
-    return {"id": call["id"], **normalized} if isinstance(call.get("id"), str) else normalized
+    identity = call.get("call_id") or call.get("toolUseId") or call.get("id")
+    return {"id": identity, **normalized} if isinstance(identity, str) else normalized
 
 
 def _tool_result(part: Mapping[str, Any]) -> MessageData:
     """A tool's result as a message of its own."""
-    result = next((part[key] for key in ("content", "response", "result") if part.get(key) is not None), "")
-    if isinstance(result, list | tuple) and all(isinstance(item, Mapping) and "type" in item for item in result):
+    result = next((part[key] for key in ("content", "response", "result", "output") if part.get(key) is not None), "")
+    if isinstance(result, list | tuple) and all(map(_is_part, result)):
         (message,) = _parts({"role": "tool"}, result, [])
         result = message["content"]
     elif not isinstance(result, str):
         result = _json(result)
     normalized: MessageData = {"role": "tool", "content": result}
-    identity = part.get("tool_use_id") or part.get("tool_call_id") or part.get("id")
+    names = ("tool_use_id", "tool_call_id", "toolUseId", "call_id", "id")
+    identity = next((part[name] for name in names if part.get(name)), None)
     if isinstance(part.get("name"), str):
         normalized["name"] = part["name"]
     if isinstance(identity, str):
         normalized["tool_call_id"] = identity
     return normalized
+
+
+def _is_part(item: Any) -> bool:
+    return isinstance(item, Mapping) and ("type" in item or isinstance(item.get("text"), str) or "json" in item)
+
+
+def _thought(text: Any) -> MessageData:
+    """What a model thought: a part of its own type, never its words."""
+    return {"type": "thinking", "thinking": text}
 
 
 def _image(url: Any) -> MessageData:
@@ -197,7 +224,14 @@ def _openai_image(part: Mapping[str, Any]) -> MessageData:
 
 
 _KINDS: dict[Callable[[Mapping[str, Any]], Any], Callable[[Mapping[str, Any]], MessageData]] = {
-    # Gemini's parts have no type.
+    # Gemini's and Bedrock's parts have no type.
+    lambda part: "type" not in part and part.get("thought") is True: lambda part: _thought(part.get("text", "")),
+    lambda part: "type" not in part and "reasoningContent" in part: lambda part: _thought(
+        part["reasoningContent"].get("reasoningText", {}).get("text", "")
+    ),
+    lambda part: "type" not in part and "toolUse" in part: lambda part: read_tool_call(part["toolUse"]),
+    lambda part: "type" not in part and "toolResult" in part: lambda part: _tool_result(part["toolResult"]),
+    lambda part: "type" not in part and "json" in part: lambda part: {"type": "text", "text": _json(part["json"])},
     lambda part: "type" not in part and isinstance(part.get("text"), str): _text,
     lambda part: "type" not in part and "functionCall" in part: lambda part: read_tool_call(part["functionCall"]),
     lambda part: "type" not in part and "functionResponse" in part: lambda part: _tool_result(part["functionResponse"]),
@@ -210,8 +244,12 @@ _KINDS: dict[Callable[[Mapping[str, Any]], Any], Callable[[Mapping[str, Any]], M
         part.get("type") in ("text", "input_text", "output_text")
         and (isinstance(part.get("text"), str) or isinstance(part.get("content"), str))
     ): _text,
-    lambda part: part.get("type") in ("tool_use", "tool_call"): read_tool_call,
-    lambda part: part.get("type") in ("tool_result", "tool_call_response"): _tool_result,
+    lambda part: part.get("type") == "refusal" and isinstance(part.get("refusal"), str): lambda part: {
+        "type": "text",
+        "text": part["refusal"],
+    },
+    lambda part: part.get("type") in ("tool_use", "tool_call", "function_call"): read_tool_call,
+    lambda part: part.get("type") in ("tool_result", "tool_call_response", "function_call_output"): _tool_result,
     lambda part: part.get("type") == "image" and isinstance(part.get("source"), Mapping): _anthropic_image,
     lambda part: part.get("type") in ("image_url", "input_image", "image"): _openai_image,
     lambda part: part.get("type") == "blob" and part.get("modality") == "image": lambda part: _data(
@@ -219,7 +257,13 @@ _KINDS: dict[Callable[[Mapping[str, Any]], Any], Callable[[Mapping[str, Any]], M
     ),
     lambda part: part.get("type") == "uri" and part.get("modality") == "image": lambda part: _image(part.get("uri")),
 }
-"""What a part is, by a test of it, and how it is read. The first test that holds decides; other parts stay as they are."""
+"""What a part is, by a test of it, and how it is read. The first test that holds decides."""
+_NAMED_PARTS = frozenset((
+    "thinking", "redacted_thinking", "reasoning", "audio", "input_audio", "output_audio", "file", "input_file", "document",
+    "video", "video_url", "blob", "uri", "image", "server_tool_use", "web_search_tool_result", "search_result",
+))  # fmt: skip
+"""Parts that stay as they are, and that a transcript names without their content. Others are refused: what is not understood is not
+left out of what a judge reads."""
 
 
 def _json(value: Any) -> str:
@@ -333,6 +377,14 @@ def content_text(content: Any) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     return " ".join(part["text"] if part.get("type") == "text" else f"({_part_name(part)})" for part in content)
+
+
+def answer_text(content: Any) -> str | None:
+    """What was said in a message's content: its texts, without thoughts and without names of other parts."""
+    if content is None or isinstance(content, str):
+        return content
+    texts = [part["text"] for part in content if part.get("type") == "text"]
+    return "\n".join(texts) if texts else None
 
 
 def _part_name(part: Mapping[str, Any]) -> str:

@@ -33,20 +33,49 @@ def chat_lines(place: LogPlace, line: dict[str, Any], index: int) -> LogRow:
     request = next((line[key] for key in ("body", "request") if isinstance(line.get(key), dict)), line)
     response = line.get("response") or {}
     response = response.get("body", response) if isinstance(response, dict) else {}
-    choices = response.get("choices") or line.get("choices") or []
-    replied = [choices[0]["message"]] if choices and isinstance(choices[0], dict) and "message" in choices[0] else []
-    messages = request.get("messages")
-    if not looks_like_conversation(messages) and not (replied and messages is None):
+    error = line.get("error") or response.get("error")
+    messages = _chat_messages(line, request, response)
+    if messages is None and not error:
+        for key, name in _OTHER_LINES.items():
+            if key in line:
+                raise place.error(
+                    f"this is {name}, not a line of chat", "`verdict import json` reads its objects as they are"
+                )
         messages = place.required(request, "messages", list)
     scores, metadata = (value if isinstance(value := line.get(key), dict) else {} for key in ("scores", "metadata"))
+    failed = {"error": error.get("message") if isinstance(error, dict) else str(error)} if error else {}
     return place.row(
         identity=line.get("custom_id") or line.get("id") or index,
-        messages=[*(messages or ()), *replied],
+        messages=messages,
         scores=scores,
         model=response.get("model") or request.get("model"),
         target=line.get("target"),
         metadata=metadata,
+        **failed,
     )
+
+
+_OTHER_LINES = {
+    "preferred_output": "a pair of preferences for fine-tuning",
+    "spec": "a log of openai/evals",
+    "sample_id": "a log of openai/evals",
+}
+
+
+def _chat_messages(line: dict[str, Any], request: dict[str, Any], response: dict[str, Any]) -> list[Any] | None:
+    """The messages of a request and its reply, of chat completions or of the Responses API; None where there are none."""
+    choices = response.get("choices") or line.get("choices") or []
+    replied = [choices[0]["message"]] if choices and isinstance(choices[0], dict) and "message" in choices[0] else []
+    messages = request.get("messages")
+    if looks_like_conversation(messages) or (replied and messages is None):
+        return [*(messages or ()), *replied]
+    if "preferred_output" in line or ("input" not in request and "output" not in response):
+        return None
+    asked = request.get("input") or []
+    asked = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
+    system = request.get("instructions") or response.get("instructions")
+    instructions = [{"role": "system", "content": system}] if isinstance(system, str) else []
+    return [*instructions, *asked, *(response.get("output") or ())]
 
 
 _LM_EVAL_KEYS = frozenset(
@@ -104,27 +133,44 @@ def _lm_eval_output(responses: list[Any]) -> Any:
     return max(range(len(numbers)), key=numbers.__getitem__) if len(numbers) > 1 else first
 
 
-@object_rows("data", "traces")
-def langfuse_traces(place: LogPlace, trace: dict[str, Any], _: int) -> LogRow:
-    """A trace of Langfuse, of an export or a page of its public API."""
+_OBSERVATIONS = frozenset(
+    ("SPAN", "EVENT", "AGENT", "TOOL", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL")
+)
+
+
+@object_rows("data", "traces", "trace")
+def langfuse_traces(place: LogPlace, trace: dict[str, Any], _: int) -> LogRow | None:
+    """A trace of Langfuse, of an export or a page of its public API; of an export of observations, a generation."""
+    kind = str(trace.get("type") or "").upper()
+    if kind in _OBSERVATIONS:
+        return None
+    generation = kind == "GENERATION"
+    names = ("traceId", "trace_id") if generation else ("id",)
+    trace_id = next((trace[name] for name in names if trace.get(name)), None)
+    if not isinstance(trace_id, str):
+        raise place.error(f"it has no `{names[0]}`")
     asked, text = _langfuse_conversation(trace.get("input"))
     replied, output = _langfuse_conversation(trace.get("output"))
     generations = [seen for seen in trace.get("observations") or [] if isinstance(seen, dict) and seen.get("model")]
     if asked is not None and replied is None and output is not None:
         replied = [{"role": "assistant", "content": as_text(output)}]
-    metadata = trace.get("metadata")
+    metadata = parsed(trace.get("metadata"))
     if not isinstance(metadata, dict):
         metadata = {} if metadata is None else {"metadata": metadata}
+    scores, comments = _langfuse_scores(parsed(trace.get("scores")) or {})
+    more = {"span_id": trace["id"]} if generation else {}
+    more |= {"explanations": comments} if comments else {}
     return place.row(
         identity=place.required(trace, "id", str),
         input=text,
         output=output,
         messages=[*asked, *(replied or ())] if asked is not None else replied,
         target=trace.get("expectedOutput"),
-        scores=_langfuse_scores(trace.get("scores") or {}),
+        scores=scores,
         model=trace.get("model") or (generations[-1]["model"] if generations else None),
         metadata=metadata | {key: trace[key] for key in ("name", "sessionId", "userId", "tags") if trace.get(key)},
-        trace_id=trace["id"],
+        trace_id=trace_id,
+        **more,
     )
 
 
@@ -138,15 +184,33 @@ def _langfuse_conversation(value: Any) -> tuple[Any, Any]:
     return conversation_or_text(value)
 
 
-def _langfuse_scores(scores: Any) -> dict[str, Any]:
-    """The scores by name: a list of score objects in the API, `{name: [values]}` or `{name: value}` in exports."""
+def _langfuse_scores(scores: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The scores and their comments by name: a list of score objects in the API, `{name: [values]}` or `{name: value}` in
+    exports. Repeated names are numbered."""
     if isinstance(scores, dict):
-        return {name: value[-1] if isinstance(value, list) and value else value for name, value in scores.items()}
-    return {
-        str(score.get("name")): score["stringValue"] if score.get("value") is None else score["value"]
-        for score in scores
-        if isinstance(score, dict) and (score.get("value") is not None or score.get("stringValue") is not None)
-    }
+        pairs = [
+            (name, value)
+            for name, values in scores.items()
+            for value in (values if isinstance(values, list) else [values])
+        ]
+        names = unique_names([name for name, _ in pairs])
+        return dict(zip(names, (value for _, value in pairs), strict=True)), {}
+    values = [(score, _langfuse_value(score)) for score in scores if isinstance(score, dict)]
+    given = [(score, value) for score, value in values if value is not None]
+    names = unique_names([str(score.get("name")) for score, _ in given])
+    comments = {name: score["comment"] for name, (score, _) in zip(names, given, strict=True) if score.get("comment")}
+    return dict(zip(names, (value for _, value in given), strict=True)), comments
+
+
+def _langfuse_value(score: dict[str, Any]) -> Any:
+    """The value of a score: the API gives a category as 0 with its name beside it."""
+    value, text = score.get("value"), score.get("stringValue", score.get("string_value"))
+    kind = str(score.get("dataType", score.get("data_type")) or "").upper()
+    if kind == "BOOLEAN" and value in (0, 1):
+        return bool(value)
+    if kind in ("CATEGORICAL", "TEXT", "CORRECTION") and text is not None:
+        return text
+    return text if value is None else value
 
 
 _REFERENCES = ("equals", "similar", "factuality", "model-graded-factuality", "answer-relevance")
@@ -160,6 +224,8 @@ def promptfoo_results(place: LogPlace, result: dict[str, Any], index: int) -> Lo
     asked, text = conversation_or_text(parsed(raw, ("[",)))
     response = result.get("response") or {}
     output = response.get("output") if isinstance(response, dict) else response
+    output = None if output == "[output stripped]" else output
+    text = None if text == "[prompt stripped]" else text
     grading = result.get("gradingResult") or {}
     provider = result.get("provider")
     case = result.get("testCase") or {}
@@ -290,11 +356,13 @@ def _archive(path: Path) -> Iterator[LogRow]:
         if head is None:
             raise not_in_format(path, "not an Inspect log: the archive has no header.json")
         model = LogPlace(path, f"{head}: eval").required(_member(path, archive, head).get("eval"), "model", str)
-        samples = [
+        entries = [
             info
             for info in archive.infolist()
             if info.filename.startswith("samples/") and info.filename.endswith(".json")
         ]
+        # A sample that was written twice is in the archive twice; its last entry counts.
+        samples = list({info.filename: info for info in entries}.values())
         done, total = 0, sum(info.compress_size for info in samples)
         for info in samples:
             sample = _member(path, archive, info.filename)

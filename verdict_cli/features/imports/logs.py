@@ -17,12 +17,7 @@ import orjson
 from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.language.conversation import (
-    ConversationError,
-    content_text,
-    looks_like_conversation,
-    read_conversation,
-)
+from verdict_cli.language.conversation import ConversationError, answer_text, looks_like_conversation, read_conversation
 from verdict_cli.registry import Registry
 from verdict_cli.storage.datasets.files import open_bytes
 from verdict_cli.storage.datasets.json_files import jsonl_records, parse_json_line
@@ -53,7 +48,14 @@ def read_logs(log_format: str, paths: Sequence[Path]) -> Iterator[LogRow]:
         DataError: a file is not of the format, with the place.
     """
     for path in paths:
-        yield from LOG_FORMATS[log_format](path)
+        is_read = False
+        for row in LOG_FORMATS[log_format](path):
+            is_read = True
+            yield row
+        if not is_read:
+            raise not_in_format(
+                path, f"nothing in it is read as a row of {log_format}", "check the format's name and the file"
+            )
 
 
 class LogPlace(Struct, frozen=True):
@@ -128,7 +130,7 @@ _KIND_NAMES = {dict: "an object", list: "a list", str: "a text", int: "a number"
 
 
 def _last_text(messages: Sequence[Mapping[str, Any]], role: str) -> str | None:
-    return next((content_text(message["content"]) for message in reversed(messages) if message["role"] == role), None)
+    return next((answer_text(message["content"]) for message in reversed(messages) if message["role"] == role), None)
 
 
 def conversation_or_text(value: Any) -> tuple[Any, Any]:
@@ -158,17 +160,19 @@ def not_in_format(path: Path, message: str, hint: str = "", line: int = 0) -> Da
 
 def object_rows(
     *lists: str,
-) -> Callable[[Callable[[LogPlace, dict[str, Any], int], LogRow]], Callable[[Path], Iterator[LogRow]]]:
+) -> Callable[[Callable[[LogPlace, dict[str, Any], int], LogRow | None]], Callable[[Path], Iterator[LogRow]]]:
     """Make a reader of a file from a function that makes a row of one object, its place and its number. The objects are
-    lines, or the items of the first of the `lists` that the document has."""
+    lines, or the items of the first of the `lists` that the document has. None is no row."""
 
-    def reader(row: Callable[[LogPlace, dict[str, Any], int], LogRow]) -> Callable[[Path], Iterator[LogRow]]:
+    def reader(row: Callable[[LogPlace, dict[str, Any], int], LogRow | None]) -> Callable[[Path], Iterator[LogRow]]:
         @wraps(row)
         def rows(path: Path) -> Iterator[LogRow]:
             for index, (name, item) in enumerate(log_objects(path, *lists)):
                 place = LogPlace(path, name)
                 with place.known_shape():
-                    yield row(place, item, index)
+                    made = row(place, item, index)
+                if made is not None:
+                    yield made
 
         return rows
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import orjson
 
-from verdict_cli.features.imports.logs import LogPlace, LogRow, log_objects, parsed
+from verdict_cli.features.imports.logs import LogPlace, LogRow, log_objects, not_in_format, parsed
+from verdict_cli.plural import plural
 
 _EVENT_ROLES = {
     "gen_ai.system.message": "system",
@@ -23,6 +24,30 @@ _EVENT_ROLES = {
 }
 _CONTENT_EVENTS = {"gen_ai.content.prompt": ("input", "gen_ai.prompt"), "gen_ai.content.completion": ("output", "gen_ai.completion")}  # fmt: skip
 _NUMBERED = re.compile(r"gen_ai\.(prompt|completion)\.(\d{1,6})\.(?:tool_calls\.(\d{1,6})\.)?(\w+)", re.ASCII)
+
+
+_DETAILS = "gen_ai.client.inference.operation.details"
+"""The event, or the log record, that has a call's messages in the conventions since 1.37."""
+_OPENINFERENCE = re.compile(r"llm\.(input|output)_messages\.(\d{1,6})\.message\.(.+)", re.ASCII)
+
+
+def _with_openinference(values: dict[str, Any]) -> dict[str, Any]:
+    """The attributes, with those of OpenInference under the names of the GenAI conventions."""
+    renamed: dict[str, Any] = {}
+    for name, value in values.items():
+        match = _OPENINFERENCE.fullmatch(name)
+        if match is None:
+            continue
+        head = f"gen_ai.{'prompt' if match[1] == 'input' else 'completion'}.{match[2]}"
+        field = match[3].replace("tool_call.function.", "").replace("tool_call.id", "id")
+        if field.startswith("contents.") and field.endswith("message_content.text"):
+            before = renamed.get(f"{head}.content")
+            renamed[f"{head}.content"] = value if before is None else f"{before}\n{value}"
+        else:
+            renamed[f"{head}.{field}"] = value
+    if "llm.model_name" in values:
+        renamed["gen_ai.request.model"] = values["llm.model_name"]
+    return {**renamed, **values}
 
 
 def numbered_messages(values: Mapping[str, Any], side: str) -> list[Any]:
@@ -115,6 +140,12 @@ def otlp_traces(path: Path) -> Iterator[LogRow]:
             for number, span in enumerate(inside.required(scope, "spans", list)):
                 with (inner := inside.within(f"spans[{number}]")).known_shape():
                     _add(inner, span, traces)
+    if not any(trace["called"] or trace["logged"]["input"] or trace["logged"]["output"] for trace in traces.values()):
+        raise not_in_format(
+            path,
+            f"none of its {plural(len(traces), 'trace')} has messages: neither `gen_ai.*` nor OpenInference's `llm.*_messages`",
+            "content is recorded only if the instrumentation is told to: OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true",
+        )
     for identity, trace in traces.items():
         with (place := LogPlace(path, f"trace {identity}")).known_shape():
             if trace["called"] or trace["logged"]["input"] or trace["logged"]["output"]:
@@ -146,7 +177,10 @@ def _resources(path: Path) -> Iterator[tuple[LogPlace, dict[str, Any]]]:
 def _add(place: LogPlace, span: Any, traces: dict[str, dict[str, Any]]) -> None:
     identity, own = place.required(span, "traceId", str), place.required(span, "spanId", str)
     trace = traces[identity]
-    values = _attributes(span.get("attributes"))
+    values = _with_openinference(_attributes(span.get("attributes")))
+    for event in span.get("events") or []:
+        if isinstance(event, dict) and event.get("name") == _DETAILS:
+            values |= _attributes(event.get("attributes"))
     events = [event for event in span.get("events") or [] if isinstance(event, dict)]
     sides = {side: _messages(place, values, side) or numbered_messages(values, side) for side in _SIDES}
     for event in events:
@@ -195,8 +229,12 @@ def _add_records(place: LogPlace, resource: Any, traces: dict[str, dict[str, Any
                 continue
             values = _attributes(record.get("attributes"))
             name = values.get("event.name") or record.get("eventName")
-            side, messages = event_messages(name, values, _value(record.get("body"))) if name else ("", [])
-            if messages:
+            found = [event_messages(name, values, _value(record.get("body")))] if name else []
+            if name == _DETAILS:
+                found = [(side, _messages(inside, values, side)) for side in _SIDES]
+            for side, messages in found:
+                if not messages:
+                    continue
                 span = inside.required(record, "spanId", str)
                 trace = traces[inside.required(record, "traceId", str)]
                 if trace["logged"]["span"] != span:

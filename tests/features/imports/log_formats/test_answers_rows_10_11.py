@@ -1,0 +1,137 @@
+"""Rows 10 and 11 of the safety findings: an answer is what was answered, and a log of which nothing is read is no success."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shell import Shell
+
+from verdict_cli.errors import DataError
+from verdict_cli.features.imports.logs import LogRow, read_logs
+from verdict_cli.language.conversation import ConversationError, transcript
+
+
+def rows(log_format: str, tmp_path: Path, *documents: Any, name: str = "log.jsonl") -> list[LogRow]:
+    path = tmp_path / name
+    path.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    return list(read_logs(log_format, [path]))
+
+
+@pytest.mark.parametrize(
+    ("content", "output"),
+    [
+        ([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Paris."}], "Paris."),
+        ([{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "Paris."}], "Paris."),
+        ([{"text": "hm", "thought": True}, {"text": "Paris."}], "Paris."),
+        ([{"reasoningContent": {"reasoningText": {"text": "hm"}}}, {"text": "Paris."}], "Paris."),
+        ([{"type": "refusal", "refusal": "No."}], "No."),
+        ([{"type": "input_audio", "input_audio": {}}], None),
+    ],
+)
+def test_row_10_an_answer_has_no_thoughts_and_no_placeholders(content: Any, output: Any, tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "Capital?"}, {"role": "assistant", "content": content}]
+    (row,) = rows("openai-chat", tmp_path, {"messages": messages})
+    assert row["output"] == output
+    assert "hm" not in transcript(row["messages"])
+
+
+def test_row_10_scores_of_langfuse_are_read_by_their_type(tmp_path: Path) -> None:
+    scores = [
+        {"name": "ok", "dataType": "BOOLEAN", "value": 1, "stringValue": "True"},
+        {"name": "ok", "dataType": "BOOLEAN", "value": 0, "comment": "wrong"},
+        {"name": "tone", "dataType": "CATEGORICAL", "value": 0, "stringValue": "rude"},
+        {"name": "n", "dataType": "NUMERIC", "value": 0.5, "stringValue": ""},
+    ]
+    (row,) = rows("langfuse", tmp_path, {"id": "t", "input": "q", "output": "a", "scores": scores})
+    assert row["scores"] == {"ok": True, "ok_2": False, "tone": "rude", "n": 0.5}
+    assert row["explanations"] == {"ok_2": "wrong"}
+
+
+def test_row_10_of_observations_generations_are_rows_with_their_trace(tmp_path: Path) -> None:
+    observations = [
+        {"id": "o1", "traceId": "t1", "type": "SPAN", "input": "q", "output": "doc"},
+        {"id": "o2", "traceId": "t1", "type": "GENERATION", "input": "q", "output": "a"},
+    ]
+    (row,) = rows("langfuse", tmp_path, *observations)
+    assert (row["trace_id"], row["span_id"]) == ("t1", "o2")
+
+
+def attributes(**values: str) -> list[dict[str, Any]]:
+    return [{"key": name.replace("__", "."), "value": {"stringValue": text}} for name, text in values.items()]
+
+
+def span(given: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "t", "spanId": "s", "attributes": given}]}]}]}
+
+
+def test_row_10_openinference_is_read(tmp_path: Path) -> None:
+    head = "llm__input_messages__0__message__"
+    given = attributes(
+        **{f"{head}role": "user", f"{head}content": "Hi", "llm__output_messages__0__message__content": "Yo"}
+    )
+    (row,) = rows("otlp", tmp_path, span(given))
+    assert (row["input"], row["output"]) == ("Hi", "Yo")
+
+
+def test_row_10_a_file_of_which_nothing_is_read_is_no_success(shell: Shell) -> None:
+    shell.write("spans.json", json.dumps(span(attributes(http__route="/"))))
+    shell.write("events.jsonl", json.dumps({"id": "e", "trace_id": "t", "type": "EVENT"}) + "\n")
+    for log_format, name in (("otlp", "spans.json"), ("langfuse", "events.jsonl")):
+        found = shell("import", log_format, name, "--out", "rows.jsonl")
+        assert found.code == 2, found.err
+        assert name in found.err
+        assert not (shell.folder / "rows.jsonl").exists()
+
+
+def test_row_10_a_batch_with_errors_and_the_responses_api_are_read(tmp_path: Path) -> None:
+    failed, asked, replied = rows(
+        "openai-chat",
+        tmp_path,
+        {"custom_id": "r2", "response": None, "error": {"code": "batch_expired", "message": "expired"}},
+        {"custom_id": "r1", "body": {"instructions": "Be short.", "input": "Capital?"}},
+        {
+            "input": "Capital?",
+            "output": [],
+            "response": {
+                "output": [
+                    {"type": "reasoning", "id": "x", "summary": []},
+                    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Paris."}]},
+                ]
+            },
+        },
+    )
+    assert (failed["error"], failed["output"]) == ("expired", None)
+    assert (asked["input"], asked["output"]) == ("Capital?", None)
+    assert replied["output"] == "Paris."
+
+
+def test_row_10_other_lines_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="a pair of preferences"):
+        rows("openai-chat", tmp_path, {"input": {"messages": []}, "preferred_output": []})
+
+
+@pytest.mark.parametrize(
+    ("messages", "shown"),
+    [
+        ([{"role": "assistant", "content": None, "refusal": "I can't."}], "[1] assistant: I can't."),
+        ([{"role": "assistant", "content": "", "refusal": "I can't."}], "[1] assistant: I can't."),
+        ([{"role": "assistant", "content": [{"toolUse": {"name": "f", "input": {}}}]}], "[1] assistant called f({})"),
+        (
+            [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "call_id": "c", "output": "1"}],
+            "[1] assistant called f({})\n[2] tool f: 1",
+        ),
+        ([{"type": "human", "content": "Q"}, {"type": "ai", "content": "A"}], "[1] user: Q\n[2] assistant: A"),
+        ([{"lc": 1, "id": ["langchain", "AIMessageChunk"], "kwargs": {"content": "A"}}], "[1] assistant: A"),
+    ],
+)  # fmt: skip
+def test_row_11_messages_of_other_apis_are_shown(messages: Any, shown: str) -> None:
+    assert transcript(messages) == shown
+
+
+@pytest.mark.parametrize("part", [{"hologram": "x"}, {"type": "hologram", "data": "x"}])
+def test_row_11_a_part_that_is_not_read_is_refused_by_name(part: dict[str, Any]) -> None:
+    with pytest.raises(ConversationError, match="hologram"):
+        transcript([{"role": "user", "content": [part]}])
