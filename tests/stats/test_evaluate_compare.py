@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 
 from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.stats.columns.column import Column
+from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.compare import Significance, compare_runs, holm, significance_of
 from verdict_cli.stats.intervals.intervals import Draw, paired_metric_value
 from verdict_cli.stats.metrics import confusion
+from verdict_cli.stats.permutation import sign_flip_test, swap_tests
 from verdict_cli.storage.tables.writer import ParquetTable
 
 RIGHT = Evaluation(prediction="output.said", target="source.label", metrics=["accuracy", "cohen_kappa"])
@@ -294,6 +297,39 @@ def test_nearly_equal_metrics_are_adjusted_together_by_the_same_swaps(run):
     assert all(each.p_adjusted == pytest.approx(2 / 2**7) for each in found.differences.values())
 
 
+@pytest.mark.parametrize(("rows", "most"), [(30, 0.075), (40, 0.05), (60, 0.05)])
+def test_equal_means_are_told_apart_in_5_of_100_samples_also_where_differences_are_skewed(rows, most):
+    """Many small gains beside few large losses: raw sums found a difference in 18% of samples of 30 rows."""
+    low = 0
+    for seed in range(400):
+        rng = np.random.default_rng([seed, rows])
+        low += sign_flip_test(np.where(rng.random(rows) < 0.9, 0.1, -0.9), None, rng, 999) <= 0.05
+    assert low / 400 <= most
+
+
+def test_equal_errors_are_told_apart_in_5_of_100_samples_also_where_differences_are_skewed():
+    low, rows = 0, np.arange(40)
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        target, side = rng.integers(1, 4, 40) * 1.0, rng.choice([-1.0, 1.0], 40)
+        errors = np.ones(40), np.where(rng.random(40) < 0.9, 0.9, 1.9)
+        runs = tuple(numbers_run(target, target + side * error) for error in errors)
+        low += swap_tests(("mae",), runs, (rows, rows), rng, 499)["mae"][0] <= 0.05
+    assert low / 200 <= 0.07
+
+
+def numbers_run(target, said):
+    def column(values):
+        return Column(values, np.zeros(len(values), np.int32), (), frozenset({"float"}))
+
+    none, at = (
+        Column(np.full(len(target), np.nan), np.full(len(target), -1, np.int32), (), frozenset()),
+        np.arange(len(target)),
+    )
+    columns = (column(target), column(said), none, none, none, none)
+    return EvaluationData("numeric", tuple(at), at, at, *columns, (), (), None, False, None)
+
+
 def test_levels_and_differences_side_by_side_are_of_the_same_rows(run):
     """A third run without an answer on 14 of 200 rows took them from the levels, but not from the others' difference."""
     rng = np.random.default_rng(2)
@@ -314,9 +350,6 @@ def test_levels_and_differences_side_by_side_are_of_the_same_rows(run):
 
 def test_a_metric_that_no_swap_defines_has_no_p_value():
     """Metrics that are all undefined once ended in an error of numpy."""
-    from verdict_cli.stats.columns.column import Column
-    from verdict_cli.stats.columns.row_data import EvaluationData
-    from verdict_cli.stats.permutation import swap_tests
 
     none, rows = Column(np.full(4, np.nan), np.full(4, -1, np.int32), (), frozenset()), np.arange(4)
     target = np.zeros(4, np.int64)
@@ -329,9 +362,6 @@ def test_a_metric_that_no_swap_defines_has_no_p_value():
 
 def test_the_adjusted_p_values_of_equal_runs_are_small_in_few_comparisons():
     rng, small = np.random.default_rng(8), 0
-    from verdict_cli.stats.columns.column import Column
-    from verdict_cli.stats.columns.row_data import EvaluationData
-    from verdict_cli.stats.permutation import swap_tests
 
     none = Column(np.full(60, np.nan), np.full(60, -1, np.int32), (), frozenset())
     for _ in range(150):
@@ -393,9 +423,6 @@ def test_a_correlation_is_tested_as_such_and_not_as_a_distance(run):
 @pytest.mark.parametrize("metric", ["balanced_accuracy", "cohen_kappa", "f1"])
 def test_a_metrics_permutation_p_value_is_uniform_where_the_judges_are_equal(metric):
     rng = np.random.default_rng(11)
-    from verdict_cli.stats.columns.column import Column
-    from verdict_cli.stats.columns.row_data import EvaluationData
-    from verdict_cli.stats.permutation import swap_tests
 
     none = Column(np.full(40, np.nan), np.full(40, -1, np.int32), (), frozenset())
     values = []

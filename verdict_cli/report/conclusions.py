@@ -28,8 +28,8 @@ MOST_OPEN_ROWS = 0.02
 TESTED_METRICS = {"right and wrong rows": "accuracy", "values": "mean"}
 """The metric whose difference McNemar's test is of."""
 CONTRADICTION = (
-    "the {level:g}% interval {does} 0, but {p}. The interval is approximate for so few differing rows; the test, which swaps "
-    "the runs' answers within rows, is exact, and the conclusion follows it"
+    "the {level:g}% interval {does} 0, but {p}. The interval says how large the difference may be, and is rough for so few "
+    "differing rows; the test says whether chance alone would give as large a difference, and the conclusion follows it"
 )
 _WITHOUT_DIRECTION = frozenset({"value", "choice", "choice_length", "lengths"})
 """Inputs of metrics whose high values are neither good nor bad, such as the mean of an expression."""

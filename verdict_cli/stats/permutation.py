@@ -3,13 +3,17 @@
 If the runs are equally good, each row's two outcomes could as well be the other way round. The metric's difference is
 computed for random swaps (all of them, where few rows differ), and `p` is the share at least as large as the one seen
 (Fisher, 1935; Phipson and Smyth, 2010, for the one that is added). This is a test of the metric itself, whichever it
-is, and exact. With clusters, all rows of a cluster are swapped together. Runs with scales of their own, such as a stricter judge,
+is. The differences are studentised first, with Hall's (1992) correction for skewness: if the runs are equal only on average,
+a few large losses beside many small gains, raw differences find one in 18% of samples of 30 rows (Janssen, 1997; Chung and
+Romano, 2013). Where all rows that differ do so alike, as right and wrong ones do, this changes nothing, and the test of
+accuracy is McNemar's exact test. If the outcomes of a row could as well be the other way round, the test is exact. With clusters, all rows of a cluster are swapped together. Runs with scales of their own, such as a stricter judge,
 are brought to one scale where the metric does not depend on it: ranks for a correlation of ranks, standard scores for a
 linear one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -38,6 +42,8 @@ WORK = 10**8
 """Numbers that a metric may compute in all swaps: about a second."""
 MOST_FLIPPED = 5000
 """Beyond this the normal limit of a sum is as good."""
+MOST_STUDENTISED = 2 * 10**7
+"""Of more distinct units times observations, finding what each adds takes longer than the swaps, and skewness hardly matters."""
 _TOLERANCE = 1e-9
 
 
@@ -68,13 +74,44 @@ def swap_tests(
         return dict.fromkeys(defined, (1.0, 1.0))
     atoms = max(len(side.weights[0]) for side in sides.values())
     count = min(_count(side.statistic, len(side.weights[0]), most) for side in sides.values())
+    step = max(1, CELLS // max(atoms, len(times)))
+    total = len(rows[0]) if clusters is None else len(np.unique(clusters[rows[1]]))
+    gains = {metric: sides[metric].gains(moved[metric], seen[metric], step) for metric in defined}
     drawn: dict[str, list[Floats]] = {metric: [] for metric in defined}
-    for swapped in _swaps(times, count, max(1, CELLS // max(atoms, len(times))), rng):
+    for swapped in _swaps(times, count, step, rng):
         for metric in defined:
-            drawn[metric].append(sides[metric].differences(np.asarray(swapped @ moved[metric])))
+            raw = sides[metric].differences(np.asarray(swapped @ moved[metric]))
+            drawn[metric].append(studentised(raw, gains[metric], times - 2 * swapped, times, total))
     every = np.stack([np.concatenate(drawn[metric]) for metric in defined])
-    p = _shares(every, np.array([seen[metric] for metric in defined]), all_swapped=times.sum() <= ALL_SWAPPED)
+    of_all = times[None, :]
+    found = [studentised(np.array([seen[metric]]), gains[metric], of_all, times, total)[0] for metric in defined]
+    p = _shares(every, np.array(found), all_swapped=times.sum() <= ALL_SWAPPED)
     return dict(zip(defined, p, strict=True))
+
+
+def studentised(differences: Floats, gains: Floats | None, signs: Floats, times: Ints, units: int) -> Floats:
+    """Student's ratio of each difference, corrected for the skewness of what the units add to it (Hall, 1992)
+    where that makes it smaller.
+
+    `gains` is what a unit of each kind adds, `times` how many there are, and `signs` (differences, kinds) how many more of them
+    are as they were than swapped; `units` counts all, also those that add nothing. The differences as they are, where all
+    units add the same or nothing.
+    """
+    if gains is None or _alike(gains):
+        return differences
+    squares, mean = float(times @ gains**2), signs @ gains / units
+    spread = squares - units * mean**2
+    third = (signs @ gains**3 - 3 * mean * squares + 2 * units * mean**3) / spread**1.5
+    ratio = differences * np.sqrt((units - 1) / (units * spread))
+    corrected = ratio + third * (2 * ratio**2 + 1) / 6 + third**2 * ratio**3 / 27
+    nearer: Floats = np.where(np.abs(corrected) < np.abs(ratio), corrected, ratio)
+    return nearer
+
+
+def _alike(gains: Floats) -> bool:
+    """Whether all that add anything add as much, to either side."""
+    sizes = np.abs(gains[gains != 0])
+    return not len(sizes) or float(np.ptp(sizes)) <= _TOLERANCE * float(sizes.max())
 
 
 def _shares(every: Floats, seen: Floats, *, all_swapped: bool) -> list[tuple[float, float]]:
@@ -124,6 +161,16 @@ class _Swappable(Struct, frozen=True):
             return self.statistic.at(new) - self.statistic.at(old)
         change_of_metric: Floats = self.statistic.at(new - change) - self.statistic.at(old + change)
         return change_of_metric
+
+    def gains(self, moved: csr_array, seen: float, step: int) -> Floats | None:
+        """What one unit of each kind adds to the difference: half of what swapping it takes away. None where they are too many
+        to be tried, or one of them decides whether the metric is defined."""
+        kinds, atoms = moved.shape
+        if kinds * atoms > MOST_STUDENTISED:
+            return None
+        parts = [self.differences(moved[start : start + step].toarray()) for start in range(0, kinds, step)]
+        gains: Floats = (seen - np.concatenate(parts)) / 2
+        return gains if np.isfinite(gains).all() else None
 
 
 def _swappable(
@@ -300,14 +347,20 @@ def sign_flip_test(gain: Floats, cluster: Ints | None, rng: np.random.Generator,
     from scipy.special import ndtr
 
     gains = gain if cluster is None else np.bincount(np.unique(cluster, return_inverse=True)[1], gain)
+    units = len(gains)
     gains = gains[gains != 0]
     if len(gains) < 2:
         return 1.0  # of one difference both signs are as extreme
-    if len(gains) > MOST_FLIPPED:
-        return float(2 * ndtr(-abs(gains.sum()) / np.sqrt((gains**2).sum())))
     times = np.ones(len(gains), np.int64)
-    every = [gains.sum() - 2 * (flipped @ gains) for flipped in _swaps(times, most, max(1, CELLS // len(gains)), rng)]
-    seen = np.array([gains.sum()])
+
+    def ratio_of(signs: Floats) -> Floats:
+        return studentised(signs @ gains, gains, signs, times, units)
+
+    seen = ratio_of(np.ones((1, len(gains))))
+    if len(gains) > MOST_FLIPPED:
+        spread = math.sqrt(float(gains @ gains)) if _alike(gains) else 1.0
+        return float(2 * ndtr(-abs(seen[0]) / spread))
+    every = [ratio_of(1 - 2 * flipped) for flipped in _swaps(times, most, max(1, CELLS // len(gains)), rng)]
     return _shares(np.concatenate(every)[None, :], seen, all_swapped=len(gains) <= ALL_SWAPPED)[0][0]
 
 
