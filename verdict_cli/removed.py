@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-COMMAND_LINES = {"extract": "write the other extractor into the pipeline, then: verdict run NEW.yaml DATA --replay RUN"}
+_WRITE_JUDGE = "write the judge in YAML, see docs/recipes.md; logs are still read: verdict import"
+COMMAND_LINES = {
+    "extract": "write the other extractor into the pipeline, then: verdict run NEW.yaml DATA --replay RUN",
+    "init --from promptfoo": _WRITE_JUDGE,
+    "init --from deepeval": _WRITE_JUDGE,
+}
 """Commands, and options behind their command. docs/removed.md says the same to a reader."""
 
 

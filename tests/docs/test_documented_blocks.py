@@ -171,6 +171,8 @@ def test_every_block_and_command_of_a_page_runs(page: Path, folder: Path) -> Non
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_option_that_a_page_gives_a_command_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
+    if page.name == "removed.md":  # its first column names what is gone
+        text = re.sub(r"^\| [^|]*\|", "|", text, flags=re.MULTILINE)
     for code in {*re.findall(r"`(verdict [a-z][^`]*)`", text)}:
         words = code.split()[1:]
         command: Any = typer.main.get_command(app)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from verdict_cli.features.wizard.scaffold import Rubric, Scaffold, nameable, pipeline_text, plain_name
-from verdict_cli.features.wizard.scaffold_labels import LabelScale, parse_scale
+from verdict_cli.features.wizard.answers import AnswerScale, pair_labels, parse_scale
+from verdict_cli.features.wizard.columns import Columns, Pair, nameable
+from verdict_cli.features.wizard.pipeline_text import FirstJudge, pipeline_text, plain_name
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validated
 from verdict_cli.plan.build import build_plan
@@ -35,20 +36,36 @@ def built_from(
     columns: list[str], question: str, scale: str, target: str | None, labels: list[Any], **shape: Any
 ) -> None:
     parsed = parse_scale(scale)
-    assert isinstance(parsed, LabelScale)
-    labels = labels if target else []
-    start = Scaffold("judge", question, tuple(columns), parsed, "gpt-4o-mini", target=target, labels=labels, **shape)
+    assert isinstance(parsed, AnswerScale)
+    values = {**dict.fromkeys(columns, ["text"] * len(labels)), **({target: labels} if target else {})}
+    sampled = Columns("data", values, {name: (name,) for name in values})
+    read = tuple(name for name in columns if name != target)
+    start = FirstJudge("judge", question, sampled, read, parsed, "gpt-4o-mini", target=target, **shape)
     built = build_plan(validated(parse_document(pipeline_text(start).encode(), "judge.yaml"), Path()))
-    assert {used.column for used in built.plan.columns} >= set(columns)
+    assert {used.column for used in built.plan.columns} >= set(read)
 
 
 @given(st.lists(LINE.filter(nameable).filter(str.strip), min_size=2, max_size=3, unique=True), QUESTIONS, st.booleans())
 def test_pairs_and_rubrics_give_valid_pipelines(columns: list[str], question: str, points: bool) -> None:
     target = None if "label" in columns else "label"
-    built_from(columns, question, "boolean", target, ["model_a", 2, "tie"], pair=(columns[0], columns[1]))
-    rubric = Rubric(columns[0], "what", "points" if points else None, "met")
-    for scale, labels in (("boolean", ["yes", "no"]), ("1-5", [1, 5]), ("bad,good", ["bad", "good"])):
-        built_from(columns, question, scale, target, labels, rubric=rubric)
+    labels = ["A", "B", "tie"]
+    pair = Pair(columns[0], columns[1])
+    choices = pair_labels(pair, "label", labels)
+    built_from(columns, question, "boolean", target, labels, pair=pair, choices=choices if target else None)
+    sampled = Columns("data", {name: ["text"] for name in columns}, {name: (name,) for name in columns})
+    criteria: Any = [[{"text": "what", **({"points": 2} if points else {})}]]
+    rubric = FirstJudge(
+        "judge",
+        question,
+        Columns("data", {**sampled.values, columns[0]: criteria}, sampled.paths),
+        tuple(columns),
+        AnswerScale("boolean"),
+        "gpt-4o-mini",
+        rubric=columns[0],
+    )
+    text = pipeline_text(rubric)
+    build_plan(validated(parse_document(text.encode(), "judge.yaml"), Path()))
+    assert ("points: criterion.points" in text) == points
 
 
 @given(st.text())

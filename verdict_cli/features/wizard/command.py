@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 import typer
@@ -18,37 +18,37 @@ from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import Quiet
 from verdict_cli.errors import OutputError, UsageError
 from verdict_cli.features.wizard import questions
-from verdict_cli.features.wizard.sampled_columns import SampledColumns, sampled_columns
-from verdict_cli.features.wizard.scaffold import Scaffold, pipeline_text, plain_name
-from verdict_cli.features.wizard.scaffold_columns import compared_scores, identifier, label_likeness
-from verdict_cli.features.wizard.scaffold_labels import BOOLEAN, LabelScale, given_labels
+from verdict_cli.features.wizard.answers import BOOLEAN, AnswerScale, label_words, option_labels, pair_labels
+from verdict_cli.features.wizard.columns import (
+    COMPARISONS,
+    Columns,
+    Pair,
+    Path,
+    filled,
+    looks_like_label,
+    numeric,
+    read_columns,
+    words_of,
+)
+from verdict_cli.features.wizard.pipeline_text import FirstJudge, pipeline_text, plain_name
 from verdict_cli.features.wizard.shipped_judge import EMBEDDED, shipped_judge
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.detect_models import KEYS, at_hand
 from verdict_cli.plan.node import LLMNode, Plan
-from verdict_cli.registry import Registry
 from verdict_cli.storage.paths import output_errors
 
 _TRIED = 5
 
 
-TRANSLATORS: Registry[Callable[..., Any]] = Registry("verdict_cli.features.wizard", {}, "verdict_cli.translators")
-"""Functions that turn another tool's configuration into pipelines, by the tool's name (`init --from NAME`)."""
-
-
 def init(
-    data: Annotated[
-        str | None, typer.Argument(help="The dataset to judge; with --from promptfoo or deepeval, that tool's file.")
-    ] = None,
+    data: Annotated[str | None, typer.Argument(help="The dataset to judge.")] = None,
     question: Annotated[
         str | None, typer.Option("--question", help="What the judge should decide, in one sentence.")
     ] = None,
     columns: Annotated[
         str | None, typer.Option("--columns", help="The columns that the judge reads, separated by commas.")
     ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", help="The column with the human labels, if there is one.")
-    ] = None,
+    target: Annotated[str | None, typer.Option("--target", help="The column with the right answers, or none.")] = None,
     scale: Annotated[
         str | None,
         typer.Option(
@@ -64,11 +64,7 @@ def init(
         ),
     ] = None,
     template: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            help="Copy a judge shipped with verdict, such as geval; or translate the judges of a promptfoo configuration or a deepeval file.",
-        ),
+        str | None, typer.Option("--from", help="Copy a judge shipped with verdict, such as geval.")
     ] = None,
     column: Annotated[
         list[str] | None,
@@ -76,18 +72,12 @@ def init(
             "--column", metavar="ROLE=COLUMN", help="--from a shipped judge: your column for one of its columns."
         ),
     ] = None,
-    outputs: Annotated[
-        Path | None,
-        typer.Option(
-            "--outputs", metavar="FILE", help="--from promptfoo or deepeval: its results, with the outputs to judge."
-        ),
-    ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="The file to write. [default: judge.yaml, or the template's name]")
+        FilePath | None, typer.Option("--out", help="The file to write. [default: judge.yaml, or the template's name]")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Take every default instead of prompting, without a terminal too.")
+        bool, typer.Option("--yes", "-y", help="Take the proposals instead of prompting, without a terminal too.")
     ] = False,
     no_try: Annotated[
         bool, typer.Option("--no-try", help="Do not try the pipeline on five rows with the embedded baseline.")
@@ -96,7 +86,8 @@ def init(
 ) -> None:
     """Write a first pipeline for your own data, and try it on five rows with the embedded baseline (no key, no network).
 
-    On a terminal it prompts for missing options. Elsewhere --question and --columns are required, or --yes.
+    On a terminal it asks three questions: what is judged, what is the right answer, and what may the answer be. Elsewhere
+    --columns is required, or --yes, which takes the proposals and says them.
 
     Examples:
 
@@ -107,167 +98,172 @@ def init(
       verdict init answers.csv --question 'Is the answer right?' --columns question,answer --target label
 
       verdict init --from geval
-
-      verdict init --from promptfoo promptfooconfig.yaml --outputs results.json --out rubric.yaml
     """
     if template is not None and (question or columns or target or scale):
         raise UsageError("--from copies a judge unchanged", hint="remove --question, --columns, --target and --scale")
-    if column and (template is None or template in TRANSLATORS.names()):
+    if column and template is None:
         raise UsageError(
             "--column needs --from NAME, a judge shipped with verdict", hint="name the columns with --columns"
         )
-    if outputs is not None and template not in TRANSLATORS.names():
-        raise UsageError("--outputs needs --from promptfoo or --from deepeval", hint="give the dataset as DATA")
-    if template in TRANSLATORS.names():
-        foreign = TRANSLATORS[template](template, data, outputs, out, lambda: _model(model))
-        _write(foreign.files, foreign.paths, force=force)
-        foreign.report()
-        for config, rows in foreign.runnable:
-            _check(config, rows, try_rows=not no_try, quiet=quiet)
-        return
     if template is not None:
         config, files, dataset = shipped_judge(template, data, out, column or ())
         _write(files, [config], force=force)
     else:
-        config = out or Path("judge.yaml")
+        config = out or FilePath("judge.yaml")
         _refuse_existing([config], force=force)
-        samples = sampled_columns(data) if data is not None else questions.ask_dataset()
+        samples = read_columns(data) if data is not None else questions.ask_dataset()
         dataset = samples.data
-        given = GivenOptions(question, columns, target, scale, model)
-        name = plain_name(config.stem)
-        parts = _defaults(samples, name, given) if yes else _scaffold(samples, name, given)
-        _write({config: pipeline_text(parts)}, [config], force=True)
+        given = Answers(question, columns, target, scale, model)
+        judge = _first_judge(samples, plain_name(config.stem), given, yes=yes)
+        _write({config: pipeline_text(judge)}, [config], force=True)
     _check(config, dataset, try_rows=not no_try, quiet=quiet)
 
 
-class GivenOptions(Struct, frozen=True):
+class Answers(Struct, frozen=True):
     """The options of a first pipeline; None for those that were not given."""
 
     question: str | None
     columns: str | None
     """The columns that the judge reads, separated by commas."""
     target: str | None
+    """The column with the right answers; `none` for none."""
     scale: str | None
     model: str | None
 
 
-def _defaults(samples: SampledColumns, name: str, given: GivenOptions) -> Scaffold:
-    """The parts of the pipeline from the options, and from the data where there is none; says what was chosen."""
-    read = (
-        tuple(samples.default_columns())
-        if given.columns is None
-        else samples.check_columns(questions.split_words(given.columns), "--columns")
-    )
-    if not any(given_labels(values) for values in samples.own.values()):
-        raise UsageError(f"every column of {samples.data} is empty", hint="give rows with something to judge")
-    if not read:
-        raise UsageError(
-            f"no column of {samples.data} can be judged",
-            hint=f"rename one, with letters, digits and _; the columns are: {', '.join(samples.own)}",
-        )
-    target = given.target or samples.label(read)
-    if given.target is not None:
-        samples.check_target(given.target, read)
-    question = given.question or questions.default_question(samples, read, target)
-    print_message(f"The judge reads {', '.join(read)} and is asked: {question}")
-    compared = " and ".join(samples.sides(read, target) or [target or ""])
-    print_message(f"Its verdicts are compared with {compared}." if target else "No column looks like a human label.")
-    return _parts(samples, name, question, read, target, given, defaults=True)
-
-
-def _scaffold(samples: SampledColumns, name: str, given: GivenOptions) -> Scaffold:
-    """The parts of the pipeline from the options, and on a terminal from the answers: first what is judged, then the labels."""
-    question, columns, target = given.question, given.columns, given.target
-    incomplete = question is None or columns is None
-    if incomplete and not console.is_interactive():
-        raise questions.missing_options(samples, question=question is not None, columns=columns is not None)
-    if columns is None:
-        read = questions.ask_columns(samples)
-    else:
-        read = samples.check_columns(questions.split_words(columns), "--columns")
-    judge_question = question or questions.ask_question(
-        questions.default_question(samples, read, target or samples.label(read))
-    )
+def _first_judge(columns: Columns, name: str, given: Answers, *, yes: bool) -> FirstJudge:
+    """The parts of the pipeline, from the options, the answers on a terminal, or with ``yes`` the proposals, which are said."""
+    ask = not yes and given.columns is None
+    if ask and not console.is_interactive():
+        raise questions.missing_options(columns)
+    read = _read(columns, given, ask=ask)
+    target = _target(columns, read, given, ask=ask, yes=yes)
     if target is not None:
-        samples.check_target(target, read)
-    elif incomplete:
-        target, read = questions.ask_target(samples, read)
-    for seen in read:
-        if columns is not None and label_likeness(seen, samples.all[seen]) > 1:
-            print_error(f"warning: {seen!r} looks like a label, and the judge reads it")
-    return _parts(samples, name, judge_question, read, target, given, ask=incomplete)
-
-
-def _parts(
-    samples: SampledColumns,
-    name: str,
-    judge_question: str,
-    read: tuple[str, ...],
-    target: str | None,
-    given: GivenOptions,
-    *,
-    ask: bool = False,
-    defaults: bool = False,
-) -> Scaffold:
-    """The kind of judge, its scale and its model, once the columns are known. ``ask``: prompt for the last two; ``defaults``:
-    labels of no known order are categories."""
-    options = samples.choices(target) if given.scale is None else ()
-    pair = samples.pair(read, target) if given.scale is None and not options else None
-    sides = samples.sides(read, target) if pair is not None else None
-    rubric = samples.rubric(read) if pair is None and not options else None
-    if ask or pair is not None:
-        questions.describe(samples, target, pair, sides, rubric)
-    fixed = bool(pair or rubric or options)
-    proposed = samples.default_scale(target) if defaults else samples.proposed_scale(target)
-    chosen = _chosen_scale(samples, target, given.scale, proposed, ask=ask, fixed=fixed)
-    detected = _model(given.model)
-    if ask and given.model is None:
-        answer = questions.ask_model(detected[0])
-        detected = detected if answer == detected[0] else (answer, None)
-    return Scaffold(
+        read = _without_label(read, target)
+    judge = _shape(columns, read, target, given.scale)
+    if judge is None:
+        scale = _scale(columns, target, given, ask=ask, yes=yes)
+        judge = Shape(question=questions.default_question(columns, read, target), scale=scale, target=target)
+    question = given.question or judge.question
+    model, api_base = _model(given.model)
+    print_message(f"The judge reads {', '.join(read)} and is asked: {question}")
+    _print_comparison(columns, read, judge, target)
+    return FirstJudge(
         name=name,
-        question=judge_question,
-        columns=read,
-        scale=chosen,
-        model=detected[0],
-        api_base=detected[1],
-        id=identifier(samples.all),
-        target=target,
-        labels=samples.all[target] if target else (),
-        paths={**samples.paths, **samples.entry_paths},
-        types=samples.types(
-            tuple(dict.fromkeys((*read, *(samples.entries[name][0] for name in options if name in samples.entries))))
-        ),
-        absent=samples.absent,
-        required=samples.incomplete(read),
-        compared=compared_scores(samples.own, chosen) if target not in samples.paths and not (pair or rubric) else (),
-        pair=pair,
-        sides=sides,
-        side_values=(samples.all[sides[0]], samples.all[sides[1]]) if sides else ((), ()),
-        rubric=rubric,
-        options=options,
+        question=question,
+        columns=columns,
+        read=read,
+        scale=judge.scale,
+        model=model,
+        api_base=api_base,
+        target=judge.target,
+        choices=judge.choices,
+        pair=judge.pair,
+        options=judge.options,
+        rubric=judge.rubric,
     )
 
 
-def _chosen_scale(
-    samples: SampledColumns,
-    target: str | None,
-    scale: str | None,
-    proposed: LabelScale | None,
-    *,
-    ask: bool,
-    fixed: bool,
-) -> LabelScale:
-    """The scale of the option, of the answer, or of the labels. ``fixed``: the kind of judge has its own scale."""
-    if scale is not None:
-        return samples.check_scale(scale, target)
-    if fixed:
-        return proposed or BOOLEAN
+class Shape(Struct, frozen=True):
+    """The kind of judge that columns and labels give, and what it is asked."""
+
+    question: str
+    scale: AnswerScale = BOOLEAN
+    target: str | None = None
+    choices: Mapping[Any, str] | None = None
+    pair: Pair | None = None
+    options: tuple[Path, ...] = ()
+    rubric: str | None = None
+
+
+def _read(columns: Columns, given: Answers, *, ask: bool) -> tuple[str, ...]:
+    if given.columns is not None:
+        read = columns.check(questions.split_words(given.columns), "--columns")
+        for name in read:
+            if looks_like_label(name) and name != given.target:
+                print_error(f"warning: {name!r} looks like a label, and the judge reads it")
+        return read
     if ask:
-        return questions.ask_scale(samples, target)
-    if proposed is None and target is not None:
-        raise samples.unknown_scale(target)
-    return proposed or BOOLEAN
+        return questions.ask_judged(columns)
+    read = tuple(columns.judged())
+    if not read or not any(filled(columns.values[name]) for name in read):
+        raise UsageError(
+            f"no column of {columns.data} can be judged",
+            hint=f"name those that the judge reads: --columns COLUMN; the columns are: {', '.join(columns.names)}",
+        )
+    return read
+
+
+def _target(columns: Columns, read: tuple[str, ...], given: Answers, *, ask: bool, yes: bool) -> str | None:
+    if given.target is not None:
+        is_none = given.target.lower() == questions.NONE and given.target not in columns.values
+        return None if is_none else columns.check_label(given.target, read)
+    if ask:
+        return questions.ask_target(columns, read)
+    return next(iter(columns.labels(read)), None) if yes else None
+
+
+def _without_label(read: tuple[str, ...], target: str) -> tuple[str, ...]:
+    """The columns without the one that has the label: a judge that sees the label repeats it."""
+    others = tuple(name for name in read if name != target and not target.startswith(f"{name}."))
+    if len(others) < len(read):
+        print_message(f"  {target} is left out of what the judge reads: a judge that sees the label repeats it.")
+    return others or read
+
+
+def _shape(columns: Columns, read: tuple[str, ...], target: str | None, scale: str | None) -> Shape | None:
+    """A judge of pairs, of options, or of criteria; None for a judge on a scale."""
+    if scale is not None:
+        return None
+    labels = columns.values[target] if target else ()
+    options = columns.options(read)
+    names = [str(path[0]) for path in options]
+    choices = option_labels(len(options), names, labels) if options and target else None
+    if options and (choices is not None or target is None):
+        is_best = target is not None and COMPARISONS & set(words_of(target))
+        question = "Which option is best?" if is_best else "Which option is right?"
+        return Shape(question, target=target, choices=choices, options=options)
+    pair = columns.pair(read)
+    if pair is not None and not options:
+        choices = pair_labels(pair, target, labels) if target else None
+        if target is not None and choices is None:
+            words = ", ".join(label_words(labels)[:5])
+            print_error(
+                f"warning: the labels of {target!r} ({words}) do not say which of {pair.first} and {pair.second} "
+                "is better, so nothing is compared with them; write A, B and tie, or the columns' names"
+            )
+        compared = target if choices else None
+        return Shape("Which response is better?", target=compared, choices=choices, pair=pair)
+    rubric = columns.rubric(read)
+    if rubric is not None:
+        is_number = target is not None and all(map(numeric, label_words(labels)))
+        return Shape("Is the criterion met?", target=target if is_number else None, rubric=rubric)
+    return None
+
+
+def _scale(columns: Columns, target: str | None, given: Answers, *, ask: bool, yes: bool) -> AnswerScale:
+    if given.scale is not None:
+        return questions.checked_scale(given.scale, columns.values[target] if target else ())
+    if ask:
+        return questions.ask_scale(columns, target)
+    return questions.scale_of_labels(columns, target, take_categories=yes)
+
+
+def _print_comparison(columns: Columns, read: Sequence[str], judge: Shape, target: str | None) -> None:
+    """Say what the answers are compared with, and how labels are read."""
+    if judge.pair is not None:
+        print_message(f"Pairs: {judge.pair.first} is A, {judge.pair.second} is B; each is judged in both orders.")
+    if judge.target is not None:
+        print_message(f"Its answers are compared with {judge.target}.")
+    elif target is None:
+        others = [name for name in columns.values if columns.kind(name) == "label" and name not in read]
+        more = f"; if one of {', '.join(others[:6])} is, name it: --target" if others else ""
+        print_message(f"No column is taken for the right answers{more}.")
+    if judge.choices and any(str(label) != choice for label, choice in judge.choices.items()):
+        words = ", ".join(f"{label} is {choice}" for label, choice in judge.choices.items())
+        print_message(
+            f"The labels of {judge.target} are read as choices: {words}. Correct `target` in the file if not."
+        )
 
 
 def _model(given: str | None) -> tuple[str, str | None]:
@@ -285,7 +281,7 @@ def _model(given: str | None) -> tuple[str, str | None]:
     return detected.model, detected.variables.get("OPENAI_BASE_URL")
 
 
-def _write(files: dict[Path, str], own: Sequence[Path], *, force: bool) -> None:
+def _write(files: dict[FilePath, str], own: Sequence[FilePath], *, force: bool) -> None:
     """Write the files. OutputError for one that exists: of ``own`` any, of the others one that differs."""
     _refuse_existing(
         [path for path, text in files.items() if path in own or (path.exists() and path.read_bytes() != text.encode())],
@@ -298,7 +294,7 @@ def _write(files: dict[Path, str], own: Sequence[Path], *, force: bool) -> None:
     print_message(f"written: {', '.join(str(path) for path in files)}")
 
 
-def _refuse_existing(paths: Sequence[Path], *, force: bool) -> None:
+def _refuse_existing(paths: Sequence[FilePath], *, force: bool) -> None:
     existing = [str(path) for path in paths if path.exists()]
     if existing and not force:
         raise OutputError(
@@ -306,7 +302,7 @@ def _refuse_existing(paths: Sequence[Path], *, force: bool) -> None:
         )
 
 
-def _check(config: Path, data: str | None, *, try_rows: bool, quiet: bool) -> None:
+def _check(config: FilePath, data: str | None, *, try_rows: bool, quiet: bool) -> None:
     """Validate the written file, try it on a few rows with the embedded baseline, and print the next steps."""
     plan = PipelineOptions().plan(config)
     fixed = _hosted_models(PipelineOptions(model=EMBEDDED).plan(config, warn=False))
@@ -314,14 +310,14 @@ def _check(config: Path, data: str | None, *, try_rows: bool, quiet: bool) -> No
         import tempfile
 
         with tempfile.TemporaryDirectory() as spool_to:
-            check_data(plan, open_dataset(plan, data, Path(spool_to)))
+            check_data(plan, open_dataset(plan, data, FilePath(spool_to)))
     if try_rows and fixed:
         print_error(f"not tried with {EMBEDDED}: units of {config} set their own models ({', '.join(fixed)})")
     elif try_rows and data is not None:
         from verdict_cli.cli.run import judged_dataset
         from verdict_cli.cli.show_report import show_report
 
-        out = Path("runs") / f"{plan.name}-first"
+        out = FilePath("runs") / f"{plan.name}-first"
         report = judged_dataset(config, data, RowOptions(model=EMBEDDED, limit=_TRIED, fresh=True, quiet=True), out=out)
         show_report(report, as_json=False)
         print_message(f"all calls for these rows: {out / 'report.html'}")
@@ -336,7 +332,7 @@ def _hosted_models(plan: Plan) -> list[str]:
     return sorted(name for name in names if not is_local(name))
 
 
-def _print_next_steps(config: Path, data: str | None, models: Sequence[str]) -> None:
+def _print_next_steps(config: FilePath, data: str | None, models: Sequence[str]) -> None:
     arguments = shlex.join([str(config), data if data is not None else "DATA"])
     print_message("\nNext:")
     if models and at_hand(os.environ) is None:

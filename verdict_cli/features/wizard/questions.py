@@ -1,9 +1,7 @@
-"""The questions of `verdict init`: on a terminal it prompts for each option that was not given, and again after an answer that does
-not fit."""
+"""The three questions of `verdict init`: what is judged, what is the right answer, and what may the answer be."""
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -13,23 +11,26 @@ import typer
 from verdict_cli.cli import console
 from verdict_cli.cli.console import print_message
 from verdict_cli.errors import UsageError, VerdictError
-from verdict_cli.features.wizard.column_words import (
-    ADJECTIVE_OF,
-    ADJECTIVES,
-    FLAWS,
-    GENERIC,
-    OUTCOME_WORDS,
-    QUALIFYING,
-    QUALITIES,
+from verdict_cli.features.wizard.answers import (
+    BOOLEAN,
+    AnswerScale,
+    label_words,
+    parse_scale,
+    proposed_scale,
+    word_order,
 )
-from verdict_cli.features.wizard.sampled_columns import SampledColumns, is_within, sampled_columns
-from verdict_cli.features.wizard.scaffold import Rubric
-from verdict_cli.features.wizard.scaffold_columns import head_noun, is_answer, is_judgement, judged_column
-from verdict_cli.features.wizard.scaffold_labels import MAX_CATEGORIES, LabelScale, label_words, numeric
-from verdict_cli.features.wizard.scaffold_pairs import Pair, pair_labels
+from verdict_cli.features.wizard.columns import (
+    MAX_CATEGORIES,
+    Columns,
+    judged_column,
+    numeric,
+    read_columns,
+    siblings,
+    words_of,
+)
 
+NONE = "none"
 _MOST_VALUE_CHARS = 60
-_NONE = "none"
 T = TypeVar("T")
 
 
@@ -44,189 +45,143 @@ def ask(question: str, parse: Callable[[str], T], default: str | None = None) ->
             print_message("  ! " + "; ".join(line.strip() for line in lines if line.strip()))
 
 
-def ask_dataset() -> SampledColumns:
+def ask_dataset() -> Columns:
     """Prompt for the dataset, and read its first rows. UsageError without a terminal."""
     if not console.is_interactive():
         raise UsageError(
             "DATA is missing: the dataset whose columns the judge reads",
-            hint="verdict init answers.jsonl --question 'Is the answer right?' --columns question,answer\n"
-            "    or copy a judge shipped with verdict: verdict init --from xstest",
+            hint="verdict init answers.jsonl --yes\n    or copy a judge shipped with verdict: verdict init --from xstest",
         )
-    return ask("Your dataset (JSONL, JSON, CSV, TSV, Excel or Parquet)", sampled_columns)
+    return ask("Your dataset (JSONL, JSON, CSV, TSV, Excel or Parquet)", read_columns)
 
 
-def missing_options(samples: SampledColumns, *, question: bool, columns: bool) -> UsageError:
-    """The error without a terminal: the missing options, and the columns of the file to choose from."""
-    missing = [flag for flag, is_set in (("--question", question), ("--columns", columns)) if not is_set]
-    suggested = samples.suggested()
-    label = samples.label(suggested)
-    example = default_question(samples, suggested, label) if suggested else "Is the answer right?"
-    command = ["verdict", "init", samples.data, "--question", example, "--columns", ",".join(suggested) or "COLUMN"]
-    command += ["--target", label] if label else []
-    return UsageError(
-        f"{' and '.join(missing)} must be given, because there is no terminal to prompt on",
-        hint=f"the columns are {', '.join(samples.own)}\n    for example: {shlex.join(command)}\n"
-        "    or take every default: --yes",
-    )
-
-
-def ask_columns(samples: SampledColumns) -> tuple[str, ...]:
-    """Prompt for the columns that the judge reads. The default has no labels and no ids."""
+def ask_judged(columns: Columns) -> tuple[str, ...]:
+    """Prompt for what is judged: the columns that the judge reads."""
     print_message("Columns:")
-    for name, values in samples.all.items():
-        seen = next((value for value in values if value is not None), None)
-        print_message(f"  {name:20} {_shorten(seen)}")
-    suggested = ",".join(samples.default_columns()) or None
+    for name, values in columns.values.items():
+        example = next((value for value in values if value is not None), None)
+        print_message(f"  {name:20} {_shorten(example)}")
     return ask(
-        "Which columns does the judge read? (not the labels)",
-        lambda answer: samples.check_columns(split_words(answer), "columns"),
-        suggested,
+        "What is judged? The columns that the judge reads, without the right answers",
+        lambda answer: columns.check(split_words(answer), "columns"),
+        ",".join(columns.judged()) or None,
     )
 
 
-def default_question(samples: SampledColumns, columns: Sequence[str], target: str | None) -> str:
-    """What a judge of these columns usually decides, in the words of the labels."""
-    options = samples.choices(target)
-    if options:
-        return "Which response is best?" if samples.are_answers(options) else "Which option is right?"
-    if samples.pair(columns, target):
-        return "Which response is better?"
-    if samples.rubric(columns):
-        return "Is the criterion met?"
-    kinds = samples.types(columns)
-    judged = judged_column(columns)
-    talks = [name for name, kind in kinds.items() if kind.startswith("conversation")]
-    scale = samples.default_scale(target)
-    if talks and not is_answer(judged):
-        return _quality_question("conversation", target, scale) or "Does the assistant help the user?"
-    lists = [name for name, kind in kinds.items() if kind.startswith("list[") and name != judged]
-    contexts = [
-        name for name in lists if re.search("context|document|passage|references|source|evidence", name, re.IGNORECASE)
-    ]
-    thing = _words(judged)
-    is_truth = (
-        scale is None or scale.kind == "boolean" or (len(scale.values) == 2 and scale.kind in ("ordered", "nominal"))
-    )
-    is_grounding = target is None or re.search(
-        "faith|ground|support|attribut|verdict|label|human", target, re.IGNORECASE
-    )
-    if contexts and is_truth and is_grounding:
-        return f"Does every statement of the {thing} follow from the {_words(contexts[0])}?"
-    alike = samples.pair(columns, None)
-    if alike is not None and judged in alike:
-        first, second = _words(alike[0]), _words(alike[1])
-        return f"Do {first} and {second} mean the same?" if is_truth else f"How similar are {first} and {second}?"
-    verb = "Are" if judged in kinds and re.search("(?<![sui])s$", thing) else "Is"
-    quality_question = _quality_question(thing, target, scale, verb)
-    if quality_question:
-        return quality_question
-    if target is not None and scale is not None and scale.kind == "nominal" and not is_judgement(scale.values, scale):
-        return f"What is the {_words(target)} of the {thing}?"
-    if scale is not None and (scale.kind in ("range", "continuous") or len(scale.values) > 2):
-        return f"How good {verb.lower()} the {thing}?"
-    return f"{verb} the {thing} good?"
+def ask_target(columns: Columns, read: tuple[str, ...]) -> str | None:
+    """Prompt for the column with the right answers; None if there is none."""
+
+    def parse(answer: str) -> str | None:
+        if answer.lower() == NONE and NONE not in columns.values:
+            return None
+        others = [name for name in read if name != answer and not answer.startswith(f"{name}.")]
+        return columns.check_label(answer, others)
+
+    labels = columns.labels(read)
+    return ask("What is the right answer? The column with people's labels, or none", parse, (labels or [NONE])[0])
 
 
-def _quality_question(thing: str, target: str | None, scale: LabelScale | None, verb: str = "Is") -> str | None:
-    """What the name or the words of the labels ask of the thing: is it toxic, is there a flaw in it, how relevant is it?"""
-    if target is None or scale is None:
-        return None
-    head = head_noun(target)
-    named = re.fullmatch(r"(?:is|was)[ _-]?([A-Z]?[a-z]+)", target, re.IGNORECASE)
-    flaw = re.fullmatch(r"has[ _-]?([A-Z]?[a-z]+)", target, re.IGNORECASE)
-    quality = ADJECTIVE_OF.get(head) or (
-        re.sub("i?ness$", lambda end: "y" if end[0] == "iness" else "", head) if head.endswith("ness") else head
-    )
-    if scale.kind == "boolean":
-        if named:
-            return f"{verb} the {thing} {named[1].lower()}?"
-        if flaw or head in FLAWS:
-            return f"Does the {thing} have {flaw[1].lower()}?" if flaw else f"Is there {head} in the {thing}?"
-        if is_answer(target):
-            return "Is the answer to the question yes?"
-        is_adjective = quality in ADJECTIVES or head.endswith(("ness", *QUALIFYING))
-        return f"{verb} the {thing} {quality}?" if is_adjective and quality not in OUTCOME_WORDS else None
-    if scale.kind in ("ordered", "nominal") and len(scale.values) == 2:
-        worse, better = (word.lower() for word in scale.values)
-        return f"{verb} the {thing} {better}?" if worse.endswith(better) and better in ADJECTIVES else None
-    if scale.kind in ("range", "continuous") and (
-        head in FLAWS or quality in ADJECTIVES or (head.endswith(QUALITIES) and head != "quality")
-    ):
-        return f"Rate the {_words(target)} of the {thing}."
-    return None
-
-
-def _words(column: str) -> str:
-    *before, last = re.split(r"\.(?!$)", column)
-    name = before[-1] if before and last.lower() in GENERIC else last
-    return re.sub(r"\[(\d+)\]", r" \1", name).replace("_", " ")
-
-
-def describe(
-    samples: SampledColumns, target: str | None, pair: Pair | None, sides: Pair | None, rubric: Rubric | None
-) -> None:
-    """Say what kind of judge the columns give, and how it reads the labels."""
-    if pair is not None:
-        print_message(f"Pairs: {pair[0]} is A, {pair[1]} is B; each pair is judged in both orders.")
-        meant = {} if target is None or sides else pair_labels(pair, samples.all[target], target) or {}
-        if any(str(label) != choice for label, choice in meant.items()):
-            read = ", ".join(f"{label} is {choice}" for label, choice in meant.items())
-            print_message(f"The labels of {target} are read as choices: {read}. Correct `target` in the file if not.")
-    elif rubric is not None:
-        print_message(f"A rubric: each entry of {rubric.column} is judged by a call of its own.")
-
-
-def ask_question(default: str) -> str:
-    """Prompt for what the judge decides."""
-    return ask("What should the judge decide? (one sentence)", str, default)
-
-
-def ask_target(samples: SampledColumns, columns: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
-    """Prompt for the column with the human labels; None if there is none. Returns it and the columns that the judge reads,
-    without the labels."""
-
-    def parse(answer: str) -> tuple[str | None, tuple[str, ...]]:
-        if answer.lower() == _NONE and _NONE not in samples.all:
-            return None, columns
-        others = tuple(name for name in columns if not is_within(name, answer))
-        target = samples.check_target(answer, others or columns)
-        samples.pair(others, target)  # labels of pairs that say nothing of A and B
-        words = label_words(samples.all[target])
-        if len(words) > MAX_CATEGORIES and not all(map(numeric, words)):
-            raise samples.unknown_scale(target)
-        if len(others) < len(columns):
-            print_message(f"  {target} is left out of what the judge reads: a judge that sees the label repeats it.")
-        return target, others
-
-    label = samples.label(columns)
-    return ask("Which column has the human labels? (none: no labels yet)", parse, label or _NONE)
-
-
-def ask_scale(samples: SampledColumns, target: str | None) -> LabelScale:
-    """Prompt for the scale. The order of words is proposed only where their meaning gives it."""
-    proposed = samples.proposed_scale(target)
+def ask_scale(columns: Columns, target: str | None) -> AnswerScale:
+    """Prompt for what the answer may be. The order of words is proposed only where it is known."""
+    labels = columns.values[target] if target else ()
+    proposed = proposed_scale(labels) if target else BOOLEAN
     if target is not None:
-        words = label_words(samples.all[target])
-        print_message(
-            f"The labels are {', '.join(words[:MAX_CATEGORIES])}{', …' if len(words) > MAX_CATEGORIES else ''}."
+        words = label_words(labels)
+        more = ", …" if len(words) > MAX_CATEGORIES else ""
+        print_message(f"The labels are {', '.join(words[:MAX_CATEGORIES])}{more}.")
+    return ask(
+        "What may the answer be? boolean, 1-5, words from worst to best such as bad,fair,good, or categories",
+        lambda answer: checked_scale(answer, labels),
+        proposed.option() if proposed else None,
+    )
+
+
+def checked_scale(text: str, labels: Sequence[Any]) -> AnswerScale:
+    """The scale that the user wrote. UsageError for none, and for one that does not have the labels."""
+    parsed = parse_scale(text, labels)
+    if isinstance(parsed, AnswerScale):
+        return parsed
+    hint = "give boolean, 1-5, or words from worst to best: bad,fair,good"
+    words = label_words(labels)
+    if len(words) == 1:
+        hint = f"--scale 'other,{words[0]}' has them"
+    elif words and len(words) <= MAX_CATEGORIES and not parsed.endswith("is not a scale"):
+        proposed = proposed_scale(labels)
+        hint = f"--scale '{proposed.option() if proposed else 'categories'}' has them"
+    raise UsageError(parsed, hint=hint)
+
+
+def scale_of_labels(columns: Columns, target: str | None, *, take_categories: bool) -> AnswerScale:
+    """The scale of the target's labels. UsageError where the user must say it: ``take_categories`` takes words of no known
+    order as categories."""
+    if target is None:
+        return BOOLEAN
+    labels = columns.values[target]
+    words = label_words(labels)
+    scale = proposed_scale(labels)
+    if scale is not None and (scale.kind != "nominal" or take_categories):
+        return scale
+    if len(words) == 1:
+        raise UsageError(
+            f"all labels of {target!r} are {words[0]!r}, so the scale is not known",
+            hint=f"give its words from worst to best: --scale 'other,{words[0]}'",
         )
-    question = "Which scale? (boolean, 1-5, or words from worst to best: bad,fair,good)"
-    if proposed is None:
-        question = "Which scale? (the labels from worst to best, categories if none is better, or 1-5)"
-    default = samples.default_scale(target)
-    return ask(question, lambda answer: samples.check_scale(answer, target), default.option() if default else None)
+    if scale is None:
+        raise UsageError(
+            f"{target!r} has {len(words)} different labels, more than a scale of words has ({MAX_CATEGORIES})",
+            hint="name another column, give the range of numbers such as --scale 0-100, or leave --target out",
+        )
+    raise UsageError(
+        f"the order of the labels of {target!r} is not known: {', '.join(words)}",
+        hint=f"give them from worst to best: --scale '{','.join(words)}' if that is their order; "
+        "or --scale categories if none is better than another",
+    )
 
 
-def ask_model(default: str) -> str:
-    """Prompt for the model."""
-    return ask("Which model?", str, default)
+def default_question(columns: Columns, read: Sequence[str], target: str | None) -> str:
+    """What a judge of these columns is asked, in a sentence: of the labels where there are some."""
+    judged = judged_column(read)
+    thing = _spoken(judged)
+    contexts = [name for name in read if name != judged and columns.kind(name) == "texts"]
+    if target is None:
+        if columns.kind(judged) == "conversation":
+            return "Does the assistant help the user?"
+        if contexts:
+            return f"Does every statement of the {thing} follow from the {_spoken(contexts[0])}?"
+        return f"Is the {thing} good?"
+    labels = columns.values[target]
+    words = words_of(target.rpartition(".")[2])
+    scale = proposed_scale(labels)
+    if scale is not None and scale.kind == "boolean":
+        if words[0] in ("is", "was") and len(words) == 2:
+            for first, second in siblings(read):
+                return f"Are {_spoken(first)} and {_spoken(second)} {words[1]}?"
+            return f"Is the {thing} {words[1]}?"
+        is_praise = words[-1] in ("label", "gold", "good", "human", "pass", "target", "verdict")
+        return f"Is the {thing} good?" if is_praise else f"Should the {thing} be labelled {_spoken(target)!r}?"
+    if all(map(numeric, label_words(labels))) or word_order(label_words(labels)):
+        is_general = words[-1] in ("grade", "label", "rating", "score", "stars", "target")
+        return f"How good is the {thing}?" if is_general else f"Rate the {_spoken(target)} of the {thing}."
+    return f"What is the {_spoken(target)} of the {thing}?"
+
+
+def missing_options(columns: Columns) -> UsageError:
+    """The error without a terminal, with the columns to choose from and a whole command."""
+    read = columns.judged()
+    label = next(iter(columns.labels(read)), NONE)
+    command = ["verdict", "init", columns.data, "--columns", ",".join(read) or "COLUMN", "--target", label]
+    return UsageError(
+        "--columns must be given, because there is no terminal to prompt on",
+        hint=f"the columns are {', '.join(columns.names)}\n    for example: {shlex.join(command)}\n"
+        "    or take every proposal: --yes",
+    )
 
 
 def ask_role(column: str, names: Mapping[str, Any], default: str | None, *, optional: bool) -> str | None:
     """Prompt for the column that plays the role of a shipped judge's column; None if no column does."""
 
     def parse(answer: str) -> str | None:
-        if optional and answer.lower() == _NONE:
+        if optional and answer.lower() == NONE:
             return None
         if answer not in names:
             raise UsageError(f"there is no column {answer!r}", hint=f"the columns are: {', '.join(names)}")
@@ -239,6 +194,11 @@ def ask_role(column: str, names: Mapping[str, Any], default: str | None, *, opti
 def split_words(text: str) -> tuple[str, ...]:
     """Split a comma-separated list of names."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _spoken(column: str) -> str:
+    """The column's name in a sentence."""
+    return column.rpartition(".")[2].replace("_", " ")
 
 
 def _shorten(value: Any) -> str:

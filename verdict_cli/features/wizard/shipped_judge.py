@@ -13,9 +13,8 @@ from verdict_cli.cli import console
 from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.errors import UsageError
 from verdict_cli.features.wizard import questions
-from verdict_cli.features.wizard.sampled_columns import SampledColumns, sampled_columns
-from verdict_cli.features.wizard.scaffold import flow, without_schema_line
-from verdict_cli.features.wizard.scaffold_columns import identifier, label_likeness
+from verdict_cli.features.wizard.columns import Columns, looks_like_label, read_columns
+from verdict_cli.features.wizard.pipeline_text import flow, without_schema_line
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.package_files import folder, named_config
@@ -52,7 +51,7 @@ def shipped_judge(
     sample = _SAMPLE.search(text)
     dataset = data
     if data is not None:
-        text = _for_data(template, source, text, document, sampled_columns(data), given)
+        text = _for_data(template, source, text, document, read_columns(data), given)
     elif given:
         raise UsageError(
             "--column maps the columns of DATA, which is missing", hint=f"verdict init --from {template} DATA"
@@ -69,26 +68,24 @@ def shipped_judge(
     return target, files, dataset
 
 
-def _for_data(
-    template: str, source: Path, text: str, document: Any, samples: SampledColumns, given: Sequence[str]
-) -> str:
+def _for_data(template: str, source: Path, text: str, document: Any, samples: Columns, given: Sequence[str]) -> str:
     """The judge's text, with `dataset.columns` for the columns that the data calls otherwise."""
     plan = PipelineOptions(model=EMBEDDED).plan(source, warn=False)
     roles: dict[str, bool] = {}
     for used in plan.columns:
         roles[used.column] = roles.get(used.column, False) or used.asked
     mapped = _given(given, roles, samples)
-    missing = {role: needed for role, needed in roles.items() if role not in samples.own and role not in mapped}
-    free = [name for name in samples.own if name not in roles and name not in mapped.values()]
+    missing = {role: needed for role, needed in roles.items() if role not in samples.names and role not in mapped}
+    free = [name for name in samples.names if name not in roles and name not in mapped.values()]
     guesses = _guesses(missing, free, samples)
     if missing and not console.is_interactive():
         raise _unmapped(template, samples, missing, guesses)
     for role, needed in missing.items():
         default = guesses.get(role) or (None if needed else _NONE)
-        mapped[role] = questions.ask_role(role, samples.own, default, optional=not needed)
+        mapped[role] = questions.ask_role(role, dict.fromkeys(samples.names), default, optional=not needed)
     keys = dict(document.get("dataset") or {})
     identity = keys.pop("id", None)
-    if identity is not None and (own := identity if identity in samples.own else identifier(samples.all)):
+    if identity is not None and (own := identity if identity in samples.names else samples.identifier()):
         keys = {"id": own, **keys}
     renamed = {role: column for role, column in mapped.items() if column is not None and column != role}
     # A column in the role of another one is no longer there under its own name.
@@ -103,7 +100,7 @@ def _for_data(
     return _without(_with_dataset(text, keys), document, dropped)
 
 
-def _given(given: Sequence[str], roles: Mapping[str, bool], samples: SampledColumns) -> dict[str, str | None]:
+def _given(given: Sequence[str], roles: Mapping[str, bool], samples: Columns) -> dict[str, str | None]:
     """The column of each role in `ROLE=COLUMN`; None for `none`."""
     mapped: dict[str, str | None] = {}
     for pair in given:
@@ -117,14 +114,14 @@ def _given(given: Sequence[str], roles: Mapping[str, bool], samples: SampledColu
         if column == _NONE and not roles[role]:
             mapped[role] = None
         else:
-            (mapped[role],) = samples.check_columns([column], "--column") if column in samples.own else (None,)
+            (mapped[role],) = samples.check([column], "--column") if column in samples.names else (None,)
             if mapped[role] is None:
-                hint = nearest_spelling(column, samples.own) or f"the columns are: {', '.join(samples.own)}"
+                hint = nearest_spelling(column, samples.names) or f"the columns are: {', '.join(samples.names)}"
                 raise UsageError(f"--column {pair}: {samples.data} has no column {column!r}", hint=hint)
     return mapped
 
 
-def _guesses(missing: Collection[str], free: Sequence[str], samples: SampledColumns) -> dict[str, str]:
+def _guesses(missing: Collection[str], free: Sequence[str], samples: Columns) -> dict[str, str]:
     """For each missing column the one of the data that probably has its role."""
     guesses: dict[str, str] = {}
     for role in missing:
@@ -135,21 +132,19 @@ def _guesses(missing: Collection[str], free: Sequence[str], samples: SampledColu
         if near or close:
             guesses[role] = near or names[close[0]]
         elif role in _SYNONYMS[4]:
-            labels = [name for name in names.values() if label_likeness(name, samples.own[name]) > 1]
+            labels = [name for name in names.values() if looks_like_label(name)]
             guesses |= {role: labels[0]} if labels else {}
     return guesses
 
 
-def _unmapped(
-    template: str, samples: SampledColumns, missing: Mapping[str, bool], guesses: Mapping[str, str]
-) -> UsageError:
+def _unmapped(template: str, samples: Columns, missing: Mapping[str, bool], guesses: Mapping[str, str]) -> UsageError:
     words = [f"--column {role}={guesses.get(role, 'COLUMN' if needed else _NONE)}" for role, needed in missing.items()]
     optional = [role for role, needed in missing.items() if not needed]
     leave = f"; only metrics use {', '.join(optional)}: `none` leaves them out" if optional else ""
     return UsageError(
         f"{samples.data} has no column {', '.join(map(repr, missing))}, which {template} uses",
         hint=f"say which of its columns that is: {' '.join(words)}\n"
-        f"    the columns are: {', '.join(samples.own)}{leave}",
+        f"    the columns are: {', '.join(samples.names)}{leave}",
     )
 
 

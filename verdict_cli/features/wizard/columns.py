@@ -1,0 +1,491 @@
+"""The columns of a dataset as `verdict init` sees them: their values, their kinds, and what is proposed by names and types.
+
+The names are some forty of English. Where they say nothing, the user is asked; nothing is guessed from other languages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from verdict_cli.cli.open_dataset import dataset_files
+from verdict_cli.errors import DataError, Problem, UsageError
+from verdict_cli.language.conversation import looks_like_conversation
+from verdict_cli.storage.datasets.dataset import Dataset, missing_column
+from verdict_cli.storage.datasets.read import stream_rows
+
+JUDGED_NAMES = frozenset(
+    [
+        "answer",
+        "chosen",
+        "claim",
+        "completion",
+        "context",
+        "contexts",
+        "conversation",
+        "document",
+        "documents",
+        "input",
+        "instruction",
+        "message",
+        "messages",
+        "output",
+        "passage",
+        "prompt",
+        "question",
+        "reference",
+        "rejected",
+        "reply",
+        "response",
+        "solution",
+        "source",
+        "story",
+        "summary",
+        "text",
+    ]
+)
+LABEL_NAMES = frozenset(
+    [
+        "best",
+        "choice",
+        "correct",
+        "gold",
+        "grade",
+        "harmful",
+        "hallucination",
+        "helpful",
+        "human",
+        "label",
+        "overall",
+        "pass",
+        "preference",
+        "quality",
+        "rating",
+        "relevance",
+        "reward",
+        "score",
+        "stars",
+        "success",
+        "target",
+        "toxic",
+        "truth",
+        "verdict",
+        "winner",
+    ]
+)
+ROW_NAMES = frozenset(
+    [
+        "annotator",
+        "author",
+        "by",
+        "category",
+        "comment",
+        "comments",
+        "created",
+        "date",
+        "explanation",
+        "generator",
+        "id",
+        "idx",
+        "index",
+        "key",
+        "lang",
+        "language",
+        "metadata",
+        "model",
+        "notes",
+        "rationale",
+        "reason",
+        "sha",
+        "split",
+        "time",
+        "title",
+        "topic",
+        "type",
+        "uid",
+        "url",
+        "user",
+        "uuid",
+    ]
+)
+"""Names of what is about the row or its label: a reason that an annotator gave reveals it."""
+COMPARISONS = frozenset(["best", "better", "choice", "chosen", "preference", "preferred", "winner"])
+"""Words of a label that says which of several texts is better: of one text they say nothing."""
+_KEY_WORDS = frozenset(["answer", "best", "choice", "correct", "gold", "idx", "index", "key", "label", "target"])
+"""Words of a column that names the right option."""
+RUBRIC_NAMES = frozenset(["checklist", "criteria", "criterion", "requirements", "rubric", "rubrics"])
+OPTION_LISTS = frozenset(["candidates", "choices", "completions", "endings", "options", "responses"])
+_NOT_ANSWERS = frozenset(
+    [
+        "context",
+        "contexts",
+        "document",
+        "documents",
+        "evidence",
+        "input",
+        "instruction",
+        "message",
+        "passage",
+        "prompt",
+        "question",
+        "reference",
+        "source",
+    ]
+)
+_REFERENCES = frozenset(["expected", "gold", "ref", "reference", "test", "tests"])
+_ANSWERS = frozenset(["answer", "completion", "output", "reply", "response", "solution", "story", "summary"])
+_CRITERION_KEYS = ("criterion", "criteria", "text", "description", "question", "requirement")
+SIDES = {"a": "b", "0": "1", "1": "2", "first": "second", "left": "right", "chosen": "rejected"}
+"""What the names of two compared columns differ in."""
+SCORES = "scores"
+"""The column of imported logs with the other tool's scores by name."""
+_CLOSED = (SCORES, "metadata", "meta", "explanations", "extra")
+"""Columns within which nothing is proposed."""
+MAX_CATEGORIES = 12
+"""More distinct texts than this are no categories."""
+_READ = 1_000
+_DEPTH = 3
+_FEW_WORDS = 4
+"""Words of the longest text that may be a label."""
+
+Kind = Literal["conversation", "texts", "criteria", "text", "label", "other", "empty"]
+Path = tuple[str | int, ...]
+"""A column's name, and the keys within it."""
+
+
+class Pair(Struct, frozen=True):
+    """Two columns of texts that are compared with each other."""
+
+    first: str
+    second: str
+
+    def __iter__(self) -> Any:
+        return iter((self.first, self.second))
+
+
+class Columns(Struct, frozen=True):
+    """The first rows of a dataset by column, columns within columns too, such as `conv.id`."""
+
+    data: str
+    values: Mapping[str, Sequence[Any]]
+    paths: Mapping[str, Path]
+    absent: frozenset[str] = frozenset()
+    """The columns of the file that some of its rows do not have."""
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the file itself."""
+        return [name for name, path in self.paths.items() if len(path) == 1]
+
+    def kind(self, name: str) -> Kind:
+        """What the column's values are."""
+        return column_kind(self.values[name])
+
+    def declared_type(self, name: str) -> str | None:
+        """The type that a pipeline must declare for the column; None for a text or a number."""
+        declared = {"conversation": "conversation", "texts": "list[str]"}.get(self.kind(name))
+        has_nulls = any(value is None for value in self.values[name])
+        return f"{declared}?" if declared and has_nulls else declared
+
+    def judged(self) -> list[str]:
+        """The columns that a judge is proposed to read."""
+        open_names = [name for name in self.values if self.paths[name][0] not in _CLOSED]
+        readable = [name for name in open_names if nameable(name) and self._is_readable(name)]
+        talks = [name for name in readable if self.kind(name) == "conversation"]
+        named = [name for name in readable if judged_name(name) or name in talks or self._is_prose(name)]
+        proposed = named or readable
+        outermost = [name for name in proposed if not any(_is_inside(name, other) for other in proposed)]
+        read = outermost or [name for name in self.names if nameable(name) and name != self.identifier()][:1]
+        # A prompt needs every column that it names in every row.
+        return [name for name in read if name not in self.absent or name == judged_column(read)]
+
+    def _is_prose(self, name: str) -> bool:
+        """Whether the column has texts of several words, or criteria."""
+        if self.kind(name) == "text":
+            seen = filled(self.values[name])
+            return sum(map(_width, seen)) > _FEW_WORDS * len(seen)
+        return _last_word(name) in RUBRIC_NAMES
+
+    def _is_readable(self, name: str) -> bool:
+        kind = self.kind(name)
+        if kind in ("conversation", "criteria"):
+            return True
+        if kind not in ("texts", "text") and not judged_name(name):
+            return False
+        if kind in ("other", "empty") or looks_like_label(name) or _last_word(name) in ROW_NAMES:
+            return False
+        return not _are_links(self.values[name])
+
+    def labels(self, read: Iterable[str]) -> list[str]:
+        """The columns that are proposed as the right answer of a judge that reads these, the best first."""
+        is_choice = bool(self.options(read))
+        is_compared = is_choice or self.pair(read) is not None
+        taken = {str(path[0]) for path in self.options(read)}
+        taken |= {str(self.paths[name][0]) for name in read if not (is_choice and self.kind(name) == "label")}
+        candidates = []
+        for name in self.values:
+            words = set(words_of(name.rpartition(".")[2]))
+            is_named = bool(words & _KEY_WORDS) if is_choice else looks_like_label(name)
+            fits = self.paths[name][0] not in (*_CLOSED, *taken) and (is_compared or not words & COMPARISONS)
+            seen = filled(self.values[name])
+            varies = len(seen) <= 3 or len({str(value) for value in seen}) > 1
+            if is_named and fits and varies and self.kind(name) == "label":
+                candidates.append(name)
+        return sorted(candidates, key=lambda name: not {"label", "gold", "human", "winner"} & set(words_of(name)))
+
+    def identifier(self) -> str | None:
+        """The column that names each row: `id` or the like, another text or number in each."""
+        for name in sorted(self.values, key=lambda name: len(self.paths[name])):
+            values = self.values[name]
+            keyed = _last_word(name) in ("id", "key", "uid", "uuid") and nameable(name)
+            is_unique = len({str(value) for value in values}) == len(values)
+            if keyed and is_unique and all(type(value) in (str, int) for value in values):
+                return name
+        return None
+
+    def pair(self, read: Sequence[str]) -> Pair | None:
+        """Of these columns the two texts whose names differ in nothing but A and B, 1 and 2, chosen and rejected."""
+        texts = [name for name in read if self.kind(name) in ("text", "conversation", "label")]
+        apart = _NOT_ANSWERS | (LABEL_NAMES - COMPARISONS)
+        pairs = [pair for pair in siblings(texts) if not apart & set(words_of(pair.first))]
+        return max(
+            pairs, key=lambda pair: sum(len(str(value)) for name in pair for value in self.values[name]), default=None
+        )
+
+    def options(self, read: Sequence[str]) -> tuple[Path, ...]:
+        """The options of a multiple choice: three or more columns that differ in a running number or letter, or the
+        entries of a list with the same length in each row."""
+        numbered = self._numbered_columns()
+        if numbered:
+            return numbered
+        for name in self.values:
+            lists = self.values[name]
+            lengths = {len(value) for value in lists} if self.kind(name) == "texts" and None not in lists else set()
+            if OPTION_LISTS & set(words_of(name)) and len(lengths) == 1:
+                count = lengths.pop()
+                return tuple((*self.paths[name], index) for index in range(count)) if count > 2 else ()
+        return ()
+
+    def _numbered_columns(self) -> tuple[Path, ...]:
+        groups: dict[str, list[tuple[int, str]]] = {}
+        for name in self.names:
+            match = re.fullmatch(r"(.*?)[ _.-]?(\d+|[A-Ha-h])", name)
+            if match and self.kind(name) in ("text", "label") and nameable(name):
+                mark = match[2]
+                number = int(mark) if mark.isdigit() else ord(mark.lower()) - ord("a")
+                if all(isinstance(value, str) for value in filled(self.values[name])):
+                    groups.setdefault(match[1], []).append((number, name))
+        for columns in groups.values():
+            numbers = sorted(number for number, _ in columns)
+            first = numbers[0]
+            if len(numbers) > 2 and first <= 1 and numbers == list(range(first, first + len(numbers))):
+                return tuple((name,) for _, name in sorted(columns))
+        return ()
+
+    def rubric(self, read: Sequence[str]) -> str | None:
+        """Of these columns the one with a list of criteria for each row."""
+        for name in read:
+            has_criteria = self.kind(name) in ("criteria", "texts") and all(self.values[name])
+            if has_criteria and _last_word(name) in RUBRIC_NAMES:
+                return name
+        return None
+
+    def check(self, names: Sequence[str], flag: str) -> tuple[str, ...]:
+        """The columns. UsageError for none, for one that is missing, and for one that no placeholder can name."""
+        if not names:
+            raise UsageError(f"{flag}: name at least one column", hint=f"the columns are: {', '.join(self.values)}")
+        for name in names:
+            if name not in self.values:
+                problem = missing_column(name, self.values)
+                raise UsageError(f"{flag}: {self.data}: {problem.message}", hint=problem.hint)
+            if not nameable(name):
+                hint = "rename the column: letters, digits and _"
+                raise UsageError(f"a placeholder cannot refer to the column {name!r}", hint=hint)
+        return tuple(dict.fromkeys(names))
+
+    def check_label(self, name: str, read: Sequence[str]) -> str:
+        """The column with the right answers. UsageError for one that cannot have them, or that the judge reads."""
+        self.check([name], "--target")
+        seen = filled(self.values[name])
+        if not seen:
+            raise UsageError(f"the column {name!r} is empty", hint="name the column with the right answers")
+        if not are_labels(seen):
+            fields = [inner for inner in self.values if inner.startswith(f"{name}.") and self.kind(inner) == "label"]
+            hint = f"name one of its fields: {', '.join(fields[:6])}" if fields else "name a column of labels"
+            what = "fields" if fields else "lists or mappings"
+            raise UsageError(f"{name!r} has {what}, a label is one word or number", hint=hint)
+        if any(_is_inside(name, column) or _is_inside(column, name) or name == column for column in read):
+            raise UsageError(
+                f"{name!r} is both the label and a column that the judge reads",
+                hint="a judge that sees the label repeats it: remove it from --columns",
+            )
+        return name
+
+
+def read_columns(data: str) -> Columns:
+    """The columns of the first rows. DataError if there are none, or if they cannot be read."""
+    rows = [row.source for row in islice(stream_rows(Dataset(dataset_files(data))), _READ)]
+    names = dict.fromkeys(name for row in rows for name in row)
+    if not names:
+        raise DataError(Problem("empty-dataset", "the dataset holds no rows", "", data))
+    top = {name: _parsed_lists([row.get(name) for row in rows]) for name in names}
+    inner = dict(_inner_columns(top))
+    paths: dict[str, Path] = {name: (name,) for name in top}
+    paths |= {name: path for name, (path, _) in inner.items() if name not in top}
+    values = {name: top[name] if name in top else inner[name][1] for name in paths}
+    absent = frozenset(name for name in names if not all(name in row for row in rows))
+    return Columns(data, values, paths, absent)
+
+
+def _parsed_lists(values: Sequence[Any]) -> Sequence[Any]:
+    """The values; the lists where each cell of CSV or Excel has one in JSON."""
+    if not all(value is None or (isinstance(value, str) and value[:1] in ("[", "")) for value in values):
+        return values
+    try:
+        lists = [json.loads(value) if value else None for value in values]
+    except ValueError:
+        return values
+    return lists if any(isinstance(value, list) for value in lists) else values
+
+
+def _inner_columns(top: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, tuple[Path, Sequence[Any]]]]:
+    """The columns within mappings, by names such as `conv.id`, with their paths and values."""
+    todo: list[tuple[Path, Sequence[Any]]] = [((name,), values) for name, values in top.items()]
+    while todo:
+        path, values = todo.pop(0)
+        if len(path) > 1:
+            yield ".".join(map(str, path)), (path, values)
+        seen = [value for value in values if value is not None]
+        if len(path) <= _DEPTH and seen and all(isinstance(value, Mapping) for value in seen):
+            keys = dict.fromkeys(key for value in seen for key in value if isinstance(key, str))
+            todo = [((*path, key), [(value or {}).get(key) for value in values]) for key in keys] + todo
+
+
+def column_kind(values: Sequence[Any]) -> Kind:
+    """What the values are; ``label`` for numbers, truths and a few short texts that repeat."""
+    seen = filled(values)
+    if not seen:
+        return "empty"
+    if all(map(looks_like_conversation, seen)):
+        return "conversation"
+    if all(isinstance(value, list) for value in seen):
+        entries = [entry for value in seen for entry in value]
+        if all(isinstance(entry, str) for entry in entries):
+            return "texts"
+        return "criteria" if criterion_key(values) else "other"
+    if not are_labels(seen):
+        return "other"
+    distinct = {str(value) for value in seen}
+    is_short = all(_width(text) <= _FEW_WORDS for text in distinct)
+    is_repeated = len(distinct) <= MAX_CATEGORIES and (2 * len(distinct) <= len(seen) or len(seen) <= MAX_CATEGORIES)
+    numbers = not any(isinstance(value, str) for value in seen) or all(map(numeric, seen))
+    return "label" if numbers or (is_short and is_repeated) else "text"
+
+
+def _width(text: Any) -> float:
+    """About how many words a text has, in scripts without spaces too."""
+    dense = re.findall(r"[\u2e80-\uffff]", str(text))
+    return len(re.findall(r"[^\s\u2e80-\uffff]+", str(text))) + len(dense) / 3
+
+
+def criterion_key(values: Sequence[Any]) -> str | None:
+    """The key with the text of each criterion, where every row has a list of mappings with one; else None."""
+    entries = [entry for value in values if isinstance(value, list) for entry in value]
+    if not entries or not all(isinstance(entry, Mapping) and "role" not in entry for entry in entries):
+        return None
+    keys = (key for key in _CRITERION_KEYS if all(isinstance(entry.get(key), str) for entry in entries))
+    return next(keys, None)
+
+
+def points_key(values: Sequence[Any]) -> str | None:
+    """The key with the points of each criterion, where every row has some to earn; else None."""
+    entries = [entry for value in values for entry in value if isinstance(entry, Mapping)]
+    for key in ("points", "weight"):
+        if entries and all(numeric(entry.get(key)) and not isinstance(entry[key], str) for entry in entries):
+            can_earn = all(any(entry[key] > 0 for entry in value) for value in values if value)
+            return key if can_earn else None
+    return None
+
+
+def are_labels(values: Iterable[Any]) -> bool:
+    """Whether all values are words, numbers or truths."""
+    return all(isinstance(value, str | int | float) for value in values)
+
+
+def filled(values: Iterable[Any]) -> list[Any]:
+    """The values without nulls and blank texts."""
+    return [value for value in values if value is not None and not (isinstance(value, str) and not value.strip())]
+
+
+def numeric(value: Any) -> bool:
+    """Whether a value is a number, or a text that is one."""
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int | float) or re.fullmatch(r"\s*-?\d+(\.\d+)?\s*", str(value)) is not None
+
+
+def words_of(name: str) -> list[str]:
+    """The words and numbers of a column's name in small letters: `model`, `response`, `2` of `modelResponse_2`."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return [word.lower() for word in re.findall(r"[^\W\d_]+|\d+", spaced)]
+
+
+def _last_word(name: str) -> str:
+    """The last word of a name that is no side and no number: `response` of `response_a`."""
+    words = [word for word in words_of(name.rpartition(".")[2]) if len(word) > 1 and not word.isdigit()]
+    return words[-1] if words else ""
+
+
+def judged_name(name: str) -> bool:
+    """Whether the name is one of what a judge reads."""
+    return bool(JUDGED_NAMES & set(words_of(name))) and not looks_like_label(name) and _last_word(name) not in ROW_NAMES
+
+
+def looks_like_label(name: str) -> bool:
+    """Whether the name is one of people's labels: `human_label`, `is_correct`, `rating`."""
+    words = words_of(name.rpartition(".")[2])
+    if not words:
+        return False
+    has_verb = words[0] in ("is", "was", "has") and len(words) > 1
+    return has_verb or _last_word(name) in LABEL_NAMES or ("human" in words and _last_word(name) not in JUDGED_NAMES)
+
+
+def judged_column(read: Sequence[str]) -> str:
+    """Of the columns that a judge reads the one that is judged, rather than what it answers or follows from."""
+    own = [name for name in read if not _REFERENCES & set(words_of(name))]
+    for words in (_ANSWERS, None):
+        for name in reversed(own):
+            context = _NOT_ANSWERS & set(words_of(name))
+            if _last_word(name) in words if words else not context:
+                return name
+    return list(read)[-1]
+
+
+def siblings(names: Sequence[str]) -> list[Pair]:
+    """The pairs of names that differ in nothing but A and B, 1 and 2, first and second."""
+    by_words = {tuple(words_of(name)): name for name in names}
+    pairs = []
+    for words, name in by_words.items():
+        for index, word in enumerate(words):
+            other = (*words[:index], SIDES.get(word, ""), *words[index + 1 :])
+            if other in by_words:
+                pairs.append(Pair(name, by_words[other]))
+    return pairs
+
+
+def nameable(column: str) -> bool:
+    """Whether a placeholder can name the column."""
+    return column.isprintable() and not re.search(r"[{}\n]", column) and not {"'", '"'} <= set(column)
+
+
+def _is_inside(name: str, column: str) -> bool:
+    return name.startswith(f"{column}.")
+
+
+def _are_links(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, str) and re.match(r"(https?|file|s3|data):", value) for value in filled(values))
