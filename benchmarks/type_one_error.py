@@ -21,16 +21,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from verdict_cli.features.audit.effects import Effect, attack_p, probe_p, with_family
-from verdict_cli.features.power.sample_size import TESTS_OF_MORE_LABELS, TESTS_OF_TWO_LABELS, rows_for_difference
+from verdict_cli.features.power.sample_size import (
+    TESTS_OF_MORE_LABELS,
+    TESTS_OF_TWO_LABELS,
+    PilotChange,
+    rows_for_difference,
+)
 from verdict_cli.features.rank.tournament import Choice, _differ, _pooled, fit_ratings
 from verdict_cli.features.watch.drift import drift_intervals
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
@@ -40,7 +45,7 @@ from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals, paired_metric_value
 from verdict_cli.stats.metrics import confusion
 from verdict_cli.stats.paired import PairedRows, RunRows, compare_with_reference, pair, paired_difference
-from verdict_cli.stats.permutation import holm_adjusted, swap_tests
+from verdict_cli.stats.permutation import holm_adjusted, sign_flip_test, swap_tests
 from verdict_cli.stats.worst_case import open_pairs
 
 Lines = Iterator[tuple[str, ...]]
@@ -373,6 +378,23 @@ def plan(simulations: int) -> Lines:
             significant = sum(_planned(seed, rows, effect, apart, shares) for seed in range(simulations))
             design = f"a difference of {effect:g}, {apart:.0%} of rows differ, {labels}: {rows} rows"
             yield design, f"{significant / simulations:.1%}"
+    for rows in (50, 100, 200):
+        for apart in (0.03, 0.1, 0.2):
+            significant = sum(_after_pilots(seed, rows, 0.05, apart) for seed in range(simulations))
+            design = f"a difference of 0.05 after two equal pilots of {rows} rows, of which {apart:.0%} differ"
+            yield design, f"{significant / simulations:.1%}"
+
+
+def _after_pilots(seed: int, pilots: int, effect: float, apart: float) -> bool:
+    """Whether McNemar's test finds the difference on as many rows as two equal pilots say are needed."""
+    rng = np.random.default_rng([seed, pilots, int(1000 * apart)])
+    kind = rng.choice(3, pilots, p=[1 - apart, apart / 2, apart / 2])
+    gains = np.where(kind == 1, 1.0, np.where(kind == 2, -1.0, 0.0))
+    lower = abs(float(gains.mean())) - 1.96 * float(gains.std(ddof=1)) / pilots**0.5
+    seen = PilotChange(pilots, float(gains.std(ddof=1)), 1.0, int((kind > 0).sum()), max(lower, 0.0))
+    rows = seen.rows_for(effect, CONFIDENCE_LEVEL, 0.8)
+    better, worse = rng.multinomial(rows, [apart / 2 + effect, apart / 2, 1 - apart - effect])[:2]
+    return sign_flip_test(np.repeat([1.0, -1.0], [better, worse]), None, rng) <= 0.05
 
 
 def _planned(seed: int, rows: int, effect: float, apart: float, shares: tuple[float, ...]) -> bool:

@@ -6,6 +6,8 @@
 - Any metric, from a pilot: its interval narrows as the square root of the rows.
 - A difference of two shares of the same rows: the exact power of the test of `verdict compare`, which for a share is
   McNemar's; for very many rows its normal approximation (Connett, Smith and McHugh, 1987), with a row less on either side.
+- A difference, from two pilots: the same with the share of rows that differ in the pilots and those that the effect adds, or the
+  power of Student's test (noncentral t) with the pilots' spread; averaged over what so few rows leave open of it.
 - Repeats: the mean over n rows of r askings each has the variance (between + within / r) / n.
 """
 
@@ -124,11 +126,42 @@ def alike_tests(evaluation: Evaluation, rows: Iterable[Row]) -> float:
     return TESTS_OF_TWO_LABELS
 
 
-def rows_for_change(spread: float, effect: float, level: float, power: float) -> int:
-    """The rows on which a mean paired difference `effect`, whose rows spread so much, is found with this power."""
-    from scipy.special import ndtri
+LEFT_OPEN = (np.arange(15) + 0.5) / 15
+"""The quantiles of what the pilots leave open, over which the power is averaged."""
 
-    return max(2, math.ceil(((normal(level) + float(ndtri(power))) * spread / effect) ** 2 - 1e-9))
+
+class PilotChange(Struct, frozen=True):
+    """What two pilots of so many `rows` show of a paired difference.
+
+    `spread` is the standard deviation of what a row adds to it, and `step` the least that a row which changes adds: a row that
+    is right in only one run, a point of a scale; next to 0 where values are continuous. `differing` counts the rows that are
+    right in only one of the two where the metric is their share, else it is None. `known_effect` is how large a difference the
+    pilots show beyond chance, which is in the spread already.
+    """
+
+    rows: int
+    spread: float
+    step: float
+    differing: int | None
+    known_effect: float
+
+    def rows_for(self, effect: float, level: float, power: float) -> int:
+        """The rows on which this difference is found with the power, on average over what the pilots leave open."""
+        return max(2, _least(lambda n: n > 1 and self.power(n, effect, level) >= power))
+
+    def power(self, rows: int, effect: float, level: float) -> float:
+        """The power of the decision of `verdict compare`. Two runs that differ also do so on rows that the pilots agree on: the
+        effect adds to the spread as many rows as it takes (Connett, Smith and McHugh, 1987)."""
+        from scipy.special import betaincinv, chdtri, nctdtr
+
+        more = max(effect - self.known_effect, 0.0)
+        if self.differing is not None:
+            of_rows = betaincinv(self.differing + 1, self.rows - self.differing + 1, LEFT_OPEN)
+            shares = np.minimum(np.maximum(of_rows + more, effect), 1.0)
+            return float(np.mean([power_of_difference(rows, effect, share, level) for share in shares]))
+        variance = self.spread**2 * (self.rows - 1) / chdtri(self.rows - 1, LEFT_OPEN) + more * self.step
+        ratio, limit = effect * np.sqrt(rows / variance), student(level, rows - 1)
+        return float(np.mean(1 - nctdtr(rows - 1, ratio, limit) + nctdtr(rows - 1, ratio, -limit)))
 
 
 class Parts(Struct, frozen=True):
@@ -212,18 +245,31 @@ def gold_labels(evaluation: Evaluation, name: str, results: Path, half_width: fl
     return corrected if corrected is not None and corrected.alone is not None else None
 
 
-def spread_of_change(
+def pilot_change(
     evaluations: tuple[Evaluation, Evaluation], name: str, metric: str, runs: tuple[Path, Path], seed: int
-) -> tuple[float, int] | str:
-    """The standard deviation of one row's paired difference, and the rows; or why it is not known."""
+) -> PilotChange | str:
+    """What two pilots show of the difference of a metric; or why they show nothing."""
     only = tuple(evaluation.alone(metric) for evaluation in evaluations)
     comparison = compare_runs({name: (only[0], only[1])}, runs, seed=seed).evaluations[name]
     if comparison.reason:
         return comparison.reason
     change = comparison.whole.differences[metric].change
-    if change.low is None or change.high is None or change.high <= change.low:
+    if not change.se or change.low is None or change.high is None or comparison.outcomes is None:
         return change.reason or "the two runs do not differ on any row"
-    return (change.high - change.low) / 2 / normal(CONFIDENCE_LEVEL) * float(np.sqrt(change.n)), change.n
+    first, second = comparison.outcomes.scores
+    gains = (second - first)[np.isfinite(first) & np.isfinite(second)]
+    sizes = np.abs(gains[gains != 0])
+    # The metric's spread over that of the rows' scores is what one row counts in it.
+    spread = change.se * math.sqrt(change.n)
+    counts = spread / max(float(np.sqrt((gains**2).mean())), 1 / change.n)
+    of_rows = metric == "accuracy" and evaluations[0].cluster is None and len(gains) == change.n
+    return PilotChange(
+        rows=change.n,
+        spread=spread,
+        step=counts * counts * float(sizes.min()) if len(sizes) else 0.0,
+        differing=len(sizes) if of_rows else None,
+        known_effect=max(change.low, -change.high, 0.0),
+    )
 
 
 def repeated(plan: Plan, evaluation: Evaluation, name: str, metric: str, results: Path) -> tuple[str, Parts] | str:
@@ -320,14 +366,14 @@ def _difference(want: RequirementOptions, runs: list[Any]) -> dict[str, Any]:
     if len(runs) == 2:
         both = (runs[0][2].evaluations[want.name], runs[1][2].evaluations[want.name])
         paths = (runs[0][0].results, runs[1][0].results)
-        spread_and_count = spread_of_change(both, want.name, want.metric, paths, want.seed)
-        if isinstance(spread_and_count, str):
-            raise UsageError(f"the two pilots cannot be compared: {spread_and_count}")
-        spread, count = spread_and_count
-        rows = rows_for_change(spread, want.mde, want.test_level, want.power)
+        change = pilot_change(both, want.name, want.metric, paths, want.seed)
+        if isinstance(change, str):
+            raise UsageError(f"the two pilots cannot be compared: {change}")
+        rows = change.rows_for(want.mde, want.test_level, want.power)
         return {
             "for": what,
-            "from": f"a row's difference spreads {spread:.3g} over {plural(count, 'row')} of the pilots",
+            "from": f"a row's difference spreads {change.spread:.3g} over {plural(change.rows, 'row')} of the pilots, and more "
+            "where the runs differ",
             "rows": rows,
         }
     if not is_share(want.metric):
