@@ -254,6 +254,7 @@ def evaluation_warnings(evaluation: Evaluation, collected: Collected, data: Eval
         f"{plural(count, 'row counts|rows count')} as without {key}: {first}"
         for key, (count, first) in collected.unreadable.items()
     ]
+    warnings += collected.label_warnings
     if collected.undecided:
         rows = plural(collected.undecided, "row without an output is|rows without an output are")
         warnings.append(f"{rows} left out: `where` needs it")

@@ -88,21 +88,37 @@ def test_a_report_has_an_origin_of_its_own(viewer: str) -> None:
     [
         (b"{", {"Content-Type": "application/json"}, 422),
         (b"[]", {"Content-Type": "application/json"}, 422),
-        ({"run": "recorded", "row": 0, "label": "x"}, {"Content-Type": "text/plain"}, 415),
-        ({"run": "recorded", "row": "0", "label": "x"}, {"Content-Type": "application/json"}, 422),
-        ({"run": "recorded", "row": 0, "label": ["x"]}, {"Content-Type": "application/json"}, 422),
-        ({"run": "recorded", "row": 0, "label": "x" * 2000}, {"Content-Type": "application/json"}, 413),
-        ({"run": "recorded", "row": 9999, "label": "x"}, {"Content-Type": "application/json"}, 404),
-        ({"run": "none", "row": 0, "label": "x"}, {"Content-Type": "application/json"}, 404),
+        ({"run": "recorded", "row": 0, "id": 0, "label": "x"}, {"Content-Type": "text/plain"}, 415),
+        ({"run": "recorded", "row": "0", "id": 0, "label": "x"}, {"Content-Type": "application/json"}, 422),
+        ({"run": "recorded", "row": 0, "id": 0, "label": ["x"]}, {"Content-Type": "application/json"}, 422),
+        ({"run": "recorded", "row": 0, "id": 0, "label": "x" * 2000}, {"Content-Type": "application/json"}, 413),
+        ({"run": "recorded", "row": 9999, "id": 0, "label": "x"}, {"Content-Type": "application/json"}, 404),
+        ({"run": "none", "row": 0, "id": 0, "label": "x"}, {"Content-Type": "application/json"}, 404),
+        ({"run": "recorded", "row": 0, "label": "x"}, {"Content-Type": "application/json"}, 422),
+        ({"run": "recorded", "row": 0, "id": "another", "label": "x"}, {"Content-Type": "application/json"}, 409),
+        (b'{"run": "recorded", "row": 0, "id": 0, "label": NaN}', {"Content-Type": "application/json"}, 422),
+        (b'{"run": "recorded", "row": 0, "id": 0, "label": 1e999}', {"Content-Type": "application/json"}, 422),
+        (
+            b'{"run": "recorded", "row": 0, "id": 0, "label": 12345678901234567890123}',
+            {"Content-Type": "application/json"},
+            422,
+        ),
+        (b'{"run": "recorded", "row": 0, "id": 0, "label": "\\ud800"}', {"Content-Type": "application/json"}, 422),
+        (
+            b'{"run": "recorded", "row": 0, "id": 0, "label": "x", "note": "\\ud800"}',
+            {"Content-Type": "application/json"},
+            422,
+        ),
+        (b'{"run": "\\ud800", "row": 0, "id": 0, "label": "x"}', {"Content-Type": "application/json"}, 404),
         (b" " * 70_000, {"Content-Type": "application/json"}, 413),
         (
-            {"run": "recorded", "row": 0, "label": "x"},
+            {"run": "recorded", "row": 0, "id": 0, "label": "x"},
             {"Content-Type": "application/json", "Origin": "https://elsewhere.example"},
             403,
         ),
     ],
 )
-def test_a_label_that_cannot_be_kept_is_refused(
+def test_row_16_a_label_that_cannot_be_kept_is_refused(
     runs: Path, viewer: str, body: Any, headers: dict[str, str], status: int
 ) -> None:
     assert ask(viewer, "/api/label", "POST", body, headers)[0] == status

@@ -85,7 +85,7 @@ def test_expressions_see_the_labels_of_each_person_and_the_inclusion(tmp_path):
     (tmp_path / QUEUE_FILE).write_bytes(queue_of().file_text())
     add_label(tmp_path / FILE, "r1", "x", None, "", "ann")
     add_label(tmp_path / FILE, "elsewhere", "x", None, "", "ann")
-    values = human_values(tmp_path)
+    values = human_values(tmp_path, read_annotations(tmp_path / FILE))
     assert (values[label_key("r1")]["label"], values[label_key("r1")]["inclusion"]) == ("x", 0.25)
     assert (values[label_key("r1")]["labels"]["ann"], values[label_key("r1")]["labels"]["bob"]) == ("x", None)
     assert (values[label_key("r2")]["label"], values[label_key("r2")]["inclusion"]) == (None, 0.25)

@@ -24,7 +24,7 @@ function labelChoice(run, { position, id, label }, answers, onSaved) {
   const select = makeSelect(`Label of row ${visible(id)}`, [['', '–'], ...[...texts, ...(own && !texts.includes(own) ? [own] : [])].map((text) => [text, text])], own);
   select.addEventListener('change', async () => {
     try {
-      await saveLabel({ run, row: position, label: parseLabel(select.value, answers) });
+      await saveLabel({ run, row: position, id, label: parseLabel(select.value, answers) });
       onSaved();
     } catch (error) {
       select.value = own;
@@ -36,7 +36,7 @@ function labelChoice(run, { position, id, label }, answers, onSaved) {
 }
 
 /** The label form of a row. `onSaved` is called once the server has stored the label. */
-function labelForm(run, row, human, answers, onSaved) {
+function labelForm(run, row, id, human, answers, onSaved) {
   const label = make('input', { class: 'narrow', placeholder: 'Label', 'aria-label': 'Label', maxlength: '1000' });
   label.value = human.label === null ? '' : worded(human.label);
   const note = make('textarea', { placeholder: 'Note', 'aria-label': 'Note', maxlength: '20000' });
@@ -63,7 +63,7 @@ function labelForm(run, row, human, answers, onSaved) {
     status.textContent = 'saving …';
     try {
       const value = parseLabel(label.value.trim(), answers);
-      await saveLabel({ run, row, label: value, note: note.value || null });
+      await saveLabel({ run, row, id, label: value, note: note.value || null });
       status.textContent = value === null && !note.value ? 'removed' : 'saved';
       onSaved();
     } catch (error) {

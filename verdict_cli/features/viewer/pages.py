@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
+import orjson
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -125,24 +127,43 @@ def label_endpoint(registry: RunRegistry) -> Callable[[Request], Awaitable[Respo
             keeps_note = "note" not in body
         except (ValueError, AttributeError, RecursionError):
             raise HTTPException(422, "the body is not a JSON object") from None
-        is_valid = isinstance(run, str) and type(position) is int and (note is None or isinstance(note, str))
+        is_valid = (
+            "id" in body and isinstance(run, str) and type(position) is int and (note is None or isinstance(note, str))
+        )
         is_valid = is_valid and (skip is None or (isinstance(skip, bool) and not (skip and label is not None)))
         if not is_valid or not (label is None or isinstance(label, str | int | float | bool)):
-            raise HTTPException(422, "give `run`, `row` (the position), and `label` and `note`, or `skip`")
+            raise HTTPException(422, "give `run`, `row` (the position), its `id`, and `label` and `note`, or `skip`")
         if len(str(label)) > MOST_LABEL_CHARS or len(note or "") > MOST_NOTE_CHARS:
             raise HTTPException(413, "the label or the note is too long")
+        if not _is_storable(label) or not _is_storable(note):
+            raise HTTPException(422, "the label or the note has a value that JSON cannot keep")
         kept = True if keeps_note else note
-        await anyio.to_thread.run_sync(_store_label, registry, run, position, label, kept, skip is True)
+        row = (position, body["id"])
+        await anyio.to_thread.run_sync(_store_label, registry, run, row, label, kept, skip is True)
         return JSONResponse({"saved": True})
 
     return endpoint
 
 
+def _is_storable(value: Any) -> bool:
+    """Whether a line of labels can have the value: no NaN, no half of a surrogate pair, no integer beyond 64 bits."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        return False
+    return True
+
+
 def _store_label(
-    registry: RunRegistry, run: str, position: int, label: Any, note: str | bool | None, skipped: bool
+    registry: RunRegistry, run: str, row: tuple[int, Any], label: Any, note: str | bool | None, skipped: bool
 ) -> None:
     view = registry.view(registry.run(run))
+    position, row_id = row
     try:
+        if not view.is_row(position, row_id):
+            raise HTTPException(409, "the run was made again, and this row is another one: load the page again")
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         view.add_label(position, label, note, at, skipped=skipped)
     except KeyError:

@@ -75,7 +75,7 @@ class QueuePage {
     if (this.saving) return;
     this.saving = true;
     try {
-      await saveLabel({ run: this.name, row: this.state.row.position, label, note: this.note.value || null, ...(skip ? { skip } : {}) });
+      await saveLabel({ run: this.name, row: this.state.row.position, id: this.state.row.id, label, note: this.note.value || null, ...(skip ? { skip } : {}) });
       await go({ row: null }, { replace: true });
       window.scrollTo(0, 0);
     } catch (error) {

@@ -34,7 +34,7 @@ class ShownRow {
     const list = Object.entries(facts).filter(([name, value]) => value !== null && (name !== 'status' || value !== 'ok'));
     return [
       make('dl', { class: 'facts' }, ...list.map(([name, value]) => fact(visible(columnTitle(name)), name === 'cost_usd' ? money(value) : shown(value, kinds[name] ?? '')))),
-      labelForm(this.page.name, position, human, this.details.answers, () => this.page.onLabelSaved(true)),
+      labelForm(this.page.name, position, this.details.id, human, this.details.answers, () => this.page.onLabelSaved(true)),
       ...fields('Labels of others', this.details.others),
     ];
   }

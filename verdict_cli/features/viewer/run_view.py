@@ -525,6 +525,15 @@ class RunView:
         kept = self._own_label(row_id)["note"] if isinstance(note, bool) else note
         add_label(self.labels_file, row_id, label, kept, at, self.annotator, skipped=skipped)
 
+    def is_row(self, position: int, shown: Any) -> bool:
+        """Whether the row at the position has this id, as a page shows it. KeyError if there is no such row."""
+        if not 0 <= position < self.rows:
+            raise KeyError(position)
+        row_id = self._id(position)
+        if type(row_id) is int and isinstance(shown, int | float):
+            return float(row_id) == float(shown)  # a browser rounds ids beyond 2^53
+        return shown in (row_id, shorten(row_id))
+
     def position(self, row_id: str) -> int:
         """The position of the row with this id, compared as text. KeyError if there is no such row."""
         start = 0

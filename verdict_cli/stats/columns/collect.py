@@ -29,6 +29,7 @@ from verdict_cli.stats.columns.column import (
     KeyBuilder,
     RowMask,
 )
+from verdict_cli.stats.columns.run_labels import RunLabels, run_labels
 from verdict_cli.stats.columns.saved_rows import (
     SAVED_ROW_ROOTS,
     SKIPPED,
@@ -70,7 +71,7 @@ class Collected(Struct, frozen=True):
     `unreadable` is expression key -> (rows whose expression failed, the first message); `undecided` counts failed
     rows that are left out because `where` needs their missing output, `skipped` those that `when` skipped. `at` are the
     rows' indices in the file, None for groups and entries. `unreached` counts the failed rows whose entries (`items`)
-    are not known.
+    are not known. `label_warnings` is what is wrong with people's labels.
     """
 
     rows: int
@@ -84,6 +85,7 @@ class Collected(Struct, frozen=True):
     skipped: int = 0
     at: Ints | None = None
     unreached: int = 0
+    label_warnings: tuple[str, ...] = ()
 
 
 def collect(
@@ -117,10 +119,21 @@ def collect(
             reader.read_columns(batch, failures)
     by_row = [reader for reader in readers.values() if not reader.columns]
     paths = [path for reader in by_row for path in reader.paths]
-    for at, (row, failed, values) in enumerate(saved_rows(results, paths) if by_row else ()):
+    labels = _labels(by_row, results, declared)
+    for at, (row, failed, values) in enumerate(saved_rows(results, paths, labels) if by_row else ()):
         for reader in by_row:
             reader.read(at, row, failed, values)
-    return {name: reader.collected() for name, reader in readers.items()}
+    return {name: reader.collected(labels) for name, reader in readers.items()}
+
+
+def _labels(readers: Sequence[_Reader], results: Path, declared: Mapping[str, DeclaredType]) -> RunLabels | None:
+    """People's labels, read as values of what they are compared with; None where no expression uses them."""
+    using = [reader for reader in readers if reader.uses_labels]
+    if not using:
+        return None
+    columns = [reader.predicted_column for reader in using]
+    types = [declared[column] for column in columns if column in declared]
+    return run_labels(results, types if len(types) == len(columns) else ())
 
 
 def require_columns(text: str, results: Path) -> None:
@@ -226,6 +239,17 @@ class _Reader:
         counted = [] if self.gold_where is None else [self.gold_where]
         paths = [path for expression in (*self.every, *counted) for path in expression.paths]
         return paths if self.items is None else row_paths(self.items, paths)
+
+    @property
+    def uses_labels(self) -> bool:
+        """Whether an expression names a label of people."""
+        return any(path[0] == "human" for path in self.paths)
+
+    @property
+    def predicted_column(self) -> str | None:
+        """The column that the prediction is; None where it is more than a column."""
+        expression = self.expressions.get("prediction") or self.expressions.get("panel[0]")
+        return plain_column(expression) if expression is not None else None
 
     def _plain_columns(self, known: Collection[str]) -> dict[str, str]:
         """Key -> the column that its expression is; none where one is more than that, or only some rows count."""
@@ -381,7 +405,7 @@ class _Reader:
         path = f"evaluate.{self.name}.{key}"
         return DataError(Problem("evaluate", f"row {row}: {message}", hint, file=str(self.results), path=path))
 
-    def collected(self) -> Collected:
+    def collected(self, labels: RunLabels | None) -> Collected:
         keys = {key: builder.keys() for key, builder in self.keys.items()}
         at = np.array(self.at, dtype=np.int64)
         # A column that the dataset lacks has no keys, in its position among the others.
@@ -398,4 +422,5 @@ class _Reader:
             at=at if self.items is None else None,
             skipped=self.skipped,
             unreached=self.unreached,
+            label_warnings=labels.warnings if labels is not None and self.uses_labels else (),
         )

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.plan.levels import ITEM_COLUMN
+from verdict_cli.stats.columns.run_labels import RunLabels, run_labels
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.human_labels import label_key
-from verdict_cli.storage.tables.label_queue import NOBODY, human_values
+from verdict_cli.storage.tables.label_queue import NOBODY
 from verdict_cli.storage.tables.reader import read_table, table_columns
 
 SavedRowPath = tuple[str | int, ...]
@@ -57,14 +58,18 @@ def _texts(key: object) -> tuple[str, ...]:
     return ()
 
 
-def saved_rows(results: Path, paths: Sequence[SavedRowPath]) -> Iterator[tuple[int, bool, Mapping[str, Any]]]:
+def saved_rows(
+    results: Path, paths: Sequence[SavedRowPath], labels: RunLabels | None = None
+) -> Iterator[tuple[int, bool, Mapping[str, Any]]]:
     """Each row's number, whether it failed, and the values that these paths reach (of a failed row, what there is), in the
-    order of the file. DataError for a file that is not a table of results."""
+    order of the file. `labels` are those of people where they were read. DataError for a file that is not a table of
+    results."""
     names = table_columns(results)
     homes = _homes(names, paths)
     flow = [SKIPPED] if SKIPPED in names else []
     with_labels = any(path[0] == "human" for path in paths)
-    labels = human_values(results.parent) if with_labels else {}
+    if with_labels and labels is None:
+        labels = run_labels(results)
     for batch in read_table(results, ["row", "status", *flow, *(["id"] if with_labels else []), *homes]):
         columns = [(home, batch[name]) for name, home in homes.items()]
         for index, row in enumerate(batch["row"]):
@@ -72,8 +77,8 @@ def saved_rows(results: Path, paths: Sequence[SavedRowPath]) -> Iterator[tuple[i
             values: dict[str, Any] = {"source": {}, "output": {}, "nodes": nodes}
             if flow:
                 values[SKIPPED] = batch[SKIPPED][index] or ()
-            if with_labels:
-                values["human"] = labels.get(label_key(batch["id"][index]), NOBODY)
+            if labels is not None and with_labels:
+                values["human"] = labels.by_row.get(label_key(batch["id"][index]), NOBODY)
             failed = batch["status"][index] != "ok"
             for (root, *node, field), column in columns:
                 value = column[index]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -57,23 +59,54 @@ def read_annotations(path: Path) -> dict[str, dict[str, HumanLabel]]:
         if not line.strip():
             continue
         try:
-            entry = orjson.loads(line)
-            key, by = label_key(entry["id"]), entry.get("by") or ""
-            label = HumanLabel(entry.get("label"), entry.get("note"), entry.get("at"), entry.get("skip") is True)
-        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+            entry = orjson.loads(line.removeprefix(codecs.BOM_UTF8))
+        except orjson.JSONDecodeError:
             if number == len(lines):
                 break
-            problem = Problem("bad-label", "this line is not a label", "fix or remove the line")
-            raise DataError(problem.at(str(path), number, 1, "")) from None
-        if not isinstance(by, str):
-            problem = Problem("bad-label", "`by` is not a name", "fix or remove the line")
-            raise DataError(problem.at(str(path), number, 1, ""))
+            raise _bad_line(path, number, "this line is not JSON") from None
+        try:
+            key, by, label = _entry(entry)
+        except ValueError as error:
+            raise _bad_line(path, number, str(error)) from None
         row = labels.setdefault(key, {})
         if label.label is None and not label.note and not label.skipped:
             row.pop(by, None)
         else:
             row[by] = label
     return {key: row for key, row in labels.items() if row}
+
+
+def _bad_line(path: Path, number: int, message: str) -> DataError:
+    return DataError(Problem("bad-label", message, "fix or remove the line").at(str(path), number, 1, ""))
+
+
+def _entry(entry: Any) -> tuple[str, str, HumanLabel]:
+    """The row's key, the annotator and the label of a line. ValueError for a line that is not one."""
+    if not isinstance(entry, dict) or "id" not in entry:
+        raise ValueError("this line is not a label: it has no `id`")
+    label, note, by, skip = (entry.get(name) for name in ("label", "note", "by", "skip"))
+    if not isinstance(label, str | int | float | bool | None):
+        raise ValueError("`label` is neither a text, a number, true nor false")
+    if not isinstance(note, str | None):
+        raise ValueError("`note` is not a text")
+    if isinstance(by, bool) or not isinstance(by, str | int | float | None):
+        raise ValueError("`by` is not a name")
+    if skip not in (None, True, False, "true", "false"):
+        raise ValueError("`skip` is neither true nor false")
+    name = "" if by is None else str(by)
+    return label_key(entry["id"]), name, HumanLabel(label, note, _time(entry.get("at")), skip in (True, "true"))
+
+
+def _time(at: Any) -> str | None:
+    """A time in ISO 8601, of a text or of seconds since 1970. ValueError for another value."""
+    if at is None or isinstance(at, str):
+        return at
+    if isinstance(at, bool) or not isinstance(at, int | float):
+        raise ValueError("`at` is neither a time nor seconds since 1970")
+    try:
+        return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, OSError, ValueError):
+        raise ValueError("`at` is no time in seconds since 1970") from None
 
 
 def consensus(labels: Sequence[Any]) -> Any:

@@ -12,16 +12,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.storage.tables.human_labels import (
-    FILE,
-    NOTHING,
-    HumanLabel,
-    RowLabels,
-    consensus,
-    label_key,
-    read_annotations,
-    row_label,
-)
+from verdict_cli.storage.tables.human_labels import NOTHING, HumanLabel, RowLabels, consensus, label_key, row_label
 
 QUEUE_FILE = "queue.jsonl"
 QueueDraw = Literal["random", "uncertain", "disagree", "stratified"]
@@ -91,13 +82,13 @@ def read_queue(folder: Path) -> LabelQueue | None:
         raise DataError(problem.at(str(path), len(rows) + 2 if rows else 1, 1, "")) from None
 
 
-def human_values(folder: Path) -> dict[str, dict[str, Any]]:
+def human_values(folder: Path, annotations: Mapping[str, RowLabels]) -> dict[str, dict[str, Any]]:
     """`label_key` -> what expressions see as `human` of each row that is labelled or queued: `label`, the annotators'
-    consensus, `note`, `labels` of each by name, and `inclusion`. Raises what `read_annotations` and `read_queue` do."""
+    consensus, `note`, `labels` of each by name, and `inclusion`. Raises what `read_queue` does."""
     queue = read_queue(folder)
     drawn = {label_key(row.id): row.inclusion for row in queue.rows} if queue is not None else {}
     values: dict[str, dict[str, Any]] = {key: {**NOBODY, "inclusion": inclusion} for key, inclusion in drawn.items()}
-    for key, row in read_annotations(folder / FILE).items():
+    for key, row in annotations.items():
         labels = ByAnnotator({by: annotation.label for by, annotation in row.items() if annotation.label is not None})
         values[key] = {**row_label(row), "labels": labels, "inclusion": drawn.get(key)}
     return values
