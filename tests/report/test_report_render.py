@@ -82,6 +82,7 @@ TABLE = Published.model_validate(
         "page": 7,
         "metric": "accuracy",
         "unit": "percent",
+        "data_rows": 450,
         "rows": [{"judge": "Low", "value": 61.2}, {"judge": "High", "value": 90, "own": True}],
     }
 )
@@ -173,6 +174,16 @@ def test_a_tables_caveat_stands_where_the_values_stand_side_by_side():
     sample = replace(FACTS, dataset="datasets/xstest_sample.jsonl")
     caveat = build_report("r", sample, {"safety": MEASURES}, published={"safety": table}).comparisons["safety"].caveat
     assert "small sample" in caveat and "another split" in caveat
+
+
+@pytest.mark.parametrize(
+    ("rows", "data_rows", "told"), [(450, 450, False), (449, 450, True), (3, 450, True), (450, None, True)]
+)
+def test_row_29_a_run_of_other_data_than_a_tables_is_told(rows: int, data_rows: int | None, told: bool) -> None:
+    table = TABLE.model_copy(update={"data_rows": data_rows})
+    report = build_report("r", replace(FACTS, rows=rows), {"safety": MEASURES}, published={"safety": table})
+    for text in (printed(report, 160), markdown(report), as_html(report), json.dumps(full_json(report))):
+        assert (f"not comparable: your data ({rows} rows)" in text) == told
 
 
 def test_an_error_figure_ranks_the_smallest_first():

@@ -153,6 +153,8 @@ class Published(ConfigModel):
     """The metric of the evaluation that the table contains."""
     unit: Literal["percent", "fraction"]
     """Whether the values are percentages or fractions of one."""
+    data_rows: Annotated[int, Whole] | None = None
+    """The number of rows that the values are of: a run of another number is told to be of other data."""
     caveat: Annotated[str, Field(min_length=1)] | None = None
     """Why a run's value cannot be compared with these, such as another split; shown wherever both are shown."""
     rows: Annotated[tuple[PublishedRow, ...], Field(min_length=1)]

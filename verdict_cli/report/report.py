@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.package_files import datasets
+from verdict_cli.plural import plural
 from verdict_cli.report.call_stats import TokenMass
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.gates import GateOutcome
@@ -150,12 +151,22 @@ def _published_comparison(table: Published, metric: MetricValue | None, facts: R
     location = f"table {table.table}" if isinstance(table.table, int) else table.table
     if table.page is not None:
         location += f", page {table.page}" if isinstance(table.page, int) else f", {table.page}"
-    caveats = [OWN_SAMPLE] if Path(facts.dataset).stem in datasets() else []
+    caveats = _other_data(table, facts)
     caveats += [table.caveat] if table.caveat else []
     decimals = max(_decimals(row.value) for row in table.rows)
     return PublishedComparison(
         table.metric, table.source, location, tuple(rows), ". ".join(caveats), table.unit, decimals
     )
+
+
+def _other_data(table: Published, facts: RunFacts) -> list[str]:
+    """That the run's data are not those of the table; empty where the number of rows is the table's."""
+    if Path(facts.dataset).stem in datasets():
+        return [OWN_SAMPLE]
+    if facts.rows == table.data_rows:
+        return []
+    published = "other data" if table.data_rows is None else plural(table.data_rows, "row")
+    return [f"not comparable: your data ({plural(facts.rows, 'row')}) beside values of {published}"]
 
 
 def _decimals(value: float) -> int:
