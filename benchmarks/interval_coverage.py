@@ -367,6 +367,15 @@ def cleared_table(given: Parameters) -> tuple[Columns, Floats]:
     return (np.append(high, 0.0),), np.append(np.full(100, (1 - given["zeros"]) / 100), given["zeros"])
 
 
+TEN = np.arange(1.0, 11.0)
+
+
+def near_an_end(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """Scores from 1 to 10 that come down from 10, or up from 1, more and more rarely."""
+    likely = rng.uniform(0.35, 0.65) ** np.arange(10)
+    return {"likely": (likely if cell["hard"] else likely[::-1]) / likely.sum()}
+
+
 FEW_LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
 
@@ -407,6 +416,13 @@ FAMILIES = {
     ),
     "size and quality": Family(
         worse_if_long, judged_by_size, label_of_two, ("accuracy", "f1 of a label", "cohen_kappa"), judged_by_size_table
+    ),
+    "near an end": Family(
+        near_an_end,
+        rated,
+        lambda x: numbers.number_values(x, False, (1.0, 10.0)),
+        ("mean",),
+        lambda given: ((TEN,), given["likely"]),
     ),
     "nearly sure levels": Family(
         nearly_sure_levels, leveled, probability.probability_statistics, ("brier", "log_loss", "ece"), leveled_table

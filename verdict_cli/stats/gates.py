@@ -26,6 +26,7 @@ from verdict_cli.plural import plural
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.row_identities import row_identities
+from verdict_cli.stats.intervals.confidence_sequence import anytime_interval
 from verdict_cli.stats.intervals.interval_methods import MetricValue, normal
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
 from verdict_cli.stats.measure import Measures, gold_estimates, measure, metric_values
@@ -304,39 +305,6 @@ def _anytime_value(metric: str, data: EvaluationData, measured: MetricValue, lev
     if ends is None:
         return replace(measured, low=None, high=None, reason=NO_ANYTIME, warnings=())
     return replace(measured, low=ends[0], high=ends[1], method="confidence sequence", reason="", warnings=(), df=None)
-
-
-_HALVINGS = 60
-
-
-def anytime_interval(total: float, n: float, alpha: float) -> tuple[float, float]:
-    """The ends for the mean of `n` values from 0 to 1 with this sum: all of them, at every n, hold with probability
-    1 - alpha.
-
-    Betting that the mean is another one is a likelihood ratio, of which the Beta mixture is a supermartingale for every
-    distribution on [0, 1] with that mean, since the ratio is convex in each value; it ever exceeds 1 / alpha with probability
-    alpha at most (Ville, 1939; Robbins, 1970).
-    """
-    if not n:
-        return 0.0, 1.0
-    mixture = math.lgamma(total + 0.5) + math.lgamma(n - total + 0.5) - math.lgamma(n + 1) - math.log(math.pi)
-
-    def is_rejected(mean: float) -> bool:
-        rest = n - total
-        if (total > 0 and mean <= 0) or (rest > 0 and mean >= 1):
-            return True
-        log = (total * math.log(mean) if total else 0.0) + (rest * math.log1p(-mean) if rest else 0.0)
-        return mixture - log > math.log(1 / alpha)
-
-    ends = []
-    for outer in (0.0, 1.0):
-        inside, outside = total / n, outer
-        if is_rejected(outside):
-            for _ in range(_HALVINGS):
-                middle = (inside + outside) / 2
-                inside, outside = (inside, middle) if is_rejected(middle) else (middle, outside)
-        ends.append(outside)
-    return ends[0], ends[1]
 
 
 NO_ANYTIME = "no bound of this metric holds at every look: --sequential is for shares and means of independent rows"

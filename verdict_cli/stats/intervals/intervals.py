@@ -32,6 +32,7 @@ from msgspec import Struct, structs
 
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.intervals.confidence_sequence import anytime_interval
 from verdict_cli.stats.intervals.interval_methods import (
     NO_VARIATION,
     IntervalEnds,
@@ -238,6 +239,8 @@ def _metric_value(
     """The value with the interval that its standard error gives around the middle, which is the value or near it."""
     if error is None:
         ends = perfect_agreement_interval(value, statistic, sample, level)
+        if ends is None and statistic.is_mean and np.isfinite(statistic.bounds).all():
+            return _bounded_mean(value, statistic, sample, level)
         if ends is None:
             return MetricValue(value, None, None, sample.n, NO_VARIATION, warnings=(NO_VARIATION,))
         low = max(ends[0], statistic.bounds[0])
@@ -261,6 +264,15 @@ def _metric_value(
         method = "jackknife" if statistic.smooth and not statistic.blockwise else "resamples"
     metric = _within_bounds(value, *ends, statistic, sample)
     return replace(metric, se=error.error, method=method, df=finite_or_none(freedom), design_effect=error.design_effect)
+
+
+def _bounded_mean(value: float, statistic: Statistic, sample: Sample, level: float) -> MetricValue:
+    """A mean of values that are all the same, with what their known range still allows."""
+    low, high = statistic.bounds
+    rows = effective_clusters(sample)
+    ends = anytime_interval((value - low) / (high - low) * rows, rows, 1 - level)
+    ends = low + (high - low) * ends[0], low + (high - low) * ends[1]
+    return MetricValue(value, min(ends[0], value), max(ends[1], value), sample.n, method="confidence sequence")
 
 
 def _transformed(value: float, transformed: TransformedStatistic, sample: Sample, draw: Draw) -> MetricValue:

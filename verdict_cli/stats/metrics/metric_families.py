@@ -211,7 +211,7 @@ def _built_in(family: MetricInput, data: EvaluationData, at: Ints) -> dict[str, 
         return probability.probability_statistics(data.probability.numbers[at], positive[at])
     if family == "numbers":
         x, y = data.predictions.numbers[at], data.targets.numbers[at]
-        return numbers.number_pairs(x, y) | ranks.rank_pairs(x, y) | numbers.ordinal_pairs(x, y)
+        return numbers.number_pairs(x, y, _span(data)) | ranks.rank_pairs(x, y) | numbers.ordinal_pairs(x, y)
     if family == "ranking":
         texts = (*data.labels, None)
         given = ranks.rankings([texts[c] for c in data.target[at]], [texts[c] for c in data.prediction[at]])
@@ -224,6 +224,16 @@ def _built_in(family: MetricInput, data: EvaluationData, at: Ints) -> dict[str, 
     return confusion.label_statistics(
         data.target[at], prediction, labels, data.positive, missing, data.average, data.beta
     )
+
+
+def _span(data: EvaluationData) -> float:
+    """How far a prediction and a target can be apart: the length of their scale, if all are on it."""
+    ends = data.predictions.bounds or data.targets.bounds
+    both = np.concatenate([data.predictions.numbers, data.targets.numbers])
+    both = both[np.isfinite(both)]
+    if ends is None or not len(both) or both.min() < ends[0] or both.max() > ends[1]:
+        return np.inf
+    return ends[1] - ends[0]
 
 
 def _panel(data: EvaluationData, at: Ints) -> dict[str, Statistic]:
@@ -352,7 +362,9 @@ def mean_of_clusters(values: Floats, bounds: tuple[float, float] = SIGNED) -> tu
     kept = values[np.isfinite(values)]
     sample = Sample.of((kept,))
     first = kept[sample.first]
-    return sample, Statistic(mean_of_values(first), NO_CORRELATION, bounds, varies=(first,) if bounds == UNIT else ())
+    if bounds == UNIT:
+        return sample, numbers.number_values(first, False, UNIT)["mean"]
+    return sample, Statistic(mean_of_values(first), NO_CORRELATION, bounds)
 
 
 def _correlation_within(metric: str, x: Floats, y: Floats) -> float:

@@ -130,8 +130,8 @@ def _centred(values: Floats) -> Floats:
     return values - values.mean() if len(values) else values
 
 
-def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
-    """The metrics of predictions `x` against targets `y` at each atom."""
+def number_pairs(x: Floats, y: Floats, span: float = math.inf) -> dict[str, Statistic]:
+    """The metrics of predictions `x` against targets `y` at each atom, which are at most the `span` of their scale apart."""
     unit = _unit_of_tiny(x, y)
     x, y = x / unit, y / unit
     moments = Moments(x, y)
@@ -158,9 +158,13 @@ def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
     same = "predictions and targets are all the same value"
     root = of("rmse", lambda m: unit * np.sqrt(m.square))
     square = replace(
-        root, at=lambda weights: moments(weights).square, interval="skewness", hidden=_hidden_square(x - y)
+        root,
+        at=lambda weights: moments(weights).square,
+        bounds=(0.0, (span / unit) ** 2),
+        interval="skewness",
+        hidden=_hidden_square(x - y),
     )
-    distance = of("mae", lambda m: m.distance)
+    distance = replace(of("mae", lambda m: m.distance), bounds=(0.0, span / unit), is_mean=True)
     if unit < 1:
         inner = replace(distance, interval="skewness")
         at, back = (lambda weights: unit * inner.at(weights)), (lambda mean: float(mean * unit))
@@ -172,9 +176,12 @@ def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
         ),
         "weighted_kappa": of("weighted_kappa", kappa, same),
         "krippendorff_alpha": of("krippendorff_alpha", alpha, same),
-        "mae": distance,
+        "mae": replace(distance, bounds=(0.0, span)),
         "rmse": replace(
-            root, tails=(), transformed=TransformedStatistic(square, lambda mean: unit * float(max(mean, 0.0) ** 0.5))
+            root,
+            bounds=(0.0, span),
+            tails=(),
+            transformed=TransformedStatistic(square, lambda mean: unit * float(max(mean, 0.0) ** 0.5)),
         ),
     }
 
@@ -230,8 +237,10 @@ def _variance_of_binary(variance: WeightedValues, x: Floats) -> Statistic:
 
 def _mean(x: Floats, bounds: tuple[float, float] | None) -> Statistic:
     """The mean: on a scale within its ends; of other values that are never negative on the logarithmic scale."""
-    if bounds is not None:  # ratings are not skewed to one side: the logarithm covers 1 to 5 no better, often less
-        return statistic_of("mean", mean_of_values(x), bounds=bounds, varies=(x,), scale_ends=bounds)
+    if bounds is not None:
+        return statistic_of(
+            "mean", mean_of_values(x), interval="skewness", bounds=bounds, varies=(x,), scale_ends=bounds, is_mean=True
+        )
     if len(x) and x.min() >= 0:
         ends = (0.0, 1.0) if x.max() <= 1 else None  # a score without a declared scale
         return statistic_of(

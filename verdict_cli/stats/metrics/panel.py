@@ -29,6 +29,7 @@ from verdict_cli.stats.metrics.statistic import (
     Statistic,
     TransformedStatistic,
     WeightedValues,
+    proportion,
     ratio,
     statistic_of,
 )
@@ -58,10 +59,17 @@ def panel_statistics(
     given = codes != MISSING
     alpha, differs = _nominal_alpha(codes, given) if nominal else _interval_alpha(np.stack(values, axis=1), given)
     classes = (_first_votes(codes),) if nominal else ()
+    varies = () if nominal else tuple(_filled(column) for column in values)
     kappas = [_kappa(codes, np.stack(values, axis=1), pair, nominal) for pair in _pairs(len(votes))]
     return {
         "krippendorff_alpha": statistic_of(
-            "krippendorff_alpha", alpha, CONSTANT_VOTES, differs=differs, classes=classes, labels_count_alike=False
+            "krippendorff_alpha",
+            alpha,
+            CONSTANT_VOTES,
+            differs=differs,
+            classes=classes,
+            varies=varies,
+            labels_count_alike=False,
         ),
         "pairwise_kappa": statistic_of(
             "pairwise_kappa",
@@ -69,6 +77,7 @@ def panel_statistics(
             NO_PAIR,
             differs=differs,
             classes=classes,
+            varies=varies,
             labels_count_alike=False,
         ),
         "effective_judges": _effective(errors, len(votes)),
@@ -79,6 +88,12 @@ def _first_votes(codes: Ints) -> Floats:
     """The first vote of each row, for how often each label occurs."""
     first: Floats = codes[np.arange(len(codes)), (codes != MISSING).argmax(axis=1)].astype(np.float64)
     return first
+
+
+def _filled(values: Floats) -> Floats:
+    """The values with their median where there is none."""
+    known = values[np.isfinite(values)]
+    return np.where(np.isfinite(values), values, np.median(known) if len(known) else 0.0)
 
 
 def _pairs(judges: int) -> list[tuple[int, int]]:
@@ -284,7 +299,11 @@ def pass_at_k_of_panel(votes: Floats, k: int) -> Statistic:
     known = np.isfinite(estimates).astype(float)
     values = np.nan_to_num(estimates)
 
+    undefined = TOO_FEW_SAMPLES.format(k=k)
+    if np.isin(values, (0.0, 1.0)).all():
+        return proportion("pass_at_k", values * known, known, undefined)
+
     def at(weights: Floats) -> Floats:
         return ratio(weights @ (values * known), weights @ known)
 
-    return statistic_of("pass_at_k", at, TOO_FEW_SAMPLES.format(k=k), varies=(values,))
+    return statistic_of("pass_at_k", at, undefined, varies=(values,), is_mean=True)

@@ -168,6 +168,7 @@ class Statistic(Struct, frozen=True):
         hidden: The upper end that tails may have which so few rows do not show: rows, counts -> value.
         unexplained: Of a correlation: the mean squared residual of either side, given the other.
         separates: Of a metric of how two classes are ranked: 1 at the atoms of one class, 0 at those of the other.
+        is_mean: Whether it is the mean of one value for each row, all within `bounds`.
         scale_ends: Of a mean of values: the ends of their scale, if it has any.
         certain: 1 at the atoms whose loss, if they are wrong, is so large that a sample without one does not show it.
     """
@@ -195,6 +196,7 @@ class Statistic(Struct, frozen=True):
     hidden: Callable[[float, Floats], float] | None = None
     unexplained: tuple[Statistic, ...] = ()
     separates: Floats | None = None
+    is_mean: bool = False
     scale_ends: tuple[float, float] | None = None
     certain: Floats | None = None
 

@@ -1,0 +1,96 @@
+"""Perfect results: they have a bound, and can pass a gate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.gate_rules import Gate
+from verdict_cli.run_facts import RunFacts
+from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.gates import decide_gates
+from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
+from verdict_cli.stats.measure import measure
+from verdict_cli.stats.metrics.numbers import number_pairs, number_values
+from verdict_cli.stats.metrics.panel import panel_statistics
+from verdict_cli.storage.tables.writer import ParquetTable
+
+FACTS = RunFacts("run", "finished", "", "", "", "", "", "", rows=1, done=1)
+
+
+def decided(folder: Path, evaluation: Evaluation, rows: list[dict[str, Any]], gate: Gate, **keys: Any) -> Any:
+    with ParquetTable(folder / "results.parquet", {"row": "int", "status": "str"}) as table:
+        for at, row in enumerate(rows):
+            table.write({"row": at, "id": at, "status": "ok", **row})
+    results, evaluations = folder / "results.parquet", {"e": evaluation}
+    return decide_gates([gate], evaluations, measure(evaluations, results), FACTS, results, root=folder, **keys)[0]
+
+
+def test_all_problems_solved_pass_a_gate_by_the_exact_bound(tmp_path: Path) -> None:
+    rows = [{"output.ok": True, "source.problem": at // 2} for at in range(800)]
+    evaluation = Evaluation(value="output.ok", metrics=["pass_at_k"], k=1, cluster="source.problem")
+    found = decided(tmp_path, evaluation, rows, Gate(metric="e.pass_at_k", min=0.99, confidence=0.95))
+    assert found.verdict == "passed"
+    assert found.low == pytest.approx(0.025 ** (1 / 400))
+    above = decided(tmp_path, evaluation, rows, Gate(metric="e.pass_at_k", min=0.992, confidence=0.95))
+    assert above.verdict == "inconclusive"
+
+
+def mean_on_a_scale(values: np.ndarray) -> Any:
+    sample = Sample.of((values,), None)
+    mean = number_values(values[sample.first], False, (1.0, 5.0))["mean"]
+    return metrics_with_intervals({"mean": mean}, sample, Draw(np.random.default_rng(0)))["mean"]
+
+
+def test_ratings_that_are_all_the_best_have_the_bound_of_their_known_range() -> None:
+    found = mean_on_a_scale(np.full(500, 5.0))
+    assert (found.value, found.high, found.warnings) == (5.0, 5.0, ())
+    assert found.low == pytest.approx(4.947, abs=0.001)
+    assert mean_on_a_scale(np.full(20, 5.0)).low < found.low
+
+
+def test_numbers_without_a_known_range_have_no_bound_when_all_are_the_same() -> None:
+    values = np.full(500, 5.0)
+    sample = Sample.of((values,), None)
+    mean = number_values(values[sample.first], False)["mean"]
+    assert metrics_with_intervals({"mean": mean}, sample, Draw(np.random.default_rng(0)))["mean"].low is None
+
+
+@pytest.mark.parametrize("name", ["mae", "rmse"])
+def test_errors_on_a_scale_end_where_the_scale_does(name: str) -> None:
+    for said, target in (([1.0, 5.0], [1.0, 3.0]), ([1.0, 2.0, 3.0, 4.0], [2.0, 2.0, 4.0, 5.0])):
+        x, y = np.array(said), np.array(target)
+        sample = Sample.of((x, y), None)
+        statistic = number_pairs(x[sample.first], y[sample.first], 4.0)[name]
+        found = metrics_with_intervals({name: statistic}, sample, Draw(np.random.default_rng(0)))[name]
+        assert 0 <= found.low <= found.value <= found.high <= 4
+
+
+def test_a_judge_without_an_error_has_a_bound_of_its_errors() -> None:
+    x = np.arange(300.0) % 5 + 1
+    sample = Sample.of((x, x), None)
+    statistic = number_pairs(x[sample.first], x[sample.first], 4.0)["mae"]
+    found = metrics_with_intervals({"mae": statistic}, sample, Draw(np.random.default_rng(0)))["mae"]
+    assert (found.value, found.low) == (0, 0)
+    assert 0 < found.high < 0.1
+
+
+def test_panels_of_numbers_warn_of_nearly_uniform_ratings_as_icc_does() -> None:
+    first = np.full(25, 5.0)
+    first[:3] = 4
+    second = first.copy()
+    second[3:5] = 4
+    codes = [column.astype(np.int64) for column in (first, second)]
+    sample = Sample.of((first, second), None)
+    at = sample.first
+    found = metrics_with_intervals(
+        panel_statistics([code[at] for code in codes], [first[at], second[at]], None, nominal=False),
+        sample,
+        Draw(np.random.default_rng(0)),
+    )
+    for name in ("krippendorff_alpha", "pairwise_kappa"):
+        assert any("differ from the most frequent value" in text for text in found[name].warnings), found[name]
