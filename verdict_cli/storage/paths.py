@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -69,3 +70,14 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
             file.write(orjson.dumps(row) + b"\n")
             count += 1
     return count
+
+
+def sync_directory(path: Path) -> None:
+    """Bring the names of new files to the disk. Windows cannot sync directories."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,407 @@
+"""A database of calls, finished rows and batches, and what is looked up in it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import msgspec
+
+from verdict_cli.messages import Message
+from verdict_cli.storage.database.records import (
+    CallContent,
+    Images,
+    StoredCall,
+    StoredRow,
+    check,
+    checksum,
+    decode,
+    decode_text,
+    encode,
+    encode_text,
+)
+from verdict_cli.storage.database.schema import DamagedError, check_schema, connect, create, open_foreign, refused
+from verdict_cli.storage.database.writer import Writer
+
+RUN_DB = "run.db"
+"""The name of the file in a run's directory."""
+_SHARED_TEXTS = 5_000
+"""Texts whose numbers are remembered, so that calls share them."""
+_UNWRITTEN = 64
+"""Calls that are looked up in memory, from which those that the disk has are dropped."""
+_CACHE_KB = 32_000
+_CALL = "number, digest, row, unit, item, call, attempt, model, failure, cost_usd, made, record, checksum, usable"
+_LONGEST_IMAGE = 200
+
+
+class Spent(NamedTuple):
+    """The calls of a model in a database, and what they cost: None if the price of one is unknown."""
+
+    model: str
+    calls: int
+    cost_usd: float | None
+
+
+class Database:
+    """Calls, rows and batches at ``path``. Its methods belong to one thread, that of the event loop.
+
+    ``damaged`` counts the calls that were looked up and cannot be read: they are asked again.
+    """
+
+    def __init__(self, path: Path, reader: sqlite3.Connection, writer: Writer | None, *, shared: bool = False) -> None:
+        self.path = path
+        self.damaged = 0
+        self._shared = shared
+        self._reader, self._writer = reader, writer
+        self._unwritten: OrderedDict[int, StoredCall] = OrderedDict()
+        self._by_digest: dict[bytes, list[int]] = {}
+        self._texts: OrderedDict[str, int] = OrderedDict()
+        self._read_texts: OrderedDict[int, str] = OrderedDict()
+        self._next_call, self._next_text = self._last("calls") + 1, self._last("texts") + 1
+
+    @classmethod
+    def open(cls, path: Path, *, durable: bool = True, shared: bool = False) -> Self:
+        """Open or create the database at the path, for its owner only. The caller holds the run's lock.
+
+        DamagedError for a file that is none; OutputError when the disk refuses. ``durable``: a commit is on the disk once it
+        has returned, also where the power fails. ``shared``: other processes write to it, too.
+        """
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.touch(mode=0o600)
+            connection = connect(path, "rw")
+        except (OSError, sqlite3.Error) as error:
+            raise refused(path, error) from error
+        reader = None
+        try:
+            create(connection)
+            check_schema(connection)
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
+            reader = connect(path, "rw")
+            return cls(path, reader, Writer(path, connection), shared=shared)
+        except BaseException as error:
+            for opened in (connection, reader):
+                if opened is not None:
+                    opened.close()
+            if isinstance(error, sqlite3.OperationalError):
+                raise refused(path, error) from error
+            if isinstance(error, sqlite3.DatabaseError):
+                raise DamagedError(str(error)) from None
+            raise
+
+    @classmethod
+    def open_foreign(cls, path: Path) -> Self:
+        """Open a database for reading, which another person may have made. DataError where it cannot be read."""
+        return cls(path, open_foreign(path), None)
+
+    @property
+    def writer(self) -> Writer:
+        """The thread that writes."""
+        assert self._writer is not None, "the database was opened for reading"
+        return self._writer
+
+    def close(self) -> None:
+        """Write what is left, merge the log into the file, and close it. OutputError when the disk refuses."""
+        self._reader.close()
+        if self._writer is None:
+            return
+        self._writer.close()
+        if self._shared:
+            return
+        with suppress(sqlite3.Error):  # another process reads it: the log is merged by the next one
+            connection = connect(self.path, "rw")
+            try:
+                connection.execute("PRAGMA busy_timeout=1000")
+                connection.execute("PRAGMA journal_mode=DELETE")
+            finally:
+                connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # calls
+
+    def add_call(
+        self,
+        digest: bytes | None,
+        place: tuple[int, str, str, int, int],
+        model: str,
+        content: CallContent,
+        *,
+        failure: str = "",
+        usable: bool = True,
+        messages: Sequence[Message] = (),
+    ) -> StoredCall:
+        """Add a call, whose ``place`` is row, unit, entry, call and attempt; return its record."""
+        if messages:
+            stored = tuple([(message.role, self._text(message.content), _images(message)) for message in messages])
+            content = msgspec.structs.replace(content, messages=stored)
+        call = StoredCall(self._next_call, digest, *place, model, failure, usable, content)
+        self._next_call += 1
+        cost = 0.0 if content.reply is None or content.reused else content.reply.cost_usd
+        values = (digest, *place, model, failure, cost, int(time.time()), encode(content))
+        number = None if self._shared else call.number
+        self.writer.insert("calls", (number, *values, checksum(number, *values), usable))
+        if digest is not None:
+            self._remember(call)
+        return call
+
+    def mark_unusable(self, number: int) -> None:
+        """Note that a reply could not be read: it answers no equal request."""
+        call = self._unwritten.get(number)
+        if call is not None:
+            self._unwritten[number] = msgspec.structs.replace(call, usable=False)
+        self.writer.execute("UPDATE calls SET usable=0 WHERE number=?", (number,))
+
+    def find(self, digest: bytes) -> list[StoredCall]:
+        """The calls of a request, the latest first. A record that cannot be read is counted and left out."""
+        unwritten = [self._unwritten[number] for number in reversed(self._by_digest.get(digest, ()))]
+        known = {call.number for call in unwritten}
+        query = f"SELECT {_CALL} FROM calls WHERE digest=? AND usable>=0 ORDER BY number DESC"
+        stored = self._calls(self._reader.execute(query, (digest,)))
+        return unwritten + [call for call in stored if call.number not in known]
+
+    def remove_calls(self, digest: bytes) -> None:
+        """Remove the calls of a request."""
+        for number in self._by_digest.pop(digest, ()):
+            del self._unwritten[number]
+        self.writer.execute("DELETE FROM calls WHERE digest=?", (digest,))
+
+    def limit(self, most_bytes: int, room: float) -> None:
+        """Remove the oldest calls where the file is larger, until it has this share of that size."""
+        pages = [self._reader.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count")]
+        size = (pages[0] - pages[1]) * self._reader.execute("PRAGMA page_size").fetchone()[0]
+        if size > most_bytes:
+            calls = self._reader.execute("SELECT count(*) FROM calls").fetchone()[0]
+            excess = round(calls * (1 - room * most_bytes / size))
+            query = "DELETE FROM calls WHERE number IN (SELECT number FROM calls ORDER BY number LIMIT ?)"
+            self.writer.execute(query, (excess,))
+
+    def last_attempts(self, finished: Callable[[int], bool]) -> dict[tuple[int, str, str, int], int]:
+        """The last attempt at each call of an unfinished row that was made more than once."""
+        query = (
+            "SELECT row, unit, item, call, max(attempt) FROM calls WHERE attempt > 0 AND usable >= 0 "
+            "GROUP BY row, unit, item, call"
+        )
+        with _damage():
+            found = self._reader.execute(query)
+            return {(row, unit, item, call): last for row, unit, item, call, last in found if not finished(row)}
+
+    @property
+    def next_call(self) -> int:
+        """The number of the next call that is added."""
+        return self._next_call
+
+    def calls(self, numbers: Sequence[int]) -> dict[int, StoredCall]:
+        """The calls of these numbers. DamagedError where one cannot be read."""
+        found: dict[int, StoredCall] = {}
+        for start in range(0, len(numbers), 500):
+            some = numbers[start : start + 500]
+            query = f"SELECT {_CALL} FROM calls WHERE number IN ({','.join('?' * len(some))})"
+            with _damage():
+                for record in self._reader.execute(query, tuple(some)):
+                    found[record[0]] = _call(record)
+        if len(found) < len(set(numbers)):
+            raise DamagedError("a row's call is missing")
+        return found
+
+    def messages(self, content: CallContent) -> tuple[Message, ...]:
+        """The messages of a call."""
+        return tuple([Message(role, self.text(number), images) for role, number, images in content.messages])
+
+    def spent(self) -> list[Spent]:
+        """What the calls have cost, by model."""
+        query = "SELECT model, count(*), sum(cost_usd), count(cost_usd) FROM calls GROUP BY model ORDER BY model"
+        with _damage():
+            found = self._reader.execute(query).fetchall()
+        return [Spent(model, calls, cost if priced == calls else None) for model, calls, cost, priced in found]
+
+    def failed_calls(self, row: int) -> list[int]:
+        """The numbers of a row's calls without a reply that can be used."""
+        query = "SELECT number FROM calls WHERE row=? AND usable=0"
+        with _damage():
+            return [number for (number,) in self._reader.execute(query, (row,))]
+
+    def retract(self, numbers: Sequence[int]) -> None:
+        """Have calls answer no request from now on; what they cost still counts."""
+        for number in numbers:
+            self.writer.execute("UPDATE calls SET usable=-1 WHERE number=?", (number,))
+
+    # texts
+
+    def text(self, number: int) -> str:
+        """The text of a number. DamagedError where it cannot be read."""
+        text = self._read_texts.get(number)
+        if text is None:
+            with _damage():
+                record = self._reader.execute("SELECT text, checksum FROM texts WHERE number=?", (number,)).fetchone()
+            if record is None:
+                raise DamagedError("a text is missing")
+            check((number, record[0]), record[1])
+            text = decode_text(record[0])
+            _put(self._read_texts, number, text)
+        return text
+
+    def _text(self, text: str) -> int:
+        number = self._texts.get(text)
+        if number is None:
+            number = self._next_text
+            self._next_text += 1
+            value = encode_text(text)
+            self.writer.insert("texts", (number, value, checksum(number, value)))
+            _put(self._texts, text, number)
+        else:
+            self._texts.move_to_end(text)
+        return number
+
+    # rows
+
+    def names(self, names: Sequence[str]) -> int:
+        """The number of the text with the names of a row's columns."""
+        return self._text(json.dumps(list(names)))
+
+    def add_row(self, row: StoredRow) -> None:
+        """Add a finished row."""
+        record = encode(row)
+        self.writer.insert("rows", (row.row, row.status, record, checksum(row.row, row.status, record)))
+
+    def rows(self, *, status: str = "") -> Iterator[StoredRow]:
+        """The rows in order, those of one status only where it is named. DamagedError where one cannot be read."""
+        query = "SELECT row, status, record, checksum FROM rows ORDER BY row"
+        with _damage():
+            for row, found, record, stored in self._reader.execute(query):
+                if status in ("", found):
+                    check((row, found, record), stored)
+                    yield decode(StoredRow, record)
+
+    def row(self, row: int) -> StoredRow | None:
+        """One row, None where it is not finished."""
+        with _damage():
+            query = "SELECT status, record, checksum FROM rows WHERE row=?"
+            record = self._reader.execute(query, (row,)).fetchone()
+        if record is None:
+            return None
+        check((row, *record[:2]), record[2])
+        return decode(StoredRow, record[1])
+
+    def check_rows(self) -> Iterator[tuple[int, str]]:
+        """The number and the status of each finished row. DamagedError where one cannot be read."""
+        with _damage():
+            for row, status, record, stored in self._reader.execute("SELECT row, status, record, checksum FROM rows"):
+                check((row, status, record), stored)
+                yield row, status
+
+    def remove_row(self, row: int) -> None:
+        """Remove a row, which is then run again."""
+        self.writer.execute("DELETE FROM rows WHERE row=?", (row,))
+
+    # what else is stored, by name
+
+    def get(self, name: str, table: str = "meta") -> Any:
+        """A value by its name, None where there is none. DamagedError where it cannot be read."""
+        column = "value" if table == "meta" else "record"
+        with _damage():
+            query = f"SELECT {column}, checksum FROM {table} WHERE name=?"
+            record = self._reader.execute(query, (name,)).fetchone()
+        if record is None:
+            return None
+        check((name, record[0]), record[1])
+        return msgspec.json.decode(record[0])
+
+    def put(self, name: str, value: Any, table: str = "meta") -> None:
+        """Store a value of JSON under a name: of the run, or of a batch."""
+        encoded = msgspec.json.encode(value).decode()
+        self.writer.insert(table, (name, encoded, checksum(name, encoded)))
+
+    def names_of(self, table: str) -> list[str]:
+        """The names under which values are stored."""
+        with _damage():
+            return [name for (name,) in self._reader.execute(f"SELECT name FROM {table} ORDER BY name")]
+
+    def remove(self, name: str, table: str = "meta") -> None:
+        """Remove a value."""
+        self.writer.execute(f"DELETE FROM {table} WHERE name=?", (name,))
+
+    def _last(self, table: str) -> int:
+        with _damage():
+            return self._reader.execute(f"SELECT coalesce(max(number), 0) FROM {table}").fetchone()[0] or 0
+
+    def _calls(self, records: Iterator[tuple[Any, ...]]) -> list[StoredCall]:
+        calls = []
+        with suppress(sqlite3.DatabaseError):
+            for record in records:
+                try:
+                    calls.append(_call(record, shared=self._shared))
+                except DamagedError:
+                    self.damaged += 1
+        return calls
+
+    def _remember(self, call: StoredCall) -> None:
+        """Have the call found before it is written."""
+        assert call.digest is not None
+        if len(self._unwritten) > _UNWRITTEN:
+            self._forget_written()
+        self._unwritten[call.number] = call
+        self._by_digest.setdefault(call.digest, []).append(call.number)
+
+    def _forget_written(self) -> None:
+        """Drop what the disk has."""
+        written = self._next_call - 1 - self.writer.waiting
+        while self._unwritten:
+            number = next(iter(self._unwritten))
+            if number > written:
+                return
+            call = self._unwritten.pop(number)
+            assert call.digest is not None
+            numbers = self._by_digest[call.digest]
+            numbers.remove(number)
+            if not numbers:
+                del self._by_digest[call.digest]
+
+
+def _call(record: tuple[Any, ...], *, shared: bool = False) -> StoredCall:
+    number, *values, stored, usable = record
+    check((None if shared else number, *values), stored)
+    digest, row, unit, item, call, attempt, model, failure = values[:8]
+    content = decode(CallContent, values[10])
+    return StoredCall(number, digest, row, unit, item, call, attempt, model, failure, bool(usable), content)
+
+
+def _images(message: Message) -> Images:
+    """The images of a message: of long ones, such as encoded pictures, the start."""
+    if not message.images:
+        return ()
+    return tuple(
+        (at, url if len(url) <= _LONGEST_IMAGE else f"{url[: _LONGEST_IMAGE - 1]}…") for at, url in message.images
+    )
+
+
+def _put(texts: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+    texts[key] = value
+    if len(texts) > _SHARED_TEXTS:
+        texts.popitem(last=False)
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """Raise what SQLite says of a damaged file as DamagedError."""
+    try:
+        yield
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError as error:
+        raise DamagedError(str(error)) from None
