@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 import json
 import os
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,3 +150,54 @@ def loopback() -> Iterator[Loopback]:
         yield servers
     finally:
         servers.stop()
+
+
+@dataclass
+class DecisionServers:
+    """Servers of decision models on this machine. ``start`` opens one with flags, and rules for its answers."""
+
+    script: Path
+    folder: Path
+    processes: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def start(self, *flags: str, rules: Any = ()) -> str:
+        """The root URL of a new server."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        file = self.folder / f"rules-{port}.json"
+        file.write_text(json.dumps(list(rules)), encoding="utf-8")
+        command = [sys.executable, str(self.script), "--port", str(port), "--rules", str(file), *flags]
+        self.processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        url = f"http://127.0.0.1:{port}"
+        for _ in range(200):
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/stats"):
+                return url
+            time.sleep(0.05)
+        raise RuntimeError("the loopback server of decision models does not answer")
+
+    def get(self, url: str, path: str) -> Any:
+        """The JSON at a path of a server."""
+        with urllib.request.urlopen(f"{url}/{path}") as response:
+            return json.load(response)
+
+    def reset(self, url: str) -> None:
+        """Forget what a server has counted."""
+        urllib.request.urlopen(urllib.request.Request(f"{url}/stats/reset", method="POST")).close()
+
+
+@pytest.fixture
+def decision_servers(tmp_path: Path) -> Iterator[DecisionServers]:
+    script = SHARED / "bench" / "mock_decisions.py"
+    if not script.exists():
+        pytest.skip(
+            "the loopback server of decision models is not there: set VERDICT_SHARED to the folder that has bench/"
+        )
+    servers = DecisionServers(script, tmp_path)
+    try:
+        yield servers
+    finally:
+        for process in servers.processes:
+            process.terminate()
+        for process in servers.processes:
+            process.communicate()

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
+from verdict_cli.errors import ReplyError
 from verdict_cli.model import Model
 
 Output = Mapping[str, Any]
@@ -93,6 +94,24 @@ class Usage(Struct, frozen=True):
         return Usage(*[ours + theirs for ours, theirs in pairs])
 
 
+class Option(Struct, frozen=True):
+    """One answer to a question: what a reply is read as (``token``), what the model is shown, and what it means there ("": nothing is
+    said of it)."""
+
+    token: str
+    label: str
+    description: str = ""
+
+
+class Question(Struct, frozen=True):
+    """A question for a decision model: a ``predicate`` with the options true and false, a ``choice`` of one option, or a ``score``,
+    whose options are levels, the worst first."""
+
+    kind: Literal["predicate", "choice", "score"]
+    instructions: str
+    options: tuple[Option, ...]
+
+
 class Request(Struct, frozen=True):
     """One model call, complete: nothing else decides the reply.
 
@@ -102,6 +121,9 @@ class Request(Struct, frozen=True):
     use them. ``node``, ``call`` and ``attempt`` identify the call in recordings. ``written`` is the unit's id in the graph that
     has a copy of it for every entry, "" outside `each`. ``marks`` are where what the request shares with others ends, as
     (message, position in its text), (-1, -1) for the end of the request, for providers that cache only what is marked.
+    ``questions`` are those for a decision model: one, or several about one state that were put together on the way to the server.
+    The first message then has their instructions and the others are the state, which is a JSON object where it ``has_fields``.
+    ``most_questions`` limits how many are put together; 0: the server does.
     """
 
     row: Row
@@ -118,6 +140,18 @@ class Request(Struct, frozen=True):
     stream: bool = False
     written: str = ""
     marks: tuple[tuple[int, int], ...] = ()
+    questions: tuple[Question, ...] = ()
+    has_fields: bool = False
+    most_questions: int = 0
+
+
+class Answer(Struct, frozen=True):
+    """A decision model's answer to one question: the most probable option's token, and the probability of each option. ``note`` says
+    what in it contradicts itself."""
+
+    token: str
+    alternatives: tuple[Alternative, ...]
+    note: str = ""
 
 
 class Allowance(Struct, frozen=True):
@@ -141,7 +175,8 @@ class Reply(Struct, frozen=True):
     cache or shared by a call in flight: it cost nothing here; ``shared`` says that the equal request was of the same run. ``sent`` are the parameters of the request as sent, in
     JSON, "" where nothing was sent; ``allowance`` are the provider's rate-limit headers. ``model`` is the model that
     answered, as the provider names it, ``system_fingerprint`` its version where the provider gives one; ``reasoning`` is the text of
-    its thinking, ``service_tier`` the tier that served the call.
+    its thinking, ``service_tier`` the tier that served the call. ``answers`` are those of a decision model to the request's questions,
+    in order, with an error where one cannot be used; ``request`` identifies the HTTP request, which several questions may share.
     """
 
     text: str
@@ -159,6 +194,8 @@ class Reply(Struct, frozen=True):
     reasoning: str = ""
     service_tier: str = ""
     shared: bool = False
+    answers: tuple[Answer | ReplyError, ...] = ()
+    request: str = ""
 
 
 class Call(Struct, frozen=True):

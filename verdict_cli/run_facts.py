@@ -32,6 +32,8 @@ class RunFacts:
     """Those whose result is a failure."""
     skipped_bad_rows: int = 0
     calls: int = 0
+    requests: int = 0
+    """HTTP requests: a decision model answers several calls, its questions, in one."""
     recalled: int = 0
     """Replies that were taken from the journal of an earlier process, which paid for them."""
     cached: int = 0

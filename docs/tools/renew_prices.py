@@ -2,7 +2,7 @@
 
     python docs/tools/renew_prices.py
 
-Keeps the models that answer in text and the keys that are read, one model a line, so that a change shows in a diff.
+Keeps the models that answer in text or with decisions, and the keys that are read, one model a line, so that a change shows in a diff.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from typing import Any
 
 TARGET = Path(__file__).parents[2] / "verdict_cli" / "llm" / "providers" / "model_prices.json"
 KEPT = re.compile(
-    r"litellm_provider|(input|output)_cost_per_token(_above_\d+k_tokens)?(_flex|_priority|_batches)?|"
-    r"cache_(read|creation)_input_token_cost(_above_(\d+k_tokens|1hr))?(_flex|_priority|_batches)?|"
+    r"litellm_provider|(input|output)_cost_per_token(_above_\d+k_tokens)?(_flex|_priority|_batches|_decisions)?|"
+    r"cache_(read|creation)_input_token_cost(_above_(\d+k_tokens|1hr))?(_flex|_priority|_batches|_decisions)?|"
+    r"input_cost_per_query|"
     r"max_(input|output)_tokens|prompt_cache_min_tokens|default_reasoning_effort|deprecation_date|"
     r"supports_(reasoning|none_reasoning_effort|vision|function_calling|response_schema|prompt_caching)"
 )
+DECISION_MODES = ("evaluation", "decisions")
 LICENCE = (
     "MIT License. Copyright (c) 2023 Berri AI. Permission is hereby granted, free of charge, to any person obtaining a copy of "
     'this software and associated documentation files (the "Software"), to deal in the Software without restriction, including '
@@ -34,7 +36,7 @@ LICENCE = (
     "BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT "
     "OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE."
 )
-MODES = (None, "chat", "completion", "responses")
+MODES = (None, "chat", "completion", "responses", *DECISION_MODES)
 
 
 def main() -> None:
@@ -47,7 +49,8 @@ def main() -> None:
     entries = {"sample_spec": about}
     for name, entry in data.items():
         if name != "sample_spec" and entry.get("mode") in MODES:
-            entries[name] = {key: value for key, value in entry.items() if KEPT.fullmatch(key) and value is not None}
+            kept = {key: value for key, value in entry.items() if KEPT.fullmatch(key) and value is not None}
+            entries[name] = kept | ({"mode": entry["mode"]} if entry.get("mode") in DECISION_MODES else {})
     lines = (f"    {json.dumps(name)}: {json.dumps(entry)}" for name, entry in entries.items())
     TARGET.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     sys.stdout.write(

@@ -190,6 +190,7 @@ def _counts(line: Line) -> dict[str, Any]:
     return {
         "calls": line.calls,
         "least_calls": line.least,
+        "requests": line.calls if line.requests is None else line.requests,
         "prompt_tokens": line.prompt_tokens,
         "completion_tokens": line.completion_tokens,
         "cost_usd": line.cost_usd,

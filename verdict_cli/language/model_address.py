@@ -145,6 +145,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 OWNERS = {
     "ANTHROPIC_API_KEY": "api.anthropic.com",
+    "CLOUDFLARE_API_KEY": "api.cloudflare.com",
     "CEREBRAS_API_KEY": "api.cerebras.ai",
     "COHERE_API_KEY": "api.cohere.com",
     "DEEPINFRA_API_KEY": "api.deepinfra.com",
@@ -159,6 +160,8 @@ OWNERS = {
     "OPENAI_API_KEY": "api.openai.com",
     "OPENROUTER_API_KEY": "openrouter.ai",
     "PERPLEXITYAI_API_KEY": "api.perplexity.ai",
+    "PARALLEL_AI_API_KEY": "api.parallel.ai",
+    "TYPESAFE_API_KEY": "api.typesafe.ai",
     "TOGETHERAI_API_KEY": "api.together.xyz",
     "XAI_API_KEY": "api.x.ai",
 }

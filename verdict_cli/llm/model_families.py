@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,12 +21,30 @@ IN_PROCESS_PREFIX = "local/"
 _LOCAL_PREFIXES = (BASELINE_PREFIX, REPLAY_PREFIX)
 
 
-ProtocolName = Literal["chat", "anthropic", "gemini", "responses"]
+ProtocolName = Literal["chat", "anthropic", "gemini", "responses", "decisions", "systemone"]
+
+
+class DecisionLimits(Struct, frozen=True):
+    """What one request to a decision model may have. ``tokens`` are those of the state with all questions, ``question_tokens`` those
+    of the state with one; None: unknown. ``images`` is their number; None: their form is unknown or takes a header."""
+
+    questions: int = 64
+    fewest_options: int = 2
+    options: int = 255
+    levels: int = 10
+    tokens: int | None = None
+    question_tokens: int | None = None
+    images: int | None = 128
+    takes_image_urls: bool = True
 
 
 class Family(Struct, frozen=True):
     """How models named ``PREFIX/NAME`` are reached: the variables of the base URL and the key, the default base URL, and the
-    protocol that the server speaks. ``other_key`` is a second variable of the key; ``is_hosted``: its servers always want one."""
+    protocol that the server speaks. ``other_key`` is a second variable of the key; ``is_hosted``: its servers always want one.
+
+    ``route`` is the path that a decision model's server adds to its base URL, with the model's name for ``{name}`` and the account's
+    for ``{account}``; ``key_header`` the header of its key where that is not ``Authorization``.
+    """
 
     base_variables: tuple[str, ...]
     key_variable: str
@@ -34,6 +52,9 @@ class Family(Struct, frozen=True):
     protocol: ProtocolName = "chat"
     other_key: str = ""
     is_hosted: bool = False
+    route: str = ""
+    key_header: str = ""
+    limits: DecisionLimits = DecisionLimits()
 
 
 def _provider(name: str, default_base: str = "", protocol: ProtocolName = "chat", other_key: str = "") -> Family:
@@ -69,6 +90,91 @@ _FAMILIES = {
     "together_ai": _provider("together_ai", "https://api.together.xyz/v1"),
     "xai": _provider("xai", "https://api.x.ai/v1"),
 }
+_OPENAI_LIMITS = DecisionLimits(questions=400, tokens=922_000)
+_DECISIONS = replace(_OPENAI, protocol="decisions", route="/v1/decisions", limits=_OPENAI_LIMITS)
+_SYSTEM_ONE = Family(
+    (), "SYSTEMONE_API_KEY", protocol="systemone", route="/v1/systemone", limits=DecisionLimits(fewest_options=1)
+)
+
+
+def _system_one(
+    name: str, default_base: str, limits: DecisionLimits, route: str = "/v1/systemone", **keys: Any
+) -> Family:
+    return replace(_provider(name, default_base, "systemone"), route=route, limits=limits, **keys)
+
+
+_CLEF = DecisionLimits(questions=64, tokens=65_536, images=4, takes_image_urls=False)
+_JEV = DecisionLimits(questions=255, fewest_options=1, tokens=65_536, question_tokens=32_768, images=None)
+_NIMBLE = DecisionLimits(questions=64, levels=255, tokens=8_192, images=0)
+_DREX = DecisionLimits(tokens=32_768, images=0)
+_DECISION_FAMILIES: tuple[tuple[re.Pattern[str], Family], ...] = tuple(
+    (re.compile(form), entry)
+    for form, entry in (
+        ("decisions/", _DECISIONS),
+        ("systemone/", _SYSTEM_ONE),
+        ("typesafe/", _system_one("typesafe", "https://api.typesafe.ai", _JEV)),
+        (
+            "perplexity/pplx-decider",
+            _system_one(
+                "perplexity",
+                "https://api.perplexity.ai",
+                DecisionLimits(questions=128, fewest_options=1, tokens=262_144),
+                "/v1/decisions",
+                other_key="PERPLEXITY_API_KEY",
+            ),
+        ),
+        (
+            "cloudflare/(@cf/cloudflare/)?clef",
+            _system_one(
+                "cloudflare",
+                "https://api.cloudflare.com/client/v4",
+                _CLEF,
+                "/accounts/{account}/ai/run/@cf/cloudflare/{name}",
+            ),
+        ),
+        (
+            "fireworks_ai/.*rune$",
+            _system_one(
+                "fireworks_ai",
+                "https://api.fireworks.ai/inference/v1",
+                DecisionLimits(fewest_options=1, options=208, tokens=262_144, images=0),
+                "/systemone",
+                other_key="FIREWORKS_AI_API_KEY",
+            ),
+        ),
+        (
+            "openrouter/(typesafe/jev|perplexity/pplx-decider|cloudflare/clef|upstage/solar-decide)",
+            _system_one(
+                "openrouter", "https://openrouter.ai/api", DecisionLimits(questions=200, images=0), "/alpha/decisions"
+            ),
+        ),
+        (
+            "azure_ai/Microsoft-Decision",
+            _system_one("azure_ai", "", DecisionLimits(tokens=32_768, images=0), "/providers/microsoft/v1/systemone"),
+        ),
+        (
+            "databricks/.*(openjev|decide)",
+            _system_one(
+                "databricks", "", DecisionLimits(images=0), "/{name}/invocations", other_key="DATABRICKS_TOKEN"
+            ),
+        ),
+        (
+            "parallel_ai/decision",
+            _system_one(
+                "parallel_ai",
+                "https://api.parallel.ai",
+                DecisionLimits(questions=100, tokens=32_768, images=0),
+                "/v1/decisions",
+                key_header="x-api-key",
+            ),
+        ),
+        ("bespoke/", _system_one("bespoke", "", _NIMBLE)),
+        ("nace/", _system_one("nace", "", _DREX)),
+    )
+)
+"""Decision models by the beginning of their names. Images of another server than these are sent as it says they are."""
+_DECISION_ROUTES = {"/decisions": _DECISIONS, "/systemone": _SYSTEM_ONE}
+"""Ends of an `api_base` that say what answers there, whatever the model's name."""
 _OPENAI_NAME = re.compile(r"(gpt-(?!.*-instruct)|o[134](-|$)|chatgpt-|codex-)")
 """OpenAI's models. litellm serves those that need the completions protocol."""
 _RESPONSES_NAME = re.compile(r"codex-|(gpt-|o[134]-)(.*-)?(codex|deep-research|pro)(-|$)")
@@ -96,6 +202,9 @@ def is_free(model_name: str) -> bool:
 
 def family(model: Model) -> Family | None:
     """The model's family; None for a model of another protocol, or with an argument that only litellm knows."""
+    decision = _decision_family(model.name, model.api_base)
+    if decision is not None:
+        return decision
     prefix, slash, name = model.name.partition("/")
     of_prefix = _FAMILIES.get(prefix) if slash else _bare_name_family(model)
     if of_prefix is None or (of_prefix is OLLAMA and not model.api_base):
@@ -105,6 +214,25 @@ def family(model: Model) -> Family | None:
     if of_prefix is _OPENAI and _RESPONSES_NAME.match(name or prefix) and _is_openais(model.api_base):
         return _RESPONSES
     return of_prefix
+
+
+def is_decision_model(model: Model) -> bool:
+    """Whether it answers typed questions with probabilities, and writes no text."""
+    return _decision_family(model.name, model.api_base) is not None
+
+
+@lru_cache(maxsize=1024)
+def _decision_family(name: str, api_base: str | None) -> Family | None:
+    named = next((entry for form, entry in _DECISION_FAMILIES if form.match(name)), None)
+    if named is not None or not api_base:
+        return named
+    path = api_base.partition("?")[0].rstrip("/")
+    route = next((route for route in _DECISION_ROUTES if path.endswith(route)), None)
+    if route is None:
+        return None
+    if name.startswith("azure/"):
+        return replace(_DECISION_ROUTES[route], key_variable=AZURE.key_variable, key_header="api-key")
+    return _DECISION_ROUTES[route]
 
 
 def _bare_name_family(model: Model) -> Family | None:

@@ -94,6 +94,10 @@ class RowSteps:
         """The nodes with what depends on all of them, the `each` steps and the conditions; all are valid."""
         groups = [group for group in self.groups if group is not None]
         _check_per_call(self._expanded.groups, groups, nodes)
+        nodes = [_with_most_questions(node, groups) for node in nodes]
+        groups = [
+            structs.replace(group, per_call=None) if _asks_decisions(nodes[group.head]) else group for group in groups
+        ]
         conditions = tuple(condition for condition in self.conditions if condition is not None)
         return (*_finish_nodes(nodes, groups), conditions)
 
@@ -151,9 +155,9 @@ def _check_per_call(steps: Sequence[RowStep], groups: Sequence[EachGroup], nodes
     """Report steps whose entries cannot be judged several in one call."""
     for step, group in zip(steps, groups, strict=True):
         node = nodes[group.head]
-        if group.per_call is None:
-            continue
         work = node.work
+        if group.per_call is None or (isinstance(work, LLMNode) and work.state_prompt is not None):
+            continue
         if len(group.nodes) > 1 or not isinstance(work, LLMNode) or node.checked or node.escalation is not None:
             reason = "it holds more than one unit that calls a model, once for each entry"
         elif work.reading.json_schema is None or work.reading.top_logprobs or work.reading.then is not None:
@@ -166,6 +170,16 @@ def _check_per_call(steps: Sequence[RowStep], groups: Sequence[EachGroup], nodes
             continue
         hint = "leave `per_call` out: then each entry has a call of its own"
         step.names.problem("bad-each", f"`per_call` is not possible here: {reason}", hint, (*step.path, "per_call"))
+
+
+def _asks_decisions(node: Node) -> bool:
+    return isinstance(node.work, LLMNode) and node.work.state_prompt is not None
+
+
+def _with_most_questions(node: Node, groups: Sequence[EachGroup]) -> Node:
+    """The node with the `per_call` around it as the most questions of one request, where it asks a decision model."""
+    limit = groups[node.groups[-1]].per_call if node.groups else None
+    return replace(node, most_questions=limit) if limit and _asks_decisions(node) else node
 
 
 def _finish_nodes(nodes: Sequence[Node], groups: Sequence[EachGroup]) -> tuple[tuple[Node, ...], tuple[EachGroup, ...]]:

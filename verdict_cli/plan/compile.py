@@ -31,6 +31,7 @@ from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import ABSTAIN, ANSWERED_BY, MOST_EXAMPLES, Examples, LLMUnit
 from verdict_cli.language.units.choice import OPTIONS_HINT, ChoiceUnit
 from verdict_cli.language.units.pools import MapUnit, Pool
+from verdict_cli.llm.model_families import is_decision_model
 from verdict_cli.model import Model
 from verdict_cli.plan.compile_context import (
     PROMPT_ROOTS,
@@ -39,6 +40,13 @@ from verdict_cli.plan.compile_context import (
     code_at,
     compile_output_function,
     compile_python_unit,
+)
+from verdict_cli.plan.compile_decisions import (
+    check_decisions,
+    check_images,
+    compile_state_prompt,
+    decision_models,
+    only_decides,
 )
 from verdict_cli.plan.compile_pool import compile_map, compile_pool
 from verdict_cli.plan.expand import InstancePath, UnitInstance
@@ -394,8 +402,11 @@ def _column(name: str, kind: FieldType, scope: NodeScope, default: Any, *, pinne
 def compile_llm_unit(context: CompileContext, unit: LLMUnit, scale: Scale | None) -> CompiledUnit | None:
     """Prompt, models and extractor of the unit; None, and reported, when its output cannot be known."""
     response = _response(context, unit, scale)
-    reading = _reading(context, unit, response)
     models = context.instance.models
+    decides = decision_models(context, unit)
+    if decides and not check_decisions(context, unit, response, scale, decides):
+        return CompiledUnit(None, response, unit.output_fields(response))
+    reading = _reading(context, unit, response)
     if models == ():
         hint = "set `model:` at the top of the file or here, or give --model"
         context.problem("no-model", "the unit has no model", hint)
@@ -423,6 +434,10 @@ def compile_llm_unit(context: CompileContext, unit: LLMUnit, scale: Scale | None
         cites=_cites(context, unit, reading.output),
         examples=compile_examples(context, unit, prompt, response),
     )
+    if decides:
+        state_prompt = compile_state_prompt(context, unit, prompt, _text(context, unit))
+        work = replace(work, state_prompt=state_prompt, judged=scale)
+        check_images(context, prompt, decides)
     output = unit.output_fields(reading.output)
     if unit.cites is not None:
         output = RecordType({**output.fields, CITATIONS: ListType(INTEGER)})
@@ -471,10 +486,11 @@ _CAPS = {"max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_to
 
 
 def capped(models: tuple[Model, ...], most: int) -> tuple[Model, ...]:
-    """The models with at most this many tokens a reply where they set no limit themselves; 0: as they are."""
+    """The models with at most this many tokens a reply where they set no limit themselves; 0: as they are. Decision models take
+    none."""
     return tuple(
         model.model_copy(update={"max_tokens": most})
-        if most and model.max_tokens is None and not _CAPS & model.params.keys()
+        if most and model.max_tokens is None and not is_decision_model(model) and not _CAPS & model.params.keys()
         else model
         for model in models
     )
@@ -490,6 +506,8 @@ def _follow_up(context: CompileContext, reading: BoundExtractor, models: tuple[M
 
 def _reading(context: CompileContext, unit: LLMUnit, response: RecordType) -> BoundExtractor | None:
     key: Any = unit.extract_key
+    if "extract_key" not in unit.model_fields_set and any(map(is_decision_model, (context.instance.models or ())[:1])):
+        key = "decision"
     if key is None:
         key = "structured" if set(response.fields) == {"criteria"} else "verdict"
     if key == "raw" and list(response.fields.values()) != [TEXT] and "extract_key" not in unit.model_fields_set:
@@ -497,6 +515,15 @@ def _reading(context: CompileContext, unit: LLMUnit, response: RecordType) -> Bo
     chosen = _fitted(context, resolve_extractor(key))
     if chosen is None or not response.fields:
         return None
+    if only_decides(context, unit):
+        decided = chosen.for_decisions()
+        if decided is None:
+            message = (
+                f"`{chosen.type}` reads a written reply, and model {context.instance.models[0].name} writes no text"
+            )
+            context.problem("bad-extractor", message, "leave `extract` out", "extract")
+            return None
+        chosen = decided
     issue = chosen.validation_error(response)
     if issue:
         where, message, hint = issue

@@ -21,6 +21,7 @@ from verdict_cli.language.fields.types import FieldType, RecordType
 from verdict_cli.language.gate_rules import Gate
 from verdict_cli.language.prompts.few_shot import ExamplePool
 from verdict_cli.language.prompts.prompt import CompiledPrompt
+from verdict_cli.language.prompts.state_prompt import StatePrompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit, UnitBase
 from verdict_cli.language.units.pools import MapUnit, Pool
@@ -145,6 +146,9 @@ class LLMNode:
     process: OutputFunction | None = None
     cites: Citations | None = None
     examples: ExamplePool | None = None
+    state_prompt: StatePrompt | None = None
+    judged: Scale | None = None
+    """What decision models among the unit's models are asked, and the scale of their answers; None where there is none."""
 
     @cached_property
     def fixed_suffix(self) -> str | None:
@@ -161,7 +165,9 @@ class LLMNode:
             sentence = scale.json_sentence(field, draw)
         else:
             sentence = scale.shuffled_sentence(field, draw) if scale.is_shuffled() else scale.sentence(field)
-        return f"{sentence} {self.reading.instruction}".rstrip()
+        told = f"{sentence} {self.reading.instruction}".rstrip()
+        described = scale.described()
+        return f"{described}\n{told}" if described else told
 
 
 class MapNode(Struct, frozen=True):
@@ -267,6 +273,8 @@ class Node:
     """The units without whose output it is skipped."""
     spread: Spread | None = None
     """How the outputs of parents inside an `each` are laid out in one list; None where no parent is inside one."""
+    most_questions: int = 0
+    """How many questions to a decision model one request may have (`per_call`); 0: as many as the server takes."""
     copies: tuple[int, int] | None = None
     """Its number among the units of its name in an entry, and how many there are."""
 

@@ -155,6 +155,8 @@ async def _round(
             except ReplyError as error:
                 calls.append(_failed(request, error))
                 last, used = error, _with_more_tokens(used, model, error)
+                if error.failure == "refused" and request.questions:
+                    break
                 if error.failure == last_failure == "empty" and used is request.model and _is_deterministic(model):
                     break
                 last_failure = error.failure

@@ -265,7 +265,8 @@ async def fan_out(runner: RowRunner, head: int) -> EachOutcome:
             return [await run_entry(index * group.per_call)]
         return await _run_together(runner, node, chunk)
 
-    slots = runner.context.slots
+    # All questions of a row wait for one another, in one request to a decision model.
+    slots = EntrySlots(len(rows)) if _asks_decisions(node) else runner.context.slots
     # A unit inside a further `each`, or one that needs a skipped unit, has no call that several entries could share.
     is_shared = len(node.groups) == 1 + len(group.around) and runner.skipped.isdisjoint(node.needs)
     if group.per_call is None or not is_shared:
@@ -274,6 +275,10 @@ async def fan_out(runner: RowRunner, head: int) -> EachOutcome:
         chunks = await run_entries(-(-len(rows) // group.per_call), run_chunk, slots)
         entries = [entry for chunk in chunks for entry in chunk]
     return _gathered(runner, number, rows, entries)
+
+
+def _asks_decisions(node: Node) -> bool:
+    return isinstance(node.work, LLMNode) and node.work.state_prompt is not None
 
 
 def _gathered(runner: RowRunner, number: int, rows: Sequence[Row], entries: Sequence[_EntryOutcome]) -> EachOutcome:

@@ -29,6 +29,8 @@ async def escalate_answer(
     """
     for stage in range(len(node.stages)):
         answered = await answer_node(node, row, previous, context, calls, stage)
+        if stage == len(node.stages) - 1 and not escalation.abstains:
+            break
         if not doubtful(escalation, answered.values | {"response": answered.response, "output": answered.output}):
             break
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -13,12 +14,13 @@ from msgspec import Struct, field, structs
 
 from verdict_cli.errors import PinnedError, RowError
 from verdict_cli.language.expressions.expression import compile_expression
+from verdict_cli.llm.middleware.pack_questions import pack_questions
 from verdict_cli.llm.model_families import is_free
 from verdict_cli.llm.providers.baseline import lexical_reply
 from verdict_cli.llm.providers.baseline_answers import fill
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.token_counts import LATIN, by_script, prompt_tokens, text_counter, thinking_tokens
-from verdict_cli.messages import Reply, Request, Row, Usage
+from verdict_cli.messages import Alternative, Answer, Reply, Request, Row, Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.run.attempts import Context, draw
@@ -96,10 +98,26 @@ class _Middle:
 
 def made_up_reply(request: Request) -> Reply:
     """A reply that every extractor can read."""
+    if request.questions:
+        return made_up_answers(request)
     reply = lexical_reply(request)
     if request.json_schema is not None:
         return structs.replace(reply, text=orjson.dumps(fill(request.json_schema, _Middle())).decode())
     return reply if reply.logprobs else structs.replace(reply, text=f"{_TEXT}\n{reply.text}")
+
+
+def made_up_answers(request: Request) -> Reply:
+    """A decision model's reply, in which the middle option is a little more probable than the others."""
+    answers = []
+    for question in request.questions:
+        middle = (len(question.options) - 1) // 2
+        weights = [1 + (number == middle) for number in range(len(question.options))]
+        alternatives = [
+            Alternative(option.token, math.log(weight / sum(weights)))
+            for option, weight in zip(question.options, weights, strict=True)
+        ]
+        answers.append(Answer(question.options[middle].token, tuple(alternatives)))
+    return Reply(answers[0].token, logprobs=(answers[0].alternatives,), answers=tuple(answers))
 
 
 ASSUMPTIONS = (
@@ -122,6 +140,8 @@ class Line(Struct, frozen=True):
     completion_tokens: int | None
     cost_usd: float | None
     least: int = 0
+    requests: int | None = None
+    """The HTTP requests, where a decision model answers several calls in one."""
 
 
 @dataclass(slots=True)
@@ -132,10 +152,13 @@ class _Rendered:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
+    requests: int = 0
 
-    def add(self, model: Model, usage: Usage) -> None:
+    def add(self, model: Model, usage: Usage, questions: int) -> None:
+        """Add a request: a call, or the calls that are its questions."""
         price = 0.0 if is_free(model.name) else cost_usd(model, usage)
-        self.calls += 1
+        self.calls += questions or 1
+        self.requests += questions > 0
         self.prompt_tokens += usage.prompt_tokens
         self.completion_tokens += usage.completion_tokens
         self.cost_usd = None if price is None or self.cost_usd is None else self.cost_usd + price
@@ -235,7 +258,7 @@ class DryRun:
 
     async def _run(self, rows: Iterable[Row]) -> None:
         plan = _with_every_call(self.plan)
-        context = Context(self._ask, seed=self.seed, sleep=_no_wait)
+        context = Context(pack_questions(self._ask), seed=self.seed, sleep=_no_wait)
         try:
             context.pinned, _ = await run_pinned(plan, context)
         except PinnedError:  # made-up replies need not satisfy `validate`
@@ -257,8 +280,8 @@ class DryRun:
                 self._counters[model.name] = text_counter(model.known_name, real=self._real)
             prompt = prompt_tokens(request, self._counters[model.name][0])
             key = (request.node, model.name)
-            usage = Usage(prompt, _length(model, reply))
-            self._rendered.setdefault(key, _Rendered()).add(model, usage)
+            usage = Usage(prompt, 0 if request.questions else _length(model, reply))
+            self._rendered.setdefault(key, _Rendered()).add(model, usage, len(request.questions))
             self.sharing.add(request, prompt, usage.completion_tokens)
             self._current[key] = self._current.get(key, 0) + prompt
             self.longest[key] = max(prompt, self.longest.get(key, 0))
@@ -289,8 +312,13 @@ def total(lines: Iterable[Line], unit: str, model: str) -> Line:
             _sum(summed.completion_tokens, line.completion_tokens),
             None if summed.cost_usd is None or line.cost_usd is None else summed.cost_usd + line.cost_usd,
             summed.least + line.least,
+            None if summed.requests is None and line.requests is None else _requests(summed) + _requests(line),
         )
     return summed
+
+
+def _requests(line: Line) -> int:
+    return line.calls if line.requests is None else line.requests
 
 
 def _names(node: Node, models: tuple[Model, ...]) -> list[str]:
@@ -344,6 +372,7 @@ def _line(unit: str, model: str, calls: int, rendered: _Rendered) -> Line:
         round(rendered.prompt_tokens * share),
         round(rendered.completion_tokens * share),
         None if rendered.cost_usd is None else rendered.cost_usd * share,
+        requests=round(rendered.requests * share) if rendered.requests else None,
     )
 
 

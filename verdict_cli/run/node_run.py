@@ -16,9 +16,12 @@ from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.extractors.bound_extractor import MoreReplies
 from verdict_cli.language.prompts.few_shot import prefixed
 from verdict_cli.language.prompts.sections import Delimited, suffixed
+from verdict_cli.language.prompts.state_prompt import StatePrompt
+from verdict_cli.language.scales.questions import question_form
 from verdict_cli.language.units.choice import shown
+from verdict_cli.llm.model_families import is_decision_model
 from verdict_cli.llm.providers.model_checks import with_seen_images
-from verdict_cli.messages import Call, Output, Request, Row
+from verdict_cli.messages import Call, Message, Output, Request, Row
 from verdict_cli.model import Model
 from verdict_cli.plan.node import CITATIONS, Cast, LLMNode, Node
 from verdict_cli.run.attempts import CallSpec, Context, answer, draw
@@ -139,6 +142,9 @@ class _NodeCall(Struct, frozen=True):
         values = self.values
         if arrangement:
             values = {**values, "input": shown(self.given, work.letters, arrangement)}
+        if work.state_prompt is not None and is_decision_model(self.models[0]):
+            request = self._question(work.state_prompt, values, index)
+            return (await answer(CallSpec(request, self.models, reading, self._accept), self.context, calls))[0]
         rendered = work.prompt.render(values)
         messages, marks = rendered.messages, rendered.marks
         if work.examples is not None:
@@ -181,6 +187,28 @@ class _NodeCall(Struct, frozen=True):
         )
         response, _ = await answer(CallSpec(second, self.follow_up, then.reading, self._accept), self.context, calls)
         return response
+
+    def _question(self, prompt: StatePrompt, values: Mapping[str, Any], index: int) -> Request:
+        """The request for a decision model."""
+        work = self.work
+        assert work.judged is not None
+        examples = "" if work.examples is None else work.examples.text(self.row.source)
+        state = prompt.render(values, examples)
+        form = question_form(work.judged, draw(self.context.seed, self.row.draw_id, self.written))
+        question = form.question(state.instructions)
+        return Request(
+            row=self.row,
+            node=self.node.id,
+            model=self.models[0],
+            messages=(Message("system", question.instructions), *state.messages),
+            call=self.first + index * work.reading.calls,
+            inserted=state.inserted,
+            seed=self.context.seed,
+            written="" if self.row.entry is None else self.written,
+            questions=(question,),
+            has_fields=state.has_fields,
+            most_questions=self.node.most_questions,
+        )
 
     async def _sampled(self, request: Request, index: int, more: MoreReplies, calls: list[Call]) -> dict[str, Any]:
         """The response, with further replies of the model that gave the first one where they are needed."""

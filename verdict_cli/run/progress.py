@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Protocol
@@ -53,6 +53,7 @@ class Counts(Struct):
     done: int = 0
     failed: int = 0
     calls: int = 0
+    requests: int = 0
     recalled: int = 0
     cached: int = 0
     shared: int = 0
@@ -83,10 +84,15 @@ class Counts(Struct):
         if result.stages:
             self._add_stages(result.stages)
         for call in result.calls:
-            self.count(call)
+            self._count(call)
+        self.requests += requests_of(result.calls)
 
     def count(self, call: Call) -> None:
-        """Count one call."""
+        """Count one call that was made alone."""
+        self._count(call)
+        self.requests += requests_of((call,))
+
+    def _count(self, call: Call) -> None:
         self.calls += 1
         name, reply = call.request.model.name, call.reply
         self.models[name] = self.models.get(name, 0) + 1
@@ -180,6 +186,13 @@ class RunStats(Counts, kw_only=True):
             saved=dict(sorted(self.saved.items())),
             stages=dict(sorted(self.stages.items())),
         )
+
+
+def requests_of(calls: Sequence[Call]) -> int:
+    """The HTTP requests of a row's calls: those that were not cached, of which several may have been one."""
+    made = [call.reply for call in calls if call.reply is None or not call.reply.cached]
+    alone = sum(reply is None or not reply.request for reply in made)
+    return alone + len({reply.request for reply in made if reply is not None and reply.request})
 
 
 def _add_up(mine: dict[str, int], others: Mapping[str, int]) -> None:

@@ -16,6 +16,7 @@ from verdict_cli.registry import Registry
 EXTRACTORS: Registry[type[Extractor]] = Registry(
     __name__,
     {
+        "decision": "decision.DecisionExtractor",
         "structured": "structured.StructuredOutputExtractor",
         "raw": "raw.RawExtractor",
         "regex": "regex.RegexExtractor",

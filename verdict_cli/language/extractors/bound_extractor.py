@@ -147,6 +147,10 @@ class Extractor(ConfigModel):
         """The extractor for a response without `validation_error`."""
         raise NotImplementedError
 
+    def for_decisions(self) -> Extractor | None:
+        """The extractor for the answers of decision models; None where it reads written replies only."""
+        return None
+
     def key(self) -> Any:
         """The extractor as a pipeline file has it."""
         keys = self.model_dump(by_alias=True, exclude_defaults=True)

@@ -260,6 +260,24 @@ def distribution(
     return {value: mass.get(value, 0.0) / total for value in values}, min(total, 1.0)
 
 
+def decided_distribution(reply: Reply, scale: Scale) -> tuple[dict[Any, float], float]:
+    """The probability of each value in a decision model's answer, and their sum. ReplyError where the reply has none."""
+    if not reply.logprobs:
+        raise _no_logprobs()
+    probabilities = {alternative.token: math.exp(alternative.logprob) for alternative in reply.logprobs[0]}
+    anchors = scale.anchors()
+    unknown = [token for token, _ in anchors if token not in probabilities]
+    if unknown:
+        raise ReplyError(f"the answer has no probability of {unknown[0]!r:.80}", kind="no-logprobs")
+    return {value: round(probabilities[token], _DIGITS) for token, value in anchors}, min(
+        1.0, round(math.fsum(probabilities.values()), _DIGITS)
+    )
+
+
+_DIGITS = 12
+"""Of a probability whose logarithm was taken; more would show the rounding."""
+
+
 def _mass(support: Support, position: TokenPosition, lead: str, *, around: bool) -> tuple[dict[Any, float], float]:
     """The probability of each value, and of tokens that begin several values."""
     mass: dict[Any, float] = {}
@@ -549,6 +567,10 @@ class _TokenExtractor(Extractor):
         """What the extractor makes of the distribution."""
         return self.reading
 
+    def for_decisions(self) -> Extractor:
+        """The extractor without what concerns only written tokens: a decision model's values are whole ones."""
+        return self.model_copy(update={"sequence": True, "after": None, "first_token": False, "samples": 0})
+
     def bind(self, response: RecordType) -> BoundExtractor:
         """The extractor for a scale: what it makes of the distribution, beside the evidence for it."""
         ((field, own),) = _judged(response).items()
@@ -566,6 +588,8 @@ class _TokenExtractor(Extractor):
 
         def read(reply: Reply, request: Request) -> dict[str, Any]:
             least = self.min_mass
+            if request.questions:
+                return output(reply, request, *decided_distribution(reply, scale))
             if not self.sequence:
                 evidence = distribution(reply, scale, after=after, min_mass=least, first_token=self.first_token)
                 return output(reply, request, *evidence)

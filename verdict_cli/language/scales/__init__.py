@@ -25,6 +25,9 @@ def shuffled_order(words: Sequence[str], draw: int) -> tuple[str, ...]:
     return tuple(random.Random(draw).sample(words, len(words)))
 
 
+DescribedValue = Annotated[str | int | float | bool, Field(union_mode="left_to_right")]
+
+
 class Scale(ConfigModel):
     """The domain of a judge's values. The rest of the program asks a scale for what it needs and never for its class.
 
@@ -33,6 +36,8 @@ class Scale(ConfigModel):
 
     type: str
     """The type of scale."""
+    descriptions: dict[DescribedValue, str] | None = None
+    """What each value means, such as `{bad: contradicts a source, good: every claim is supported}`; some may be missing. Prompts show it."""
 
     @python_constructor
     def __init__(self, /, **keys: Any) -> None:
@@ -45,7 +50,33 @@ class Scale(ConfigModel):
 
     def validation_error(self) -> ScaleIssue | None:
         """What makes no sense about the scale, None when nothing."""
-        return self.broken_rule()
+        return self.broken_rule() or self.descriptions_error()
+
+    def descriptions_error(self) -> ScaleIssue | None:
+        """What makes no sense about the descriptions, None when nothing."""
+        values = list(map(_typed, self.values()))
+        for value in self.descriptions or ():
+            if _typed(value) not in values:
+                return ("descriptions", f"{value!r} is not a value of the scale", f"its values are {self.display()}")
+        return None
+
+    def description(self, value: Any) -> str:
+        """What a value means; "" where nothing is said of it."""
+        described = {_typed(known): text for known, text in (self.descriptions or {}).items()}
+        return described.get(_typed(value), "")
+
+    def described(self) -> str:
+        """The values with their descriptions, one a line, as a prompt shows them; "" without any."""
+        lines = (f"- {token}: {text}" for token, value in self.anchors() if (text := self.description(value)))
+        return "\n".join(lines)
+
+    def anchors(self) -> tuple[tuple[str, Any], ...]:
+        """(token, value) of the values that a decision model chooses from: the worst first where the scale is ordered."""
+        tokens: dict[Any, str] = {}
+        for token, value in self.tokens():
+            tokens.setdefault(_typed(value), token)
+        values = self.values() if self.ordered else dict.fromkeys(value for _, value in self.tokens())
+        return tuple((tokens[_typed(value)], value) for value in values)
 
     def read(self, value: Any) -> Any:
         """The value of the scale that a reply's text or JSON value means. ReplyError when it means none."""
@@ -140,6 +171,10 @@ class Scale(ConfigModel):
     def __str__(self) -> str:
         return self.display()
 
+    def __repr_args__(self) -> Any:
+        # Fingerprints contain the repr, and those of scales without descriptions are older than these.
+        return [(name, value) for name, value in super().__repr_args__() if name != "descriptions" or value is not None]
+
     def __repr_name__(self) -> str:
         # Fingerprints of runs and calibrations contain the repr. The names in it are older than the classes' names.
         return type(self).__name__.removesuffix("Scale")
@@ -150,6 +185,11 @@ class Scale(ConfigModel):
 
     def __hash__(self) -> int:
         return hash(repr(self))
+
+
+def _typed(value: Any) -> tuple[bool, Any]:
+    """The value as a key in which true is not 1."""
+    return isinstance(value, bool), value
 
 
 SCALES: Registry[type[Scale]] = Registry(

@@ -59,7 +59,7 @@ class BooleanScale(Scale):
         both = {folded(word) for word in self.yes} & {folded(word) for word in self.no}
         if both:
             return ("no", f"{min(both)!r} means both yes and no", "give each token one meaning")
-        return None
+        return self.descriptions_error()
 
     def read(self, value: Any) -> bool:
         if isinstance(value, bool):

@@ -29,7 +29,23 @@ class ContinuousScale(Scale):
     def validation_error(self) -> ScaleIssue | None:
         if self.min >= self.max:
             return ("min", f"min {self.min} is not below max {self.max}", "put the smaller number in `min`")
+        return self.descriptions_error()
+
+    def descriptions_error(self) -> ScaleIssue | None:
+        described = list(self.descriptions or ())
+        for value in described:
+            if isinstance(value, bool | str) or not self.min <= value <= self.max:
+                return ("descriptions", f"{value!r} is not on the scale", f"describe numbers from {self.display()}")
+        if described and not {self.min, self.max} <= set(described):
+            return ("descriptions", "an end of the scale has no description", f"describe {self.display()}")
         return None
+
+    def anchors(self) -> tuple[tuple[str, Any], ...]:
+        """The described numbers, else five equal steps."""
+        width = self.max - self.min
+        steps = list(self.descriptions or (self.min + width * step / 4 for step in range(5)))
+        numbers = sorted(map(float, steps), reverse=self.end_is_worst)
+        return tuple((_plain(number), number) for number in numbers)
 
     def read(self, value: Any) -> float:
         number: float | None = None

@@ -151,7 +151,7 @@ class DiscreteScale(Scale):
             return broken
         if self.range is not None:
             error = range_error(self.range)
-            return ("range", *error) if error is not None else self._scores_error() or self._order_error()
+            return ("range", *error) if error is not None else self._values_error()
         seen: set[Any] = set()
         written: set[str] = set()
         for value in self.values_ or ():
@@ -161,7 +161,10 @@ class DiscreteScale(Scale):
                 return ("values", f"the value {value!r} is a duplicate", "name each value once")
             seen.add(value)
             written.add(_plain(value))
-        return self._scores_error() or self._order_error()
+        return self._values_error()
+
+    def _values_error(self) -> ScaleIssue | None:
+        return self._scores_error() or self._order_error() or self.descriptions_error()
 
     def _order_error(self) -> ScaleIssue | None:
         if self.ordered_ is False and (self.range is not None or self.scores is not None or self.end_is_worst):

@@ -127,8 +127,8 @@ class RowKeys(ConfigModel):
     """The entry's name in prompts and expressions, `item` by default."""
     most: Annotated[Annotated[int, Field(ge=1, le=1_000_000), Whole] | None, _AROUND] = Field(default=None, alias="max")
     """The most entries of the list, 100 by default; a longer list fails the row before its first call there."""
-    per_call: Annotated[Annotated[int, Field(ge=2, le=1000), Whole] | None, _AROUND] = None
-    """How many entries one call judges: fewer calls, but less accurate than a call for each entry."""
+    per_call: Annotated[Annotated[int, Field(ge=1, le=1000), Whole] | None, _AROUND] = None
+    """How many entries one call judges: fewer calls, but less accurate than a call for each entry. For a decision model: the most questions of one request, by default as many as the server takes."""
     condition: Annotated[Annotated[str, Field(min_length=1)] | None, _AROUND] = Field(default=None, alias="when")
     """An expression: where it is false for the row (or the entry), the step is skipped."""
 

@@ -76,6 +76,15 @@ class ChoiceUnit(LLMUnit):
         """One call, the options as given."""
         return (tuple(range(self.count())),)
 
+    def frame_fields(self, prompt: str) -> str:
+        """The prompt for a state that has the options as fields: it only names them."""
+        if isinstance(self.prompt_key, JinjaPrompt) or "options" in (self.input or {}):
+            return super().frame(prompt)
+        named = " and ".join(f"{{input.{letter}}}" for letter in self.letters())
+        listed, text = self.listed(), prompt.replace("{input.options}", f"The options are {named}.")
+        text = text.replace(listed, f"The options are {named}.")
+        return super().frame(_SHOWN.sub(self._listed_at, text))
+
     def frame(self, prompt: str) -> str:
         """The prompt with `{input.options}` and `{input.options[0]}` replaced by the options and their letters."""
         if isinstance(self.prompt_key, JinjaPrompt) or "options" in (self.input or {}):

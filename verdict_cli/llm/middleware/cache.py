@@ -6,9 +6,10 @@ import asyncio
 import re
 from collections.abc import Callable
 from hashlib import blake2b
+from typing import Any
 
 import orjson
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.model_families import is_local
@@ -72,7 +73,9 @@ def cached(ask: Ask, store: CacheStore) -> tuple[Ask, Callable[[Request], None]]
 
 def free_reply(reply: Reply, *, shared: bool = False) -> Reply:
     """The reply as another equal request gets it: it costs nothing. ``shared``: the equal request was of the same run."""
-    return replace(reply, cached=True, shared=shared, recalled=False, cost_usd=0.0, latency_s=0.0, allowance=None)
+    return replace(
+        reply, cached=True, shared=shared, recalled=False, cost_usd=0.0, latency_s=0.0, allowance=None, request=""
+    )
 
 
 def is_storable(reply: Reply, top_logprobs: int) -> bool:
@@ -90,10 +93,17 @@ KEY_PARTS = (
     ("parameters", "temperature, top_p, max_tokens, seed, stop, reasoning_effort, and everything in `params`"),
     ("schema", "the JSON schema of the response"),
     ("logprobs", "how many alternatives are requested at each position"),
+    ("question", "of a decision model: its kind, and its options with their descriptions, in order"),
     ("seed", "the run's --seed: another seed samples again"),
     ("unit", "the unit's name, its index among the units of that name, and the number of the call"),
 )
 """The parts of a key, with what each contains."""
+
+
+def question_key(request: Request) -> list[Any]:
+    """What a decision model is asked, without what says how it is sent. The instructions and the state are the messages."""
+    return [request.has_fields, *([question.kind, *map(astuple, question.options)] for question in request.questions)]
+
 
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 _FIRST = re.compile(r"\[0\]$")
@@ -124,6 +134,7 @@ class CacheKeys:
                     request.seed,
                     _FIRST.sub("", request.written or request.node),
                     request.call,
+                    *([question_key(request)] if request.questions else []),
                 ],
                 option=_OPTIONS,
             )

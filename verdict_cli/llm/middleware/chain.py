@@ -14,6 +14,7 @@ from verdict_cli.llm.middleware.cache import cached
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.circuit_breaker import circuit_breaker
 from verdict_cli.llm.middleware.journal_replay import CallJournal, replay_journal
+from verdict_cli.llm.middleware.pack_questions import pack_questions
 from verdict_cli.llm.middleware.prefix_leader import PrefixLeaders
 from verdict_cli.llm.middleware.require_logprobs import require_logprobs
 from verdict_cli.llm.model_families import is_local
@@ -146,6 +147,8 @@ _CORE: dict[str, Middleware] = {
     # Outside of the rate limit: a call that waits for its prefix to be cached holds no slot.
     "prefix_leader": lambda ask, calls: calls.leaders.around(ask),
     "logprobs": lambda ask, _: require_logprobs(ask),
+    # Below the cache, which has an answer to each question, and outside of the limits, which count requests.
+    "pack_questions": lambda ask, _: pack_questions(ask),
     "rate_limit": lambda ask, calls: calls.limit(ask),
     # Inside of the rate limit, so that a call that waited for it is checked when its turn comes.
     "budget": lambda ask, calls: check_budget(ask, calls.spending, calls.stop.is_set, calls.stop.stop),

@@ -152,7 +152,7 @@ def read_body(
             whole = redact(protocol.assemble(events(content)) if streamed else loads(content), hidden)
             envelope = protocol.to_chat(whole) if isinstance(whole, dict) else whole
     except (ValueError, RecursionError) as fault:
-        error = _broken(name, *_fault(content, streamed, fault, hidden, source), source)
+        error = broken_reply(name, *body_fault(content, streamed, fault, hidden, source), source)
         error.reply = paid_reply(usage_in_text(content), request, latency_s, sent)
         raise error from None
     return read_envelope(envelope, request, latency_s, sent, source)
@@ -166,7 +166,7 @@ def read_envelope(
     try:
         return _reply(envelope, request, latency_s, sent, source)
     except RecursionError:
-        error = _broken(request.model.name, "it is nested too deeply", "", source)
+        error = broken_reply(request.model.name, "it is nested too deeply", "", source)
     except ProviderError as fault:
         error = fault
     if error.reply is None and isinstance(envelope, dict):
@@ -184,7 +184,7 @@ def _reply(envelope: Any, request: Request, latency_s: float, sent: str, source:
     try:
         logprobs = read_logprobs(choice.get("logprobs"))
     except ValueError as fault:
-        raise _broken(name, str(fault), "", source) from None
+        raise broken_reply(name, str(fault), "", source) from None
     usage = read_usage(envelope.get("usage"))
     finish_reason, tier, served, fingerprint = _names(choice.get("finish_reason"), *map(envelope.get, _NAMES))
     reply = Reply(
@@ -220,14 +220,16 @@ def _names(*values: Any) -> list[str]:
 
 def _choice(envelope: Any, name: str, source: Source) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     if not isinstance(envelope, dict):
-        raise _broken(name, "the body is not a JSON object", _OTHER_API, source)
+        raise broken_reply(name, "the body is not a JSON object", _OTHER_API, source)
     choices = envelope.get("choices")
     if not isinstance(choices, list) or not choices:
-        raise _broken(name, f"no choices in {first_words(orjson.dumps(envelope, default=str))}", _OTHER_API, source)
+        raise broken_reply(
+            name, f"no choices in {first_words(orjson.dumps(envelope, default=str))}", _OTHER_API, source
+        )
     choice = choices[0]
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(message, dict):
-        raise _broken(name, "the choice has no message", _OTHER_API, source)
+        raise broken_reply(name, "the choice has no message", _OTHER_API, source)
     return choice, message
 
 
@@ -246,7 +248,7 @@ def _text(message: Mapping[str, Any], name: str, source: Source) -> str:
         parts = (part.get("text") if isinstance(part, dict) else part for part in content)
         content = "".join(part for part in parts if isinstance(part, str))
     if content is not None and not isinstance(content, str):
-        raise _broken(name, f"the content is {type(content).__name__}, not text", "", source)
+        raise broken_reply(name, f"the content is {type(content).__name__}, not text", "", source)
     if content and not content.isspace():
         return content
     return _arguments_text(called[0]) if called else content or ""
@@ -283,12 +285,12 @@ def _accept(reply: Reply, name: str, refusal: Any) -> None:
     raise ReplyError(f"model {name} replied with nothing", kind="empty", reply=reply)
 
 
-def _broken(name: str, what: str, hint: str, source: Source) -> Retryable:
+def broken_reply(name: str, what: str, hint: str, source: Source) -> Retryable:
     message = f"model {name}: the reply of {source.address} cannot be used: {what}"
     return Retryable(message, hint=hint, kind="unavailable", status=200)
 
 
-def _fault(
+def body_fault(
     content: bytes, streamed: bool, fault: Exception, hidden: tuple[str, ...], source: Source
 ) -> tuple[str, str]:
     """Why a body is not a reply, with its first words, and what to do."""

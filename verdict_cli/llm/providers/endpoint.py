@@ -82,7 +82,7 @@ def endpoint(model: Model, entry: Family, environ: Mapping[str, str]) -> Endpoin
     proxy_for(address.scheme, address.host, host_and_port(base)[1], environ)  # raises for a variable that is no address
     name = model.name.partition("/")[2] or model.name
     if model.name.startswith("fireworks_ai/") and not name.startswith("accounts/"):
-        name = f"accounts/fireworks/models/{name}"
+        name = f"accounts/fireworks/{'routers' if entry.route else 'models'}/{name}"
     url, stream_url = _urls(model, entry, address, name, environ)
     variable = model.api_key_env or entry.key_variable
     required = bool(model.api_key_env) or _is_of_provider(entry, base, address)
@@ -124,6 +124,8 @@ def _is_of_provider(entry: Family, base: str, address: Address) -> bool:
 def _urls(model: Model, entry: Family, base: Address, name: str, environ: Mapping[str, str]) -> tuple[str, str]:
     """The URL of plain and of streamed calls: the base's path, completed, and its query."""
     path = base.path.rstrip("/")
+    if entry.route:
+        return (replace(base, path=_decision_path(path, entry.route, name, environ)).url,) * 2
     if entry is AZURE:
         return (_azure_url(model, base, path, name, environ),) * 2
     protocol = protocol_of(entry)
@@ -139,6 +141,21 @@ def _urls(model: Model, entry: Family, base: Address, name: str, environ: Mappin
     paths = [(path + own).partition("?") for own in (plain, streamed)]
     plain, streamed = (replace(base, path=whole, query=_joined(base.query, own)).url for whole, _, own in paths)
     return plain, streamed
+
+
+def _decision_path(path: str, route: str, name: str, environ: Mapping[str, str]) -> str:
+    """The path of a decision model's server. One that ends in a route is kept, and a version in it is not repeated."""
+    if path.endswith(("/decisions", "/systemone", "/invocations", "/ai-decide")) or "/ai/run/" in path:
+        return path
+    account = environ.get("CLOUDFLARE_ACCOUNT_ID", "")
+    if "{account}" in route and not account:
+        raise Refused("CLOUDFLARE_ACCOUNT_ID is not set", hint="export CLOUDFLARE_ACCOUNT_ID=…, the account's id")
+    if route.startswith("/v1/"):
+        route = route.removeprefix("/v1") if _VERSION.search(path) else route
+    elif route.startswith("/alpha/"):
+        path = path.removesuffix("/v1")
+    plain = name.removeprefix("@cf/cloudflare/")
+    return path + route.replace("{account}", quote(account, safe="")).replace("{name}", quote(plain, safe=""))
 
 
 _CHAT = "/chat/completions"

@@ -24,6 +24,7 @@ from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.model_families import AZURE, family
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.chat_completions import RequestBodies, read_body
+from verdict_cli.llm.providers.decision_answers import read_decisions
 from verdict_cli.llm.providers.endpoint import Endpoint, endpoint, endpoint_problem
 from verdict_cli.llm.providers.http_errors import Source, allowance_of, response_error
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
@@ -132,7 +133,8 @@ class NativeProvider:
         # A stream's header is sent before its cost is known.
         stated = None if request.stream or model.cost is not None else header_cost(headers)
         try:
-            reply = read_body(content, request, latency_s, parameters, hidden, route.protocol, source)
+            read = read_decisions if request.questions else read_body
+            reply = read(content, request, latency_s, parameters, hidden, route.protocol, source)
         except (ProviderError, ReplyError) as error:
             if isinstance(error, ProviderError):
                 error.allowance = allowance
@@ -191,6 +193,8 @@ def own_headers(model: Model, address: Endpoint) -> dict[str, str]:
     protocol = None if entry is None else protocol_of(entry)
     if protocol is not None:
         own = protocol.headers(address.key or "")
+        if entry is not None and entry.key_header:
+            own = {entry.key_header: address.key} if address.key else {}
     elif entry is AZURE:
         own = {"api-key": address.key} if address.key else {}
     else:

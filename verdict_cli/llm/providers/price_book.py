@@ -18,7 +18,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from verdict_cli.llm.model_families import is_free
+from verdict_cli.llm.model_families import is_decision_model, is_free
 from verdict_cli.messages import Request, Usage
 from verdict_cli.model import Model
 
@@ -31,10 +31,10 @@ _ENTRY = re.compile(r'^ {4}"([^"]+)": \{', re.MULTILINE)
 _DATE = r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|\d{4}|latest)$"
 _ADDITIONS = re.compile(rf"^(?:us|eu|apac|au|jp|ca|sa|global|us-gov)\.|{_DATE}|-v\d+(?::\d+)?$")
 """What a name may have beside the model's: a region, a date, a version."""
-_OPEN_PREFIXES = frozenset({"openai", "litellm_proxy", "responses", "text-completion-openai"})
+_OPEN_PREFIXES = frozenset({"openai", "litellm_proxy", "responses", "text-completion-openai", "decisions", "systemone"})
 """Prefixes that say a protocol, not whose model it is."""
-TIERS = {"flex": "_flex", "priority": "_priority", "batch": "_batches"}
-"""Service tiers, and how the file's keys of their prices end."""
+TIERS = {"flex": "_flex", "priority": "_priority", "batch": "_batches", "decisions": "_decisions"}
+"""Service tiers, and how the file's keys of their prices end. What a model that also chats charges for decisions is one of them."""
 BATCH_SHARE = 0.5
 """What batches cost where the file has no price for them: providers that sell them charge half."""
 
@@ -80,14 +80,18 @@ def cost_usd(model: Model, usage: Usage | None, tier: str | None = None, served:
         return share * own.cost(usage)
     if is_free(model.name):
         return 0.0
-    if not tier:
-        tier = str(model.params.get("service_tier") or "")
+    tier = tier or _tier(model)
     if served and not model.base_model and served != model.name:
         provider, slash, _ = model.name.partition("/")
         cost = list_price_usd(f"{provider}/{served}" if slash else served, usage, tier)
         if cost is not None:
             return cost
     return list_price_usd(model.known_name, usage, tier)
+
+
+def _tier(model: Model) -> str:
+    """The service tier that the model's requests ask for."""
+    return "decisions" if is_decision_model(model) else str(model.params.get("service_tier") or "")
 
 
 def cache_saved_usd(model: Model, usage: Usage, tier: str | None = None) -> float | None:
@@ -99,6 +103,9 @@ def cache_saved_usd(model: Model, usage: Usage, tier: str | None = None) -> floa
 
 def list_price_usd(name: str, usage: Usage, tier: str = "") -> float | None:
     """Dollars for one call by the file alone; None if it has no price for the model."""
+    per_request = _number(entry_of(name) or {}, "input_cost_per_query")
+    if tier == "decisions" and per_request is not None:
+        return per_request
     rates = rates_of(name, usage.prompt_tokens, tier)
     return None if rates is None else rates.cost(usage)
 
@@ -313,11 +320,13 @@ def charged_usd(model: Model, cost: float | None, usage: Usage, *, tier: str = "
     may raise a known price only."""
     if cost is None or (model.cost is None and model.base_model is None):
         return cost
-    listed = list_price_usd(model.name, usage, tier=tier or str(model.params.get("service_tier") or ""))
+    listed = list_price_usd(model.name, usage, tier=tier or _tier(model))
     return max(cost, listed or 0.0)
 
 
 def _longest_reply(model: Model) -> int:
+    if is_decision_model(model):
+        return 0
     limit = model.sampling().get("max_completion_tokens", model.max_tokens)
     if isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0:
         return limit

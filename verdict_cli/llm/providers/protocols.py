@@ -9,6 +9,8 @@ from verdict_cli.llm.model_families import Family
 from verdict_cli.llm.providers.wire_protocol import WireProtocol
 
 _PROTOCOLS = {
+    "decisions": "verdict_cli.llm.providers.decision_protocols:OPENAI_DECISIONS",
+    "systemone": "verdict_cli.llm.providers.decision_protocols:SYSTEM_ONE",
     "anthropic": "verdict_cli.llm.providers.anthropic_messages:ANTHROPIC_MESSAGES",
     "gemini": "verdict_cli.llm.providers.gemini:GEMINI",
     "responses": "verdict_cli.llm.providers.openai_responses:OPENAI_RESPONSES",

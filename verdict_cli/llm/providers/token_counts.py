@@ -27,6 +27,7 @@ A_MESSAGE = 4
 AN_IMAGE = 765
 """OpenAI's tokens for an image of 1,024 pixels a side. Other providers take between 258 and some 1,600."""
 _TOOL_FRAME = 10
+_QUESTION_FRAME = 8
 _THINKING = {"none": 0, "minimal": 0, "low": 250, "medium": 500, "high": 1500, "xhigh": 3000, "max": 6000}
 """Hidden tokens a reply, by the effort."""
 _THINKS_UNASKED = re.compile(
@@ -67,6 +68,8 @@ def prompt_tokens(request: Request, tokens_of: Callable[[str], int]) -> int:
     """The request's prompt tokens, with those of its schema or tools and its images."""
     total = sum(tokens_of(message.content) + A_MESSAGE for message in request.messages)
     total += AN_IMAGE * sum(len(message.images) for message in request.messages)
+    for question in request.questions:
+        total += sum(tokens_of(f"{option.label} {option.description}") for option in question.options) + _QUESTION_FRAME
     for schema in (request.json_schema, request.model.params.get("tools")):
         if schema:
             total += tokens_of(_compact(schema)) + _TOOL_FRAME

@@ -126,7 +126,7 @@ def read_usage(stated: Any) -> Usage | None:
 
 
 _OUTPUT_KEYS = ("completion_tokens", "output_tokens")
-_READ_KEYS = frozenset({"prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens"})
+_READ_KEYS = frozenset({"prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens", "cached_input_tokens"})
 """DeepSeek's, Moonshot's, and Claude's behind gateways; none of them always has the details."""
 _WRITTEN_KEYS = frozenset({"cache_creation_tokens", "cache_write_tokens", "cache_creation_input_tokens"})
 

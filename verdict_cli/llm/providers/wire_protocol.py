@@ -59,7 +59,9 @@ class ProtocolBodies:
         return orjson.dumps(body), parameters
 
 
-_IN_OTHER_COLUMNS = frozenset({"model", "messages", "system", "input", "contents", "systemInstruction"})
+_IN_OTHER_COLUMNS = frozenset(
+    {"model", "messages", "system", "input", "contents", "systemInstruction", "state", "questions", "images", "assets"}
+)
 _SCHEMA_KEYS = frozenset({"schema", "input_schema", "parameters", "responseJsonSchema", "parametersJsonSchema"})
 
 

@@ -182,6 +182,8 @@ def reply_fields(reply: Reply) -> dict[str, Any]:
         fields["usage"] += [usage.hour_cache_tokens, usage.note] if usage.hour_cache_tokens or usage.note else []
     if reply.system_fingerprint or reply.reasoning or reply.service_tier:
         fields["served"] = [reply.system_fingerprint, reply.reasoning, reply.service_tier]
+    if reply.request:
+        fields["request"] = reply.request
     return fields
 
 
@@ -203,6 +205,7 @@ def read_reply(fields: dict[str, Any]) -> Reply:
         fields.get("sent", ""),
         None,
         *fields.get("served", ()),
+        request=fields.get("request", ""),
     )
 
 

@@ -211,6 +211,13 @@ CALL_COLUMNS = (
     ),
     RunColumn("latency_s", "float", lambda call: call.latency_s, "how long it took"),
     RunColumn(
+        "request",
+        "str",
+        _of_reply(lambda reply: reply.request or None),
+        "the HTTP request of a decision model, which several questions of a row may share",
+        since="0.1.0",
+    ),
+    RunColumn(
         "recalled",
         "bool",
         _of_reply(lambda reply: reply.recalled),

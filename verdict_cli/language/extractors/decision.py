@@ -1,0 +1,93 @@
+"""`decision`: the answer of a decision model, with its probability and the whole distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from verdict_cli.config_model import LATER
+from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor, ExtractorIssue
+from verdict_cli.language.extractors.structured import json_object, repaired
+from verdict_cli.language.extractors.token_probability import DISTRIBUTION_FIELD, decided_distribution
+from verdict_cli.language.fields.types import NUMBER, DistributionType, FieldType, RecordType, ScaleType
+from verdict_cli.language.scales import Scale
+
+if TYPE_CHECKING:
+    from verdict_cli.messages import Reply, Request
+
+PROBABILITY_FIELD, EXPECTED_FIELD = "p", "expected"
+
+
+class DecisionExtractor(Extractor):
+    """A decision model's answer: the most probable value, its probability `p`, the `distribution`, and `expected` where values have numbers.
+
+    A chat model is asked for JSON, as by `structured`; the other fields are null then.
+    """
+
+    type: Literal["decision"] = "decision"
+    """The type of extractor."""
+    value_alone: Annotated[bool, LATER] = False
+    """Gives the unit's own field alone."""
+    own_names: ClassVar[tuple[str, ...]] = (PROBABILITY_FIELD, DISTRIBUTION_FIELD, EXPECTED_FIELD)
+
+    def validation_error(self, response: RecordType) -> ExtractorIssue | None:
+        """The response must be one field on a scale."""
+        kinds = list(response.fields.values())
+        if len(kinds) != 1 or not isinstance(kinds[0], ScaleType):
+            message = f"`decision` needs a response of one field on a scale, here it is {response.type_name()}"
+            return ("", message, "leave the other fields out, or use `structured`")
+        taken = next((name for name in self.own_names if name in response.fields), None)
+        if taken is not None and not self.value_alone:
+            return (
+                "",
+                f"`decision` gives a field {taken!r} of its own",
+                "choose another name for the response's field",
+            )
+        return None
+
+    def for_decisions(self) -> Extractor:
+        return self
+
+    def bind(self, response: RecordType) -> BoundExtractor:
+        ((name, kind),) = response.fields.items()
+        assert isinstance(kind, ScaleType)
+        scale = kind.scale
+        others = {} if self.value_alone else _other_fields(scale)
+        tokens = frozenset(token for token, _ in scale.anchors())
+
+        def read(reply: Reply, request: Request) -> dict[str, Any]:
+            if request.questions or (reply.logprobs is not None and reply.text in tokens):
+                values = _decided(reply, scale, name)
+                return {field: values[field] for field in (name, *others)}
+            written = response.read(json_object(reply.text, cut=reply.finish_reason == "length"))
+            return written | dict.fromkeys(others)
+
+        return BoundExtractor(
+            RecordType({name: kind, **others}),
+            read,
+            json_schema=response.json_schema(),
+            corrects=True,
+            deviates=lambda text: text not in tokens and repaired(text),
+            thoughts="keep",
+        )
+
+
+def _other_fields(scale: Scale) -> dict[str, FieldType]:
+    fields: dict[str, FieldType] = {} if not scale.values() else {PROBABILITY_FIELD: NUMBER}
+    fields[DISTRIBUTION_FIELD] = DistributionType(scale)
+    return fields | ({EXPECTED_FIELD: NUMBER} if scale.values() and scale.numeric() else {})
+
+
+def _decided(reply: Reply, scale: Scale, name: str) -> dict[str, Any]:
+    """All fields: of a scale of all numbers the value is the mean, else the most probable one, of several the first."""
+    probabilities, _ = decided_distribution(reply, scale)
+    values = {DISTRIBUTION_FIELD: probabilities}
+    if scale.numeric():
+        terms = [p * (scale.number(value) or 0.0) for value, p in probabilities.items()]
+        values[EXPECTED_FIELD] = round(math.fsum(terms), 12)
+    if not scale.values():
+        low, high = scale.bounds() or (0.0, 1.0)
+        return values | {name: min(high, max(low, values[EXPECTED_FIELD]))}
+    ordered = dict.fromkeys(value for _, value in scale.tokens())
+    best = max(ordered, key=probabilities.__getitem__)
+    return values | {name: best, PROBABILITY_FIELD: probabilities[best]}

@@ -1,0 +1,202 @@
+"""What decision models answer: one checked distribution for each question, or why it cannot be used.
+
+Servers differ in what `confidence` is, may name a `choice` that is not the most probable, and round. So only the probabilities
+count, and they must fit the question: every option once, each a probability, and together 1 up to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from verdict_cli.errors import ProviderError, Rejected, ReplyError
+from verdict_cli.llm.providers.chat_completions import body_fault, broken_reply
+from verdict_cli.llm.providers.decision_protocols import question_name
+from verdict_cli.llm.providers.http_errors import UNKNOWN_SOURCE, Source, stated_error
+from verdict_cli.llm.providers.secrets import redact
+from verdict_cli.llm.providers.usage import charged_cost, paid_reply, read_usage, usage_in_text
+from verdict_cli.llm.providers.wire_protocol import WireProtocol
+from verdict_cli.llm.providers.wire_values import loads
+from verdict_cli.messages import Alternative, Answer, Question, Reply, Request, Usage
+
+LEAST_LOGPROB = -700.0
+"""In place of the logarithm of 0, which JSON cannot express."""
+_OUTSIDE = 0.01
+"""How far from 0 or 1 a rounded probability may be."""
+_SUM_ERROR, _SUM_ERROR_OF_OPTION = 0.02, 0.005
+"""How far from 1 rounded probabilities may add up, in all and for each option: some servers round to two digits."""
+_CONTRADICTION = 0.01
+_MAX_NAME = 500
+
+
+def read_decisions(
+    content: bytes,
+    request: Request,
+    latency_s: float,
+    sent: str = "",
+    hidden: tuple[str, ...] = (),
+    protocol: WireProtocol | None = None,
+    source: Source = UNKNOWN_SOURCE,
+) -> Reply:
+    """The reply with an answer, or an error, for each of the request's questions.
+
+    Raises Retryable for a body that is not one of the protocol, Rejected where the server cut the state, and what `stated_error`
+    gives for an error in the body. The errors carry the reply that was paid for, if the body states its usage.
+    """
+    name = request.model.name
+    try:
+        envelope = _unwrapped(redact(loads(content), hidden))
+    except (ValueError, RecursionError) as fault:
+        error: ProviderError = broken_reply(name, *body_fault(content, False, fault, hidden, source), source)
+        error.reply = paid_reply(usage_in_text(content), request, latency_s, sent)
+        raise error from None
+    stated = envelope.get("usage") if isinstance(envelope, dict) else None
+    try:
+        answers = _answers(envelope, request, source, is_list=protocol is None or protocol.name == "decisions")
+    except ProviderError as error:
+        error.reply = paid_reply(stated, request, latency_s, sent)
+        raise
+    usage = read_usage(stated)
+    served = envelope.get("model")
+    served = served if isinstance(served, str) and len(served) <= _MAX_NAME else ""
+    return Reply(
+        text="",
+        usage=usage or Usage(),
+        cost_usd=charged_cost(request.model, stated, usage, "", served),
+        model=served or name,
+        latency_s=latency_s,
+        sent=sent,
+        answers=answers,
+    )
+
+
+def _unwrapped(value: Any) -> Any:
+    """The body without a gateway's envelope: Cloudflare's `result`, Databricks' `response`."""
+    for key in ("result", "response"):
+        inner = value.get(key) if isinstance(value, dict) and "answers" not in value else None
+        if isinstance(inner, dict) and "answers" in inner:
+            return {"usage": value.get("usage"), "model": value.get("model")} | inner
+    return value
+
+
+def _answers(envelope: Any, request: Request, source: Source, *, is_list: bool) -> tuple[Answer | ReplyError, ...]:
+    name = request.model.name
+    answers = envelope.get("answers") if isinstance(envelope, dict) else None
+    if not isinstance(answers, list | dict):
+        raise stated_error(envelope, name, source) or broken_reply(name, "it has no `answers`", "", source)
+    _check_whole_state(envelope, name)
+    names = [question_name(number) for number in range(len(request.questions))]
+    named = answers if isinstance(answers, dict) else _by_name(answers, names, name, source)
+    pairs = zip(names, request.questions, strict=True)
+    return tuple(_answer(named, key, question, request, source, is_list=is_list) for key, question in pairs)
+
+
+def _check_whole_state(envelope: Mapping[str, Any], name: str) -> None:
+    """Raise Rejected where a gateway cut the state: the answers are about another one."""
+    usage = envelope.get("usage")
+    for stated in (usage if isinstance(usage, Mapping) else {}, envelope):
+        dropped = stated.get("state_tokens_dropped")
+        if stated.get("truncated") or dropped:
+            count = f" ({dropped:,} tokens dropped)" if isinstance(dropped, int) else ""
+            message = f"model {name}: the server cut the state{count}"
+            raise Rejected(message, hint="shorten the prompt or the row", kind="context-too-long")
+
+
+def _by_name(answers: list[Any], names: Sequence[str], model: str, source: Source) -> dict[str, Any]:
+    """The answers by the names of their questions. Raises Retryable where one has none that was sent: an answer might else be
+    taken for that of another question."""
+    found = [answer.get("name") if isinstance(answer, dict) else None for answer in answers]
+    wrong = next((name for name in found if not isinstance(name, str) or name not in names), "")
+    if wrong != "" or len(set(found)) < len(found):
+        raise broken_reply(
+            model, f"its answers name {found!r:.100}, and {', '.join(names)!r:.100} were asked", "", source
+        )
+    return dict(zip(map(str, found), answers, strict=True))
+
+
+def _answer(
+    answers: Mapping[str, Any], name: str, question: Question, request: Request, source: Source, *, is_list: bool
+) -> Answer | ReplyError:
+    answer = answers.get(name)
+    kind = answer.get("type") if isinstance(answer, dict) else None
+    if kind == "refusal" or (answer is None and is_list and name not in answers):
+        return ReplyError(f"model {request.model.name} declined to answer this question", kind="refused")
+    if not isinstance(answer, dict):
+        return ReplyError(f"the reply of {source.address} has no answer to `{name}`", kind="invalid")
+    expected = "noul" if question.kind == "predicate" and not is_list else question.kind
+    if kind != expected and {kind, expected} != {"noul", "predicate"}:
+        message = f"its answer to `{name}` is a {kind!r:.40} where a {expected} was asked"
+        return ReplyError(message, kind="invalid")
+    try:
+        return _checked(answer, name, question)
+    except ReplyError as error:
+        return error
+
+
+def _checked(answer: Mapping[str, Any], name: str, question: Question) -> Answer:
+    """The answer with its distribution. Raises ReplyError for numbers that are none."""
+    stated = _stated(answer, question)
+    labels = _keys(question)
+    ps = []
+    for number, key in enumerate(labels):
+        if key not in stated:
+            option = question.options[number].token
+            raise ReplyError(f"the answer to `{name}` has no probability of {option!r:.80}", kind="invalid")
+        ps.append(_probability(stated[key], name))
+    extra = [key for key, p in stated.items() if key not in labels and _probability(p, name) > _OUTSIDE]
+    if extra:
+        raise ReplyError(f"the answer to `{name}` has the option {extra[0]!r:.80}, which was not asked", kind="invalid")
+    total = math.fsum(ps)
+    if abs(total - 1) > _SUM_ERROR + _SUM_ERROR_OF_OPTION * len(ps):
+        raise ReplyError(f"the probabilities of `{name}` add up to {total:.2f}", kind="invalid")
+    return _of_distribution([p / total for p in ps] if abs(total - 1) > 1e-9 else ps, answer, question)
+
+
+def _stated(answer: Mapping[str, Any], question: Question) -> dict[Any, Any]:
+    """The probabilities as the answer has them, by option or by the number of the level."""
+    if question.kind == "predicate":
+        p = answer.get("probability", answer.get("noul"))
+        is_number = isinstance(p, int | float) and not isinstance(p, bool)
+        return {True: p, False: 1 - p} if is_number else {True: p, False: p}
+    listed = answer.get("probabilities")
+    if isinstance(listed, Mapping):
+        return dict(listed)
+    stated: dict[Any, Any] = {}
+    for item in listed if isinstance(listed, list) else ():
+        key = item.get("value") if isinstance(item, Mapping) else None
+        key = str(key) if question.kind == "score" else key
+        if not isinstance(key, str) or key in stated:
+            raise ReplyError(f"an option {key!r:.80} in its probabilities is unknown or a duplicate", kind="invalid")
+        stated[key] = item.get("probability")
+    return stated
+
+
+def _keys(question: Question) -> list[Any]:
+    if question.kind == "predicate":
+        return [True, False]
+    if question.kind == "score":
+        return [str(number) for number in range(len(question.options))]
+    return [option.label for option in question.options]
+
+
+def _probability(value: Any, name: str) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not -_OUTSIDE <= value <= 1 + _OUTSIDE:
+        raise ReplyError(f"{value!r:.40} in the answer to `{name}` is not a probability", kind="invalid")
+    return min(1.0, max(0.0, float(value)))
+
+
+def _of_distribution(ps: Sequence[float], answer: Mapping[str, Any], question: Question) -> Answer:
+    pairs = list(zip(question.options, ps, strict=True))
+    best, p_best = max(pairs, key=lambda pair: pair[1])
+    chosen = answer.get("choice") if question.kind == "choice" else None
+    p_chosen = next((p for option, p in pairs if option.label == chosen), p_best)
+    note = "" if p_best - p_chosen <= _CONTRADICTION else f"the server chose {chosen!r:.80}, the less probable"
+    alternatives = [Alternative(option.token, _logarithm(p)) for option, p in pairs]
+    alternatives.sort(key=lambda alternative: alternative.token != best.token)  # the chosen one first
+    return Answer(best.token, tuple(alternatives), note)
+
+
+def _logarithm(p: float) -> float:
+    return math.log(p) if p > 1e-300 else LEAST_LOGPROB

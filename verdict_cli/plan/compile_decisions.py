@@ -1,0 +1,162 @@
+"""Units that ask decision models: their prompt as a question about a state, and what such models cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath
+from verdict_cli.language.fields.types import RecordType, ScaleType
+from verdict_cli.language.prompts.prompt import CompiledPrompt, compile_prompt
+from verdict_cli.language.prompts.sections import MARKER
+from verdict_cli.language.prompts.state_prompt import StatePrompt
+from verdict_cli.language.scales import Scale
+from verdict_cli.language.scales.questions import question_form
+from verdict_cli.language.units.base import ABSTAIN, LLMUnit
+from verdict_cli.language.units.choice import ChoiceUnit, PairwiseJudgeUnit
+from verdict_cli.llm.model_families import DecisionLimits, family, is_decision_model
+from verdict_cli.llm.providers.decision_protocols import absent_settings, takes_images
+from verdict_cli.model import Model
+from verdict_cli.plan.compile_context import CompileContext
+
+
+def all_models(context: CompileContext, unit: LLMUnit) -> list[Model]:
+    """The unit's models, and those that it escalates to."""
+    models = list(context.instance.models or ())
+    targets = unit.escalate.chain() if unit.escalate is not None else ()
+    for target in targets:
+        if target != ABSTAIN:
+            models += context.instance.names.policy(target, (*context.instance.path, "escalate", "to")) or ()
+    return models
+
+
+def decision_models(context: CompileContext, unit: LLMUnit) -> list[Model]:
+    """The decision models among `all_models`."""
+    return [model for model in all_models(context, unit) if is_decision_model(model)]
+
+
+def only_decides(context: CompileContext, unit: LLMUnit) -> bool:
+    """Whether no other model answers: what concerns written replies is then of no concern."""
+    models = all_models(context, unit)
+    return bool(models) and all(map(is_decision_model, models))
+
+
+def compile_state_prompt(
+    context: CompileContext, unit: LLMUnit, prompt: CompiledPrompt, text: tuple[str, bool] | None
+) -> StatePrompt:
+    """The unit's prompt, split into instructions and state."""
+    resolve = context.scope.resolve
+    entries = [name for name in context.scope.entries if name != "index"]
+    written, is_jinja = text or ("", False)
+    if is_jinja and not MARKER.search(written):
+        hint = "begin it with a line `@system` and the question; the rest is the state"
+        context.problem("bad-prompt", "a `jinja` prompt does not say what the question is", hint, "prompt")
+    if isinstance(unit, ChoiceUnit) and not is_jinja and "@system" not in written:
+        framed = unit.frame_fields(written)
+        prompt = compile_prompt(
+            framed, resolve, _ignore, _ignore, context.instance.delimited, tuple(context.scope.entries)
+        )
+
+    def is_inline(path: ExpressionPath) -> bool:
+        if path[0] in ("unit", "index", *entries[-1:]):
+            return True
+        try:
+            return resolve(path).trusted
+        except ExpressionError:  # reported where the prompt is compiled
+            return False
+
+    split = StatePrompt.of(prompt, is_inline, _labels(unit))
+    if split.names is not None and not split.names:
+        message = "the prompt shows nothing to judge"
+        context.problem("bad-prompt", message, "name what is judged, such as {source.answer}", "prompt")
+    elif split.names is None and not is_jinja and entries and _is_only_in_state(prompt, entries[-1]):
+        context.warn(
+            f"{{{entries[-1]}}} is in the state, so that every entry needs a request of its own",
+            "name it in the `@system` part",
+            (*context.instance.path, "prompt"),
+        )
+    return split
+
+
+def _ignore(_: str, __: str) -> None:
+    """The same problem was reported for the prompt as chat models get it."""
+
+
+def _labels(unit: LLMUnit) -> dict[ExpressionPath, str]:
+    """The names of a pair's options, by their placeholders."""
+    if not isinstance(unit, PairwiseJudgeUnit) or unit.labels is None:
+        return {}
+    return {("input", letter): label for letter, label in zip(unit.letters(), unit.labels, strict=True)}
+
+
+def _is_only_in_state(prompt: CompiledPrompt, entry: str) -> bool:
+    sections = getattr(prompt, "sections", ())
+    roles = {
+        role for role, parts in sections for part in parts if not isinstance(part, str) and part.written[0] == entry
+    }
+    return bool(roles) and "system" not in roles
+
+
+def check_decisions(
+    context: CompileContext, unit: LLMUnit, response: RecordType, scale: Scale | None, models: Sequence[Model]
+) -> bool:
+    """Report what the unit needs and the decision models do not have. Whether there is nothing."""
+    found = False
+    for name in dict.fromkeys(model.name for model in models):
+        model = next(other for other in models if other.name == name)
+        for message, hint, key in _problems(unit, response, scale, model):
+            found = True
+            context.problem("decision-model", f"model {name} {message}", hint, *key)
+    if len({is_decision_model(model) for model in context.instance.models or ()}) > 1:
+        message = "decision models and chat models are not tried one after another"
+        hint = "ask another model where the answer is in doubt: `escalate: {when: output.p < 0.8, to: …}`"
+        context.problem("decision-model", message, hint, "model")
+    values = () if scale is None or not scale.ordered or scale.descriptions else scale.values()
+    if values and all(map(_is_number, values)):
+        message = f"model {models[0].name} reads the levels' texts, and these are bare numbers"
+        context.warn(message, "add `descriptions` to the scale", (*context.instance.path, "scale"))
+    return not found
+
+
+def check_images(context: CompileContext, prompt: CompiledPrompt, models: Sequence[Model]) -> None:
+    """Report a prompt with images for a model that takes none."""
+    blind = next((model.name for model in models if not takes_images(model)), None)
+    if prompt.shows_images and blind is not None:
+        hint = "use another model, or leave them out of the prompt"
+        context.problem("decision-model", f"model {blind} takes no images", hint, "prompt")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _problems(
+    unit: LLMUnit, response: RecordType, scale: Scale | None, model: Model
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """(message after the model's name, hint, key) of everything that the model cannot do."""
+    for setting in absent_settings(model):
+        yield f"takes no {setting}", f"remove `{setting}` from the model", ()
+    if unit.streamed:
+        yield "streams nothing", "leave `stream` out", ("stream",)
+    if unit.explanation:
+        hint = "leave it out, or let another unit explain"
+        yield f"writes no text: unit `{unit.node_name}` asks for an `explanation`", hint, ("explanation",)
+        return
+    kinds = list(response.fields.values())
+    if len(kinds) != 1 or not isinstance(kinds[0], ScaleType) or scale is None:
+        fields = ", ".join(response.fields)
+        hint = "use one unit for each scale, and another model for texts and lists"
+        yield f"answers one question on a scale: unit `{unit.node_name}` asks for {fields}", hint, ()
+        return
+    entry = family(model)
+    yield from _scale_problems(scale, DecisionLimits() if entry is None else entry.limits)
+
+
+def _scale_problems(scale: Scale, limits: DecisionLimits) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    form = question_form(scale)
+    count = len(form.options)
+    most = limits.levels if form.kind == "score" else limits.options
+    if form.kind != "predicate" and not max(2, limits.fewest_options) <= count <= most:
+        yield f"takes 2 to {most} options, and the scale has {count}", "use a scale of fewer values", ("scale",)
+    strange = next((option.token for option in form.options if option.token[:1] in ("▁", "Ġ")), None)
+    if strange is not None:
+        yield f"cannot be read on a scale with the value {strange!r}", "give the value another name", ("scale",)
