@@ -1,5 +1,5 @@
-"""Conversations: the message forms of OpenAI, Anthropic, Gemini, ShareGPT and OpenTelemetry's GenAI conventions as one, and
-its transcript (language-2.md, section C1).
+"""Conversations: the message forms of OpenAI (chat and Responses), Anthropic, Gemini, Bedrock, LangChain, ShareGPT and
+OpenTelemetry's GenAI conventions as one, and its transcript (language-2.md, section C1).
 
 The one form is OpenAI's: `{role, content, name?, tool_calls?, tool_call_id?}`. Content is text, a list of parts
 (`{"type": "text", "text"}`, `{"type": "image_url", "image_url": {"url"}}`, or a part of another type), or null beside tool calls.
@@ -18,8 +18,6 @@ _ROLES = {
     "bing": "assistant", "bard": "assistant", "observation": "tool", "function_call": "assistant",
 }  # fmt: skip
 """Roles of other APIs and of data sets (Gemini, LangChain, ShareGPT) by those of OpenAI."""
-_ITEM_ROLES = {"function_call": "assistant", "function_call_output": "tool", "reasoning": "assistant"}
-"""Roles of the items of the Responses API that are no messages."""
 _LANGCHAIN = ("human", "ai", "system", "tool", "function")
 CHAT_ROLES = {"user", "assistant", "system", "developer", "tool"}
 """Roles of chat APIs. Other roles are the names of speakers."""
@@ -50,8 +48,10 @@ def _with_role(message: Mapping[str, Any]) -> Mapping[str, Any]:
         name = str(message["id"][-1]).partition("Message")[0].lower()
         return {**message["kwargs"], "role": name}
     kind = message.get("type")
-    if message.get("role") is None and kind in _ITEM_ROLES:
-        return {"role": _ITEM_ROLES[kind], "content": [message]}
+    if message.get("role") is None and isinstance(kind, str) and kind.endswith("_call_output"):
+        return {"role": "tool", "content": [message]}
+    if message.get("role") is None and isinstance(kind, str) and (kind.endswith("_call") or kind == "reasoning"):
+        return {"role": "assistant", "content": [message]}
     if message.get("role") is None and kind in _LANGCHAIN:
         return {**(message["data"] if isinstance(message.get("data"), Mapping) else message), "role": kind}
     if message.get("role") is None and isinstance(message.get("from"), str) and "value" in message:
@@ -96,13 +96,15 @@ def _read(message: Any) -> Iterator[MessageData]:
     if isinstance(message.get("name"), str):
         head["name"] = message["name"]
     content = message["parts"] if isinstance(message.get("parts"), list | tuple) else message.get("content")
-    calls = [read_tool_call(call) for call in message.get("tool_calls") or ()]
+    more = message.get("additional_kwargs")  # LangChain's
+    more = more if isinstance(more, Mapping) else {}
+    calls = [read_tool_call(call) for call in message.get("tool_calls") or more.get("tool_calls") or ()]
     if isinstance(message.get("function_call"), Mapping):  # OpenAI's form before tools
         calls.append(read_tool_call({"function": message["function_call"]}))
     if isinstance(message.get("tool_call_id"), str):
         head["tool_call_id"] = message["tool_call_id"]
-    if not content and isinstance(message.get("refusal"), str) and message["refusal"]:
-        content = message["refusal"]
+    if not content:
+        content = _words_beside(message, more) or content
     if content is None or isinstance(content, str):
         if content is None and not calls:
             raise ConversationError("its content is null, and it calls no tool")
@@ -111,6 +113,14 @@ def _read(message: Any) -> Iterator[MessageData]:
     if not isinstance(content, list | tuple):
         raise ConversationError(f"its content {content!r:.80} is neither text nor a list of parts")
     yield from _parts(head, content, calls)
+
+
+def _words_beside(message: Mapping[str, Any], more: Mapping[str, Any]) -> str:
+    """What was said outside an empty content: a refusal, or the transcript of what was spoken."""
+    audio = message.get("audio") or more.get("audio")
+    spoken = audio.get("transcript") if isinstance(audio, Mapping) else None
+    words = (message.get("refusal"), more.get("refusal"), spoken)
+    return next((text for text in words if isinstance(text, str) and text), "")
 
 
 def role_name(written: str) -> str:
@@ -138,6 +148,9 @@ def _parts(head: MessageData, content: Sequence[Any], calls: list[MessageData]) 
             results.append({**({} if "name" in read or "name" not in head else {"name": head["name"]}), **read})
         else:
             parts.append(read)
+    if results and calls:  # of a tool that the provider ran: its call comes before its result
+        yield {**head, "content": None, "tool_calls": calls}
+        calls = []
     yield from results
     texts = [part["text"] for part in parts if part.get("type") == "text"]
     shown: Any = "\n".join(texts) if len(texts) == len(parts) else parts
@@ -157,7 +170,11 @@ def read_tool_call(call: Any) -> MessageData:
     if not isinstance(call, Mapping):
         raise ConversationError(f"the tool call {call!r:.80} is not a mapping")
     function = call["function"] if isinstance(call.get("function"), Mapping) else call
-    name = function.get("name") or (call["function"] if isinstance(call.get("function"), str) else None)
+    name = (
+        function.get("name")
+        or function.get("toolName")
+        or (call["function"] if isinstance(call.get("function"), str) else None)
+    )
     if not isinstance(name, str):
         raise ConversationError(f"the tool call {call!r:.80} has no name")
     arguments: Any = next(
@@ -171,7 +188,7 @@ def read_tool_call(call: Any) -> MessageData:
     if not isinstance(arguments, str):
         arguments = _json(arguments)
     normalized: MessageData = {"type": "function", "function": {"name": name, "arguments": arguments}}
-    identity = call.get("call_id") or call.get("toolUseId") or call.get("id")
+    identity = next((call[key] for key in ("call_id", "toolUseId", "toolCallId", "id") if call.get(key)), None)
     return {"id": identity, **normalized} if isinstance(identity, str) else normalized
 
 
@@ -179,15 +196,19 @@ def _tool_result(part: Mapping[str, Any]) -> MessageData:
     """A tool's result as a message of its own."""
     result = next((part[key] for key in ("content", "response", "result", "output") if part.get(key) is not None), "")
     if isinstance(result, list | tuple) and all(map(_is_part, result)):
-        (message,) = _parts({"role": "tool"}, result, [])
-        result = message["content"]
+        try:
+            (message,) = _parts({"role": "tool"}, result, [])
+            result = message["content"]
+        except ConversationError:  # a form of the tool's own
+            result = _json(result)
     elif not isinstance(result, str):
         result = _json(result)
     normalized: MessageData = {"role": "tool", "content": result}
-    names = ("tool_use_id", "tool_call_id", "toolUseId", "call_id", "id")
+    names = ("tool_use_id", "tool_call_id", "toolUseId", "toolCallId", "call_id", "id")
     identity = next((part[name] for name in names if part.get(name)), None)
-    if isinstance(part.get("name"), str):
-        normalized["name"] = part["name"]
+    name = part.get("name") or part.get("toolName")
+    if isinstance(name, str):
+        normalized["name"] = name
     if isinstance(identity, str):
         normalized["tool_call_id"] = identity
     return normalized
@@ -195,6 +216,13 @@ def _tool_result(part: Mapping[str, Any]) -> MessageData:
 
 def _is_part(item: Any) -> bool:
     return isinstance(item, Mapping) and ("type" in item or isinstance(item.get("text"), str) or "json" in item)
+
+
+def _item_call(part: Mapping[str, Any]) -> MessageData:
+    """A call among the items of the Responses API; one of a tool of the provider's has no name of its own."""
+    arguments = next((part[key] for key in ("arguments", "input", "action", "queries", "code") if part.get(key)), {})
+    name = part.get("name") or str(part["type"]).removesuffix("_call")
+    return read_tool_call({"name": name, "arguments": arguments, "id": part.get("call_id") or part.get("id")})
 
 
 def _thought(text: Any) -> MessageData:
@@ -239,6 +267,15 @@ _KINDS: dict[Callable[[Mapping[str, Any]], Any], Callable[[Mapping[str, Any]], M
         part["inlineData"].get("mimeType"), part["inlineData"].get("data")
     ),
     lambda part: "type" not in part and "fileData" in part: lambda part: _image(part["fileData"].get("fileUri")),
+    lambda part: "type" not in part and "executableCode" in part: lambda part: read_tool_call(
+        {"name": "code_execution", "arguments": part["executableCode"]}
+    ),
+    lambda part: "type" not in part and "codeExecutionResult" in part: lambda part: _tool_result(
+        {"name": "code_execution", "content": part["codeExecutionResult"].get("output", "")}
+    ),
+    lambda part: "type" not in part and isinstance(part.get("image"), Mapping): lambda part: _data(
+        f"image/{part['image'].get('format')}", part["image"]["source"].get("bytes")
+    ),
     # OpenAI, Anthropic, OpenTelemetry.
     lambda part: (
         part.get("type") in ("text", "input_text", "output_text")
@@ -248,8 +285,13 @@ _KINDS: dict[Callable[[Mapping[str, Any]], Any], Callable[[Mapping[str, Any]], M
         "type": "text",
         "text": part["refusal"],
     },
-    lambda part: part.get("type") in ("tool_use", "tool_call", "function_call"): read_tool_call,
-    lambda part: part.get("type") in ("tool_result", "tool_call_response", "function_call_output"): _tool_result,
+    lambda part: isinstance(part.get("transcript"), str): lambda part: {"type": "text", "text": part["transcript"]},
+    lambda part: part.get("type") in ("tool_call", "tool-call") or str(part.get("type")).endswith("tool_use"): (
+        read_tool_call
+    ),
+    lambda part: part.get("type") in ("tool_call_response", "tool-result"): _tool_result,
+    lambda part: str(part.get("type")).endswith(("tool_result", "_call_output")): _tool_result,
+    lambda part: str(part.get("type")).endswith("_call"): _item_call,
     lambda part: part.get("type") == "image" and isinstance(part.get("source"), Mapping): _anthropic_image,
     lambda part: part.get("type") in ("image_url", "input_image", "image"): _openai_image,
     lambda part: part.get("type") == "blob" and part.get("modality") == "image": lambda part: _data(
@@ -260,7 +302,7 @@ _KINDS: dict[Callable[[Mapping[str, Any]], Any], Callable[[Mapping[str, Any]], M
 """What a part is, by a test of it, and how it is read. The first test that holds decides."""
 _NAMED_PARTS = frozenset((
     "thinking", "redacted_thinking", "reasoning", "audio", "input_audio", "output_audio", "file", "input_file", "document",
-    "video", "video_url", "blob", "uri", "image", "server_tool_use", "web_search_tool_result", "search_result",
+    "video", "video_url", "blob", "uri", "image", "search_result",
 ))  # fmt: skip
 """Parts that stay as they are, and that a transcript names without their content. Others are refused: what is not understood is not
 left out of what a judge reads."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem, Refused, SpecError, UsageError, VerdictError, raise_together
+from verdict_cli.language.conversation import ConversationError, looks_like_conversation, read_conversation
 from verdict_cli.language.evaluations import EvaluationCheck, evaluator_of
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.llm.model_families import IN_PROCESS_PREFIX, REPLAY_PREFIX, is_free, is_local
@@ -21,6 +22,7 @@ from verdict_cli.model import Model
 from verdict_cli.plan.check_evaluations import PossibleValues, possible_values
 from verdict_cli.plan.node import LiteralBrace, LLMNode, Node, Plan
 from verdict_cli.plan.row_types import row_converter
+from verdict_cli.plural import plural
 from verdict_cli.run.label_checks import check_label_values
 from verdict_cli.run.label_counts import LabelCounts, count_labels
 from verdict_cli.run.scores import check_judged_span
@@ -230,6 +232,9 @@ class _Checks:
         self._braces = plan.braces
         self._named: dict[LiteralBrace, None] = {}
         self._labels: list[tuple[LabelCounts, Problem]] = []
+        typed = () if plan.row_types is None else tuple(plan.row_types.fields)
+        self._columns = [used.column for used in plan.columns if used.column not in typed]
+        self._unread: dict[str, tuple[int, str]] = {}
         self._evaluations: list[tuple[EvaluationCheck, Problem]] = []
         for name, evaluation in plan.studies.items():
             if (found := evaluator_of(evaluation)) is not None:
@@ -250,7 +255,7 @@ class _Checks:
         """Whether anything of a row is checked beyond that it can be read."""
         return (
             self._ids is not None
-            or bool(self._braces or self._labels or self._evaluations)
+            or bool(self._columns or self._braces or self._labels or self._evaluations)
             or self._traced_plan is not None
         )
 
@@ -268,9 +273,20 @@ class _Checks:
             counted.add(index, source)
         for check, _ in self._evaluations:
             check.add(index, source)
+        for column in self._columns:
+            self._read_messages(index, column, source.get(column))
         if self._traced_plan is not None and (reason := check_judged_span(self._traced_plan, source)):
             hint = "leave --trace out; `verdict export` takes ids of any form"
             raise DataError(Problem("trace-id", f"row {index}: {reason}", hint))
+
+    def _read_messages(self, index: int, column: str, value: Any) -> None:
+        if not isinstance(value, list) or not looks_like_conversation(value):
+            return
+        try:
+            read_conversation(value)
+        except ConversationError as error:
+            count, first = self._unread.get(column, (0, f"row {index}: {error}"))
+            self._unread[column] = (count + 1, first)
 
     def problems(self, *, sampled: bool) -> tuple[list[Problem], list[Problem]]:
         """The errors and the warnings."""
@@ -280,6 +296,19 @@ class _Checks:
             label_errors, label_warnings = check_label_values(counted, at, sampled=sampled)
             errors += label_errors
             warnings += label_warnings
+        for column, (count, first) in self._unread.items():
+            has, fails = ("has", "fails") if count == 1 else ("have", "fail")
+            message = (
+                f"{plural(count, 'row')} {has} messages in {column!r} that are not read and {fails} without a call, "
+                f"such as {first}"
+            )
+            warnings.append(
+                Problem(
+                    "messages",
+                    message,
+                    "the forms of OpenAI, Anthropic, Gemini, Bedrock, LangChain, ShareGPT and OpenTelemetry are read",
+                )
+            )
         for check, at in self._evaluations:
             if (problem := check.problem()) is not None:
                 (warnings if sampled else errors).append(problem.at(at.file, at.line, at.column, problem.path))

@@ -132,7 +132,7 @@ def _labels(readers: Sequence[_Reader], results: Path, declared: Mapping[str, De
     if not using:
         return None
     columns = [reader.predicted_column for reader in using]
-    types = [declared[column] for column in columns if column in declared]
+    types = [declared[column] for column in columns if column is not None and column in declared]
     return run_labels(results, types if len(types) == len(columns) else ())
 
 

@@ -60,7 +60,7 @@ def _joined(annotations: Annotations, results: Path) -> tuple[Annotations, list[
             if key in annotations:
                 found.add(key)
             other = _other_spelling(row_id)
-            if other in annotations:
+            if other is not None and other in annotations:
                 spelled.setdefault(other, set()).add(key)
     joined = {key: row for key, row in annotations.items() if key in found}
     lost = []

@@ -123,6 +123,14 @@ def test_row_10_other_lines_are_named(tmp_path: Path) -> None:
             [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "call_id": "c", "output": "1"}],
             "[1] assistant called f({})\n[2] tool f: 1",
         ),
+        ([{"role": "assistant", "content": None, "audio": {"transcript": "Hello"}}], "[1] assistant: Hello"),
+        ([{"role": "user", "content": [{"type": "input_audio", "transcript": "Hi"}]}], "[1] user: Hi"),
+        ([{"type": "web_search_call", "id": "w", "action": {"query": "x"}}], '[1] assistant called web_search({"query": "x"})'),
+        ([{"type": "custom_tool_call", "call_id": "c", "name": "f", "input": "x"}], "[1] assistant called f(x)"),
+        ([{"role": "assistant", "content": [{"type": "server_tool_use", "id": "t", "name": "f", "input": {}}, {"type": "web_search_tool_result", "tool_use_id": "t", "content": [{"type": "web_search_result", "url": "u"}]}]}], '[1] assistant called f({})\n[2] tool f: [{"type": "web_search_result", "url": "u"}]'),
+        ([{"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "t", "toolName": "f", "args": {}}]}], "[1] assistant called f({})"),
+        ([{"role": "model", "parts": [{"executableCode": {"code": "1"}}]}], '[1] assistant called code_execution({"code": "1"})'),
+        ([{"type": "ai", "content": "", "additional_kwargs": {"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}}], "[1] assistant called f({})"),
         ([{"type": "human", "content": "Q"}, {"type": "ai", "content": "A"}], "[1] user: Q\n[2] assistant: A"),
         ([{"lc": 1, "id": ["langchain", "AIMessageChunk"], "kwargs": {"content": "A"}}], "[1] assistant: A"),
     ],
@@ -135,3 +143,14 @@ def test_row_11_messages_of_other_apis_are_shown(messages: Any, shown: str) -> N
 def test_row_11_a_part_that_is_not_read_is_refused_by_name(part: dict[str, Any]) -> None:
     with pytest.raises(ConversationError, match="hologram"):
         transcript([{"role": "user", "content": [part]}])
+
+
+def test_row_11_messages_of_a_column_that_are_not_read_are_told_before_a_call(shell: Shell) -> None:
+    shell.config('  - {unit: JudgeUnit, scale: boolean, prompt: "{source.messages}"}')
+    rows = [[{"role": "user", "content": "Hi"}], [{"role": "user", "content": [{"type": "hologram"}]}]]
+    shell.write("rows.jsonl", "".join(json.dumps({"messages": messages}) + "\n" for messages in rows))
+    for words in (("validate", "pipeline.yaml", "rows.jsonl"), ("run", "pipeline.yaml", "rows.jsonl", "--out", "out")):
+        found = shell(*words)
+        told = " ".join((found.out + found.err).split())
+        assert "1 row has messages in 'messages' that are not read and fails without a call, such as row 1" in told
+        assert "hologram" in told
