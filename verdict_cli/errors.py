@@ -51,7 +51,7 @@ class Problem(Struct, frozen=True):
 
     ``line`` and ``column`` count from 1; 0 means the file as a whole.
     ``code`` is a stable kebab-case name such as ``unknown-key``; ``path`` looks like
-    ``pipeline[1].layer[0].scale``.
+    ``pipeline[1].layer[0].scale``. ``replacement`` is the value that the hint says to write, where the hint has one.
     """
 
     code: str
@@ -61,6 +61,7 @@ class Problem(Struct, frozen=True):
     line: int = 0
     column: int = 0
     path: str = ""
+    replacement: Any = None
 
     def __str__(self) -> str:
         position = self.file
@@ -140,8 +141,10 @@ class SpecError(VerdictError):
 
     kind = "spec"
 
-    def __init__(self, problems: tuple[Problem, ...] | list[Problem]) -> None:
+    def __init__(self, problems: tuple[Problem, ...] | list[Problem], repaired: Any = None) -> None:
         self.problems = tuple(problems)
+        self.repaired = repaired
+        """The plan of the file with its mistakes cured, against which data can be checked; None where there is none."""
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 

@@ -126,7 +126,7 @@ def test_an_image_for_a_model_that_reads_text_only_is_told_by_validate(
     )
     for command in (["validate", config], ["validate", config, "--json"]):
         done = shell(*command)
-        assert done.code == 0
+        assert done.code == 2  # a run would be refused
         assert "the prompt shows an image, but model gpt-3.5-turbo reads text only" in done.err + done.out
 
 

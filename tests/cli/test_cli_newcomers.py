@@ -40,7 +40,7 @@ def test_a_typo(shell: Any, data: Path) -> None:
 
 def test_a_wrong_column(shell: Any, data: Path) -> None:
     config = shell.config(JUDGE.replace("source.answer", "source.anwser"))
-    told(shell("run", config, data), 2, "data.jsonl:1", "did you mean 'answer'?", "the columns are")
+    told(shell("run", config, data), 2, "pipeline.yaml:5:", "did you mean 'answer'?", "the columns of")
 
 
 def test_no_api_key(shell: Any, data: Path) -> None:

@@ -276,7 +276,7 @@ class TestTogether:
         )
         done = shell("validate", config, shell.write("d.csv", "txt\na\n"), "--json")
         assert [one["message"] for one in done.json()["errors"]] == [
-            "there is no column 'rule'", "there is no column 'text'"
+            "the data has no column 'rule'", "the data has no column 'text'"
         ]  # fmt: skip
 
     def test_a_metric_is_not_split_by_a_column_that_is_missing(self, shell: Any) -> None:

@@ -75,7 +75,7 @@ def test_what_is_made_from_the_texts_needs_them(tmp_path: Any, invoke: Any, unit
     (tmp_path / "rows.jsonl").write_text(json.dumps(ROW) + "\n")
     for command in ("validate", "run"):
         done = invoke(command, tmp_path / "t.yaml", tmp_path / "rows.jsonl")
-        assert "there is no column 'A'" in done.output + str(done.exception)
+        assert "the data has no column 'A'" in done.output + str(done.exception)
         assert "options: [" in done.output + str(done.exception)
 
 

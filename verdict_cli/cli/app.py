@@ -196,7 +196,7 @@ def usage_hint(words: Sequence[str]) -> str:
     if "--row" in words[:-1] and not words[words.index("--row") + 1].endswith("}"):
         return 'the shell split the row: put it in single quotes, --row \'{"question": "…"}\''
     files = [word for word in words if not word.startswith("-") and Path(word).is_file()]
-    if len(files) > 2 and words[0] not in ("compare",):
+    if len(files) > 2 and words[0] not in ("compare", "validate"):
         return "the shell expanded a glob: quote it, such as 'data/*.jsonl', or give the directory"
     return ""
 

@@ -1,15 +1,16 @@
-"""`verdict validate CONFIG [DATA]`."""
+"""`verdict validate FILE… [--data DATA]`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from verdict_cli.cli.console import print_error, print_json, print_report
 from verdict_cli.cli.model_options import PipelineOptions
-from verdict_cli.cli.options import AllowHost, AsJson, Config
+from verdict_cli.cli.options import AllowHost, AsJson
 from verdict_cli.errors import DataError, Problem, SpecError
 from verdict_cli.llm.model_families import is_local
 
@@ -17,76 +18,129 @@ if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
 
 
+class Checked(Struct):
+    """What is wrong with one pipeline, what its author is warned of, and the hosts that a run would call."""
+
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    hints: tuple[Problem, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The document of `--json`."""
+        document: dict[str, Any] = {
+            "ok": not self.errors,
+            "errors": [problem.as_json() for problem in self.errors],
+            "warnings": [problem.as_json() for problem in self.warnings],
+            "hosts": list(self.hosts),
+        }
+        if self.hints:
+            document["hints"] = [problem.as_json() for problem in self.hints]
+        return document
+
+
 def validate(
-    config: Config,
-    data: Annotated[str | None, typer.Argument(help="Also check the rows of this dataset.")] = None,
+    configs: Annotated[
+        list[Path], typer.Argument(help="Pipeline files, or names of shipped ones; a dataset may follow the only one.")
+    ],
+    data: Annotated[str | None, typer.Option("--data", help="Also check the rows of this dataset.")] = None,
     *,
     options: PipelineOptions,
     allow_host: AllowHost = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a pipeline file, and a dataset against it, without calling a model. Prints the hosts that a run would call.
+    """Check pipeline files, and a dataset against them, without calling a model. Prints the hosts that a run would call.
 
-    Example: verdict validate xstest xstest_sample
+    Examples:
+
+      verdict validate xstest geval
+
+      verdict validate xstest --data xstest_sample
     """
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
-    hosts: list[str] = []
-    hints: list[Problem] = []
-    try:
-        built = options.built(config)
-        warnings = (*built.warnings, *_model_warnings(built.plan))
-        hosts = _called_hosts(built.plan)
-        if data is not None:
-            import tempfile
-
-            from verdict_cli.cli.open_dataset import open_dataset
-            from verdict_cli.run.model_warnings import context_warnings, sampled_dry_run
-            from verdict_cli.run.preflight import preflight
-            from verdict_cli.run.prompt_sharing import order_hints
-
-            with tempfile.TemporaryDirectory() as spool_to:
-                dataset = open_dataset(built.plan, data, Path(spool_to))
-                facts = preflight(built.plan, dataset)
-                dry = sampled_dry_run(built.plan, dataset, facts)
-            warnings += (*facts.warnings, *context_warnings(built.plan, dry.longest))
-            hints = order_hints(built.plan, dry.sharing.sample)
-    except SpecError as error:
-        problems = error.problems
-    except DataError as error:
-        problems = error.problems
+    if data is None and len(configs) == 2 and _is_data(configs[1]):
+        configs, data = configs[:1], str(configs[1])
+    results = {str(config): _checked(config, data, options) for config in configs}
     if as_json:
-        print_json(
-            {
-                "ok": not problems,
-                "errors": [problem.as_json() for problem in problems],
-                "warnings": [warning.as_json() for warning in warnings],
-                **({"hints": [hint.as_json() for hint in hints]} if hints else {}),
-                "hosts": hosts,
-            }
-        )
+        documents = [{"pipeline": name, **checked.as_json()} for name, checked in results.items()]
+        print_json(next(iter(results.values())).as_json() if len(results) == 1 else documents)
     else:
-        for warning in warnings:
-            print_error(f"warning: {warning}")
-        for hint in hints:
-            print_error(f"hint: {hint}")
-        for problem in problems:
-            print_error(str(problem))
-        if not problems:
-            print_report(f"{config}: valid\n")
-            for host in hosts:
-                print_report(f"calls {host}\n")
-    if problems:
+        for name, checked in results.items():
+            _print(name, checked)
+    if any(checked.errors for checked in results.values()):
         raise typer.Exit(2)
 
 
-def _model_warnings(plan: Plan) -> list[Problem]:
-    """What the price data and the environment say against the plan's models; built-in ones need neither."""
+def _is_data(path: Path) -> bool:
+    """Whether the second argument of the older form is a dataset, and not another pipeline."""
+    from verdict_cli.language.package_files import configs, file_or_named
+
+    if path.suffix in (".yaml", ".yml"):
+        return False
+    return file_or_named(path, configs).suffix != ".yaml"
+
+
+def _checked(config: Path, data: str | None, options: PipelineOptions) -> Checked:
+    """Every mistake of a pipeline, and of the data that it is to judge, in one round."""
+    checked = Checked()
+    try:
+        built = options.built(config)
+        plan: Plan | None = built.plan
+        refused, doubts = _of_models(built.plan)
+        checked.errors, checked.warnings = tuple(refused), (*built.warnings, *doubts)
+        checked.hosts = tuple(_called_hosts(built.plan))
+    except SpecError as error:
+        checked.errors = error.problems
+        plan = error.repaired
+    if data is not None and plan is not None:
+        try:
+            _check_data(checked, plan, data)
+        except (SpecError, DataError) as error:
+            checked.errors += tuple(error.problems)
+    return checked
+
+
+def _check_data(checked: Checked, plan: Plan, data: str) -> None:
+    """Add what the rows of the dataset say against the plan."""
+    import tempfile
+
+    from verdict_cli.cli.open_dataset import open_dataset
+    from verdict_cli.run.model_warnings import context_warnings, sampled_dry_run
+    from verdict_cli.run.preflight import preflight
+    from verdict_cli.run.prompt_sharing import order_hints
+
+    with tempfile.TemporaryDirectory() as spool_to:
+        dataset = open_dataset(plan, data, Path(spool_to))
+        facts = preflight(plan, dataset)
+        dry = sampled_dry_run(plan, dataset, facts)
+    checked.warnings += (*facts.warnings, *context_warnings(plan, dry.longest))
+    checked.hints = tuple(order_hints(plan, dry.sharing.sample))
+
+
+def _print(name: str, checked: Checked) -> None:
+    for warning in checked.warnings:
+        print_error(f"warning: {warning}")
+    for hint in checked.hints:
+        print_error(f"hint: {hint}")
+    for problem in checked.errors:
+        print_error(str(problem))
+    if not checked.errors:
+        print_report(f"{name}: valid\n")
+        for host in checked.hosts:
+            print_report(f"calls {host}\n")
+
+
+def _of_models(plan: Plan) -> tuple[list[Problem], list[Problem]]:
+    """What a run of the plan's models would be refused for, and what they are warned of; built-in ones need neither.
+
+    A key that is not set is a warning: the file may be right, and run elsewhere.
+    """
     if all(is_local(model.name) for node in plan.nodes for stage in node.stages for model in stage):
-        return []
+        return [], []
     from verdict_cli.run.model_warnings import capability_warnings, retirement_warnings
 
-    return [*retirement_warnings(plan), *capability_warnings(plan)]
+    problems = [*retirement_warnings(plan), *capability_warnings(plan)]
+    refused = [problem for problem in problems if problem.code == "model-cannot-answer"]
+    return refused, [problem for problem in problems if problem.code != "model-cannot-answer"]
 
 
 def _called_hosts(plan: Plan) -> list[str]:

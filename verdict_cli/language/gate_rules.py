@@ -266,7 +266,7 @@ def read_gates(
     try:
         gates = GatesFile.model_validate(data).gates
     except ValidationError as error:
-        raise SpecError(explain_error(error, GatesFile, document)) from None
+        raise SpecError([*explain_error(error, GatesFile, document).values()]) from None
     problems = []
     for index, gate in enumerate(gates):
         for where, message, hint in gate_problems(index, gate, evaluations, scales):

@@ -45,6 +45,14 @@ class Spec(Struct, frozen=True):
         return Problem(code, message, hint, self.document.file, at.line, at.column, format_path(path))
 
 
+class InvalidFile(SpecError):
+    """A file that the classes refuse. ``mistakes`` has each problem by the path of what is wrong."""
+
+    def __init__(self, mistakes: Mapping[tuple[str | int, ...], Problem]) -> None:
+        super().__init__(in_order(list(mistakes.values())))
+        self.mistakes = mistakes
+
+
 def load(path: Path, settings: Sequence[str] = (), fence: PathPolicy | None = None) -> Spec:
     """The pipeline in the file, with `--set` settings applied. SpecError with every problem at once.
 
@@ -69,12 +77,12 @@ def validated(
     try:
         file = PipelineFile.model_validate(document.data)
     except ValidationError as error:
-        problems = in_order(explain_error(error, PipelineFile, document, feature_of=feature_of))
+        mistakes = explain_error(error, PipelineFile, document, feature_of=feature_of)
         # Without a feature, the names that it brings are unknown too: the shipped schema is right to accept them.
-        lacking = any(problem.code == "missing-feature" for problem in problems)
-        raise SpecError(
-            problems if lacking or schema_refuses(document) else [lax_schema(problem) for problem in problems]
-        ) from None
+        lacking = any(problem.code == "missing-feature" for problem in mistakes.values())
+        if not lacking and not schema_refuses(document):
+            mistakes = {path: lax_schema(problem) for path, problem in mistakes.items()}
+        raise InvalidFile(mistakes) from None
     return Spec(file, document, folder, code or {}, PathPolicy(folder) if fence is None else fence, unit_types or {})
 
 

@@ -322,7 +322,7 @@ class Namespace:
                 return kind.model_validate(keys)
             unit, functions = merged.imported.from_keys(keys, path, like)
         except ValidationError as error:
-            for problem in explain_error(error, kind, self.spec.document, to_document):
+            for problem in explain_error(error, kind, self.spec.document, to_document).values():
                 self.tell(problem)
             return None
         self.code |= functions
@@ -349,7 +349,7 @@ class Namespace:
             kind.model_validate({**merged.keys, "unit": merged.base})
         except ValidationError as error:
             to_document = lambda inside: ("units", merged.set_by.get(str(inside[0]), name), *inside)  # noqa: E731
-            for problem in explain_error(error, kind, self.spec.document, to_document):
+            for problem in explain_error(error, kind, self.spec.document, to_document).values():
                 if problem.code != "missing-key" or problem.path not in left_out:
                     self.tell(problem)
 

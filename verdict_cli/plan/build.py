@@ -3,20 +3,19 @@ errors of both its structure and its names at once."""
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, structs
-from pydantic import ValidationError
 
-from verdict_cli.errors import Problem, SpecError
-from verdict_cli.language.document.error_messages import locate_error
-from verdict_cli.language.document.source_positions import Document
+from verdict_cli.errors import Problem, SpecError, UsageError
+from verdict_cli.language.document.cures import cured
+from verdict_cli.language.document.overrides import parts_of
+from verdict_cli.language.document.source_positions import Document, DocumentPath, format_path
 from verdict_cli.language.evaluations import Evaluation, evaluator_of
 from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS
 from verdict_cli.language.expressions.expression import Expression
@@ -32,10 +31,9 @@ from verdict_cli.language.fields.types import (
     without_null,
 )
 from verdict_cli.language.gate_rules import idle_limits
-from verdict_cli.language.load import Spec, UnitTypes, in_order, validated
+from verdict_cli.language.load import InvalidFile, Spec, UnitTypes, in_order, validated
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.package_files import is_shipped
-from verdict_cli.language.pipeline_file import PipelineFile
 from verdict_cli.language.prompts.prompt import PlaceholderPrompt
 from verdict_cli.language.units.base import ENTRY, MOST_ENTRIES
 from verdict_cli.language.units.choice import OPTIONS_HINT, ChoiceUnit
@@ -479,8 +477,8 @@ class _Build:
         is_needed = asked or path[0] != "evaluate" or path[2] != "by"
         known = self.columns.get(column)
         if known is None:
-            at = names.spec.problem("", "", "", path)
-            self.columns[column] = UsedColumn(column, str(at), asked, is_needed, hint)
+            at = _place_of(column, names, path)
+            self.columns[column] = UsedColumn(column, at, asked, is_needed, hint)
         else:
             self.columns[column] = structs.replace(
                 known, asked=known.asked or asked, is_needed=known.is_needed or is_needed, hint=known.hint or hint
@@ -527,6 +525,101 @@ class _Build:
             self._warn(unused[0][1].spec.problem("unused", f"nobody uses the output of {ids}", hint, path))
 
 
+def load_plan(
+    document: Document, folder: Path, fence: PathPolicy | None = None, unit_types: UnitTypes | None = None
+) -> Built:
+    """The plan of a document. SpecError with every mistake at once: those behind another one are found in a copy in which
+    that one is cured as its hint says. ``fence`` and ``unit_types`` as in `validated`.
+    """
+    problems: dict[str, Problem] = {}
+    removed: list[DocumentPath] = []
+    repaired_plan: Plan | None = None
+    for _ in range(_MOST_ROUNDS):
+        try:
+            built = build_plan(validated(document, folder, None, fence, unit_types))
+        except InvalidFile as error:
+            _add(problems, error.problems, removed)
+            repaired = cured(document, error.mistakes)
+            if repaired.document.data == document.data:
+                break
+            document, removed = repaired.document, [*removed, *repaired.removed]
+        except SpecError as error:
+            _add(problems, error.problems, removed)
+            names = {_parts(problem.path): problem for problem in error.problems if problem.code in _UNKNOWN_NAMES}
+            repaired = cured(document, names)
+            if repaired.document.data == document.data:
+                break
+            document, removed = repaired.document, [*removed, *repaired.removed]
+        else:
+            if not problems:
+                return built
+            repaired_plan = built.plan
+            break
+    raise SpecError(in_order(list(problems.values())), repaired_plan)
+
+
+def _parts(path: str) -> tuple[str | int, ...]:
+    try:
+        return tuple(parts_of(path))
+    except UsageError:
+        return ()
+
+
+_NEEDED_BY_OTHERS = frozenset(
+    ("each", "extract", "fields", "input", "layer", "name", "options", "prompt", "response", "scale", "unit")
+)
+"""Keys without which other parts of a unit cannot be judged."""
+
+
+def _place_of(column: str, names: Namespace, path: InstancePath) -> Problem:
+    """Where the text is that names the column, within the part of the file at the path."""
+    document = names.spec.document
+    part: Any = document.data
+    for key in path:
+        try:
+            part = part[key]
+        except (LookupError, TypeError):
+            part = None
+    naming = _text_with(column, part, path)
+    if naming is None:
+        return names.spec.problem("", "", "", path)
+    where, text = naming
+    place = names.spec.problem("", "", "", where)
+    above = text[: text.index(column)].count("\n")
+    is_block = "\n" in text.rstrip("\n") or above > 0 or text.endswith("\n")
+    return structs.replace(place, line=place.line + 1 + above, column=0) if is_block else place
+
+
+def _text_with(column: str, part: Any, path: InstancePath) -> tuple[InstancePath, str] | None:
+    """The first text of a part of the file that has the column's name, with its path."""
+    if isinstance(part, str):
+        return (path, part) if column in part else None
+    items: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(part, dict):
+        items = part.items()
+    elif isinstance(part, list):
+        items = enumerate(part)
+    texts = (_text_with(column, value, (*path, key)) for key, value in items)
+    return next((text for text in texts if text is not None), None)
+
+
+_UNKNOWN_NAMES = frozenset(("unknown-unit", "unknown-scale", "unknown-extractor"))
+"""Problems whose hint has the name to write."""
+
+
+_MOST_ROUNDS = 6
+"""Mistakes behind mistakes that are looked for."""
+
+
+def _add(problems: dict[str, Problem], further: Sequence[Problem], removed: Sequence[DocumentPath]) -> None:
+    """Add the problems that are no consequence of a value that was taken out of the same unit or evaluation."""
+    spoiled = {format_path(path[:2]) for path in removed if path[-1] in _NEEDED_BY_OTHERS}
+    for problem in further:
+        is_consequence = any(f"{problem.path}.".startswith(f"{part}.") for part in spoiled)
+        if not is_consequence or problem.code in _NAME_PROBLEMS:
+            problems.setdefault(f"{problem.line}:{problem.column}:{problem.path}", problem)
+
+
 _NAME_PROBLEMS = frozenset(
     (
         "unknown-unit",
@@ -542,49 +635,3 @@ _NAME_PROBLEMS = frozenset(
     )
 )
 """Problems that hold whatever else is wrong in the file."""
-
-
-def load_plan(
-    document: Document, folder: Path, fence: PathPolicy | None = None, unit_types: UnitTypes | None = None
-) -> Built:
-    """The plan of a document. SpecError with every problem of its structure; where there are some, with those of its
-    names too, which a file without its wrong keys would have. ``fence`` and ``unit_types`` as in `validated`.
-    """
-    try:
-        spec = validated(document, folder, None, fence, unit_types)
-    except SpecError as error:
-        raise SpecError(in_order([*error.problems, *_name_problems(document, folder, fence, unit_types)])) from None
-    return build_plan(spec)
-
-
-def _name_problems(
-    document: Document, folder: Path, fence: PathPolicy | None, unit_types: UnitTypes | None
-) -> list[Problem]:
-    """The problems of names in the document without the keys that its structure forbids."""
-    data = copy.deepcopy(document.data)
-    try:
-        PipelineFile.model_validate(data)
-    except ValidationError as error:
-        for path in sorted(
-            {locate_error(PipelineFile, error_detail["loc"])[0] for error_detail in error.errors()},
-            key=len,
-            reverse=True,
-        ):
-            _remove(data, path)
-    try:
-        build_plan(validated(replace(document, data=data), folder, None, fence, unit_types))
-    except SpecError as error:
-        return [problem for problem in error.problems if problem.code in _NAME_PROBLEMS]
-    return []
-
-
-def _remove(data: Any, path: tuple[str | int, ...]) -> None:
-    """Takes the key at the path out; items of a list stay, so that the places of the others do."""
-    here = data
-    for part in path[:-1]:
-        try:
-            here = here[part]
-        except (LookupError, TypeError):
-            return
-    if isinstance(here, dict) and path:
-        here.pop(path[-1], None)

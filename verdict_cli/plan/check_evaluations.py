@@ -38,7 +38,7 @@ def load_published(names: Namespace) -> dict[str, Published]:
         try:
             tables[name] = Published.model_validate(document.data)
         except ValidationError as error:
-            for problem in explain_error(error, Published, document):
+            for problem in explain_error(error, Published, document).values():
                 names.tell(problem)
     return tables
 

@@ -100,7 +100,7 @@ class CompileContext:
                     "wrong-calibration", message, "`verdict calibrate --fit` says which kind", (*path, "file")
                 )
                 return None
-            for problem in explain_error(error, kind, document):
+            for problem in explain_error(error, kind, document).values():
                 names.tell(problem)
             return None
         names.calibrations[key.file] = document.data

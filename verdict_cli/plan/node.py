@@ -207,8 +207,8 @@ class UsedColumn(Struct, frozen=True):
     """A dataset column that something names."""
 
     column: str
-    location: str
-    """Where it is named first: ``file:line:column``, path."""
+    location: Problem
+    """Where it is named first."""
     asked: bool = True
     """Whether a unit needs it; otherwise only metrics, gates or `where` do, and a row can be judged without it."""
     is_needed: bool = True

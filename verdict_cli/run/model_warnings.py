@@ -19,6 +19,8 @@ from verdict_cli.storage.datasets.read import stream_rows
 if TYPE_CHECKING:
     from verdict_cli.run.estimate import DryRun, UnitModel
 
+_NEEDS_KEY = "needs a key: the environment variable"
+"""In the words of `endpoint` and `litellm` about a key that is not set here."""
 NOTICE_DAYS = 30
 """How long before its retirement a model is warned of."""
 
@@ -47,9 +49,10 @@ def capability_warnings(plan: Plan) -> list[Problem]:
             check_plan_model(node, model, top_logprobs, plan.fence)
         except Refused as error:
             message = error.message.removeprefix(f"{node.id}: ")
-            problems.setdefault(
-                message, Problem("model-cannot-answer", message, "a run is refused until this is fixed")
-            )
+            is_key = _NEEDS_KEY in message
+            code = "no-key" if is_key else "model-cannot-answer"
+            hint = "a run needs it" if is_key else error.hint or "a run is refused until this is fixed"
+            problems.setdefault(message, Problem(code, message, hint))
         for doubt in doubts(model, top_logprobs):
             problems.setdefault(
                 doubt, Problem("model-capability", doubt, "see the provider's documentation, or choose another model")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,8 @@ from verdict_cli.plural import plural
 from verdict_cli.run.label_checks import check_label_values
 from verdict_cli.run.label_counts import LabelCounts, count_labels
 from verdict_cli.run.scores import check_judged_span
-from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
-from verdict_cli.storage.datasets.read import row_identity, scan
+from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, missing_column
+from verdict_cli.storage.datasets.read import row_identity, scan, stream_rows
 from verdict_cli.storage.datasets.seen_ids import SeenIds
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPolicy
 
@@ -202,20 +203,44 @@ def preflight(
     checks = _Checks(plan, dataset.id, traced=traced)
     draw = SAMPLE if sample is None else 0
     on_row = checks.add if checks.looks_at_rows else None
-    facts = scan(dataset, limit=limit, sample=sample, seed=seed, on_row=on_row, draw=draw)
+    try:
+        facts = scan(dataset, limit=limit, sample=sample, seed=seed, on_row=on_row, draw=draw)
+    except DataError as error:
+        absent = absent_columns(plan, dataset)
+        if not absent:
+            raise
+        others = [problem for problem in error.problems if problem.code not in ("missing-column", "more-bad-rows")]
+        raise SpecError([*absent, *others]) from None
     errors, warnings = checks.problems(sampled=sample is not None)
     if errors:
         raise SpecError(errors)
     file = dataset.name_of(dataset.files[0])
     if checks.repeated:
         warnings.append(_repeated(checks.repeated, str(dataset.id), file))
-    absent = [used for used in plan.columns if not used.is_needed and used.column not in facts.columns]
-    for used in absent:
+    unsplit = [used for used in plan.columns if not used.is_needed and used.column not in facts.columns]
+    for used in unsplit:
         message = f"there is no column {used.column!r}, so no metric is split by it"
         warnings.append(Problem("missing-column", message, f"the columns are: {', '.join(facts.columns)}", file))
     return replace(facts, warnings=tuple(warnings))
 
 
+def absent_columns(plan: Plan, dataset: Dataset) -> list[Problem]:
+    """The columns that the pipeline needs and that none of the first rows has, each where the pipeline names it."""
+    rows = stream_rows(replace(dataset, required=(), cast=None, keep=None, id=None, skip_bad_rows=True))
+    names = dict.fromkeys(name for row in islice(rows, _PEEKED) for name in row.source)
+    problems = []
+    for used in plan.columns:
+        if used.is_needed and names and used.column not in names:
+            hint = missing_column(used.column, names, hint=used.hint).hint
+            hint = hint.replace("the columns are:", f"the columns of {dataset.name_of(dataset.files[0])} are:")
+            problem = Problem("missing-column", f"the data has no column {used.column!r}", hint)
+            at = used.location
+            problems.append(problem.at(at.file, at.line, at.column, at.path))
+    return problems
+
+
+_PEEKED = 100
+"""Rows whose columns are looked at."""
 SAMPLE = 200
 """The most rows from which a run and `validate` estimate: the prompts of all of them would take long to render."""
 

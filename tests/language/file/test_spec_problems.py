@@ -62,9 +62,9 @@ def problem(text: str) -> Problem:
         (HEAD + UNIT + "    response: {a: 3}\n", (7, 19), "pipeline[0].response.a", "wrong-type", "expected a type, found 3", "`str`"),
         (HEAD + "pipeline: [{unit: CoTUnit, prompt: [x]}]", (4, 36), "pipeline[0].prompt", "wrong-type", "expected a prompt, found a list", "file"),
         # wrong value
-        ("verdict: 2\nname: x\n" + UNIT, (1, 10), "verdict", "wrong-value", "2 is not one of 1", ""),
+        ("verdict: 2\nname: x\n" + UNIT, (1, 10), "verdict", "wrong-value", "2 is not a version", "write `1`"),
         ("verdict: true\nname: x\n" + UNIT, (1, 10), "verdict", "wrong-type", "expected a whole number, found true", ""),
-        ("verdict: 1\nname: My Pipe\n" + UNIT, (2, 7), "name", "wrong-value", "must match", "name"),
+        ("verdict: 1\nname: My Pipe\n" + UNIT, (2, 7), "name", "wrong-value", "a name has small letters", "write `my-pipe`"),
         (HEAD + "pipeline: [{layer: [{unit: CoTUnit, prompt: x}], inner: chian}]", (4, 57), "pipeline[0].inner", "wrong-value", "none, chain", "'chain'"),
         (HEAD + "pipeline: [{layer: [{unit: CoTUnit, prompt: x}], repeat: 0}]", (4, 58), "pipeline[0].repeat", "wrong-value", "must be >= 1", "Copies"),
         (HEAD + "pipeline: []", (4, 11), "pipeline", "wrong-value", "at least 1 expected", "steps"),

@@ -190,7 +190,7 @@ def read_card(path: Path) -> Card:
     try:
         card = Card.model_validate(document.data)
     except ValidationError as error:
-        raise SpecError(explain_error(error, Card, document)) from None
+        raise SpecError([*explain_error(error, Card, document).values()]) from None
     problems = [
         _positioned_problem(document, key, message, hint)
         for key, message, hint in _card_problems(card, path.name, path.parent)

@@ -221,7 +221,7 @@ class Columns(Struct, frozen=True):
             return False
         return not _are_links(self.values[name])
 
-    def labels(self, read: Iterable[str]) -> list[str]:
+    def labels(self, read: Sequence[str]) -> list[str]:
         """The columns that are proposed as the right answer of a judge that reads these, the best first."""
         is_choice = bool(self.options(read))
         is_compared = is_choice or self.pair(read) is not None

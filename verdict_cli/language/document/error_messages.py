@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Iterable
 from difflib import get_close_matches
 from types import NoneType, UnionType
@@ -35,6 +36,47 @@ _MEANT = (
 """Keys that newcomers write, the key that is meant, and how that is written."""
 
 
+ALIASES = {
+    "acc": "accuracy",
+    "assertions": "evaluate",
+    "asserts": "evaluate",
+    "average": "mean",
+    "averagepoolunit": "MeanPoolUnit",
+    "avgpoolunit": "MeanPoolUnit",
+    "base_url": "api_base",
+    "bool": "boolean",
+    "endpoint": "api_base",
+    "eval": "evaluate",
+    "evals": "evaluate",
+    "evaluation": "evaluate",
+    "evaluations": "evaluate",
+    "evaluator": "unit",
+    "float": "continuous",
+    "int": "discrete",
+    "judges": "pipeline",
+    "kappa": "cohen_kappa",
+    "llm": "model",
+    "majoritypoolunit": "ModePoolUnit",
+    "majorityvotepoolunit": "ModePoolUnit",
+    "metric": "metrics",
+    "nodes": "pipeline",
+    "parallel": "layer",
+    "rpm": "rate_limit",
+    "stages": "pipeline",
+    "steps": "pipeline",
+    "template": "prompt",
+    "test": "evaluate",
+    "tests": "evaluate",
+    "threshold": "gates",
+    "thresholds": "gates",
+    "type": "unit",
+    "url": "api_base",
+    "votepoolunit": "ModePoolUnit",
+    "yesno": "boolean",
+}
+"""Words of other tools, in small letters, and the word that is meant here."""
+
+
 def meant_key(key: str, keys: Container[str]) -> str:
     """How the key that is meant is written, if it is among ``keys``; else an empty text."""
     return next((hint for names, target, hint in _MEANT if key in names and target in keys), "")
@@ -64,6 +106,9 @@ def nearest_spelling(word: str, known: Iterable[str], most: int | None = None) -
     """`did you mean 'x'?` for the nearest known word, else the list of known words; empty where none is known, and where
     there are more than ``most``."""
     words = sorted(known)
+    alias = ALIASES.get(word.lower())
+    if alias in words:
+        return f"did you mean '{alias}'?"
     close = get_close_matches(word, words, n=1, cutoff=0.6) or get_close_matches(
         word.lower(), [known_word.lower() for known_word in words], n=1, cutoff=0.6
     )
@@ -78,8 +123,8 @@ def explain_error(
     document: Document,
     to_document: Callable[[ErrorPath], ErrorPath] = lambda path: path,
     feature_of: Callable[[str, str], str] = lambda owner, key: "",
-) -> list[Problem]:
-    """Every problem of a validation error, with its position. `to_document` maps a path in `root` to one in the document, and
+) -> dict[ErrorPath, Problem]:
+    """Every problem of a validation error by the path of what is wrong, with its position. `to_document` maps a path in `root` to one in the document, and
     `feature_of` gives the feature that brings a key of a class, "" for no feature."""
     grouped: dict[ErrorPath, list[tuple[Any, type[BaseModel] | None, Any]]] = {}
     for detail in error.errors(include_url=False):
@@ -87,14 +132,25 @@ def explain_error(
         if _is_of_key(detail):
             path = path[:-1]
         grouped.setdefault(path, []).append((detail, owner, annotation))
+    unquoted = {path[:-1]: details[0][0]["input"] for path, details in grouped.items() if _is_unquoted(path, details)}
     entered = {path[:depth] for path in grouped for depth in range(len(path))}
-    problems = []
+    problems: dict[ErrorPath, Problem] = {}
     for path, details in grouped.items():
         detail, owner, annotation = details[0]
         kinds = {known["type"] for known, _, _ in details}
-        if path in entered and kinds <= {"too_short"}:
+        is_inside_unquoted = path[:-1] in unquoted and path[-1] != "jinja"
+        if is_inside_unquoted or (path in entered and kinds <= {"too_short"}):
             continue
-        code, message, hint, at_key = _words(detail, kinds, owner, annotation, path)
+        replacement = _replacement(path, detail)
+        where = path
+        if path[:-1] in unquoted:
+            where = path[:-1]
+            replacement = "{" + ", ".join(map(str, unquoted[where])) + "}"
+            code, at_key = "wrong-type", False
+            message = "YAML reads {…} as a mapping"
+            hint = f"put the prompt in quotes, or under `|`: {where[-1]}: '{replacement}'"
+        else:
+            code, message, hint, at_key = _words(detail, kinds, owner, annotation, path)
         if code == "unknown-key" and owner is not None and (feature := feature_of(owner.__name__, str(path[-1]))):
             code, message, hint, at_key = (
                 "missing-feature",
@@ -102,10 +158,35 @@ def explain_error(
                 f"remove `{path[-1]}`, or install verdict with all of its features",
                 True,
             )
-        whole = to_document(path)
+        whole = to_document(where)
         position = document.key_at(whole) if at_key else document.value_at(whole)
-        problems.append(Problem(code, message, hint, document.file, position.line, position.column, format_path(whole)))
-    return problems
+        problems[where] = Problem(
+            code, message, hint, document.file, position.line, position.column, format_path(whole), replacement
+        )
+    renamed = {
+        (*path[:-1], problem.hint.removeprefix("did you mean '").removesuffix("'?"))
+        for path, problem in problems.items()
+        if problem.code == "unknown-key"
+    }
+    # A key that is only misspelled is not missing, too.
+    return {path: problem for path, problem in problems.items() if problem.code != "missing-key" or path not in renamed}
+
+
+def _is_unquoted(path: ErrorPath, details: list[tuple[Any, Any, Any]]) -> bool:
+    """Whether a prompt such as `{source.answer}` was written without quotes: a mapping of names without values."""
+    given = details[0][0]["input"]
+    is_missing = details[0][0]["type"] == "missing" and path[-1] == "jinja"
+    return is_missing and isinstance(given, dict) and bool(given) and set(given.values()) == {None}
+
+
+def _replacement(path: ErrorPath, detail: Any) -> Any:
+    """The value that is surely meant; None where there is none."""
+    given = detail["input"]
+    if path == ("name",) and isinstance(given, str):
+        return "-".join(re.findall(r"[a-z0-9_]+", given.lower())) or "judge"
+    if path == ("verdict",):
+        return 1
+    return None
 
 
 def _words(
@@ -122,6 +203,8 @@ def _words(
         words = _expected(annotation)
         message, hint = words(given) if words is not None else (f"{displayed(given)} is none of the possible forms", "")
         return "wrong-type", message, hint, False
+    if path == ("verdict",) and kind == "literal_error":
+        return "wrong-value", f"{displayed(given)} is not a version of the language", "write `1`", False
     if kind == "literal_error":
         allowed = [word.strip().strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(", ")]
         near = nearest_spelling(str(given), allowed, most=0) if isinstance(given, str) else ""
@@ -135,6 +218,9 @@ def _words(
         return "wrong-value", f"{given!r:.80} is not one of {', '.join(allowed)}", near, False
     if kind == "written_form":
         return "wrong-value", f"expected {context['expected']}, found {displayed(given)}", context["hint"], False
+    if path == ("name",) and isinstance(given, str):
+        replacement = _replacement(path, detail)
+        return "wrong-value", f"{given!r}: a name has small letters, digits, - and _", f"write `{replacement}`", False
     if kinds <= _TYPES.keys():
         wanted = " or ".join(dict.fromkeys(_TYPES[expected] for expected in sorted(kinds)))
         return "wrong-type", f"expected {wanted}, found {displayed(given)}", _boolean_hint(given, kinds), False

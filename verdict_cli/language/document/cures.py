@@ -1,0 +1,76 @@
+"""Apply the cure of a mistake to a document, so that the mistakes behind it are found in the same round."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from msgspec import Struct
+
+from verdict_cli.errors import Problem
+from verdict_cli.language.document.source_positions import Document, DocumentPath, ValueNode
+
+_MEANT = re.compile(r"did you mean '(.+?)'\?")
+
+
+class Cured(Struct, frozen=True):
+    """A document with its mistakes cured. ``removed`` are the paths of values for which no cure is known: they were taken
+    out, and what depends on them cannot be judged."""
+
+    document: Document
+    removed: tuple[DocumentPath, ...]
+
+
+def cured(document: Document, mistakes: Mapping[tuple[str | int, ...], Problem]) -> Cured:
+    """The document in which each mistake is cured as its hint says, or else taken out."""
+    data, root = copy.deepcopy(document.data), copy.deepcopy(document.root)
+    removed = []
+    for path in sorted(mistakes, key=len, reverse=True):
+        problem = mistakes[path]
+        parent, node = _parent(data, path), _parent_node(root, path)
+        if parent is None or not path:
+            continue
+        meant = _MEANT.search(problem.hint)
+        if problem.code == "unknown-key" and meant and meant[1] not in parent:
+            parent[meant[1]] = parent.pop(path[-1], None)
+            _rename(node, path[-1], meant[1])
+        elif problem.code != "unknown-key" and meant:
+            parent[path[-1]] = meant[1]
+        elif problem.replacement is not None:
+            parent[path[-1]] = problem.replacement
+        elif isinstance(parent, dict):
+            parent.pop(path[-1], None)
+            if problem.code != "unknown-key":  # nothing depends on a key that means nothing
+                removed.append(path)
+        else:
+            removed.append(path)
+    return Cured(replace(document, data=data, root=root), tuple(removed))
+
+
+def _parent(data: Any, path: DocumentPath) -> Any:
+    """The mapping or list that holds the value at the path; None where there is none."""
+    here = data
+    for part in path[:-1]:
+        try:
+            here = here[part]
+        except (LookupError, TypeError):
+            return None
+    return here if isinstance(here, dict | list) else None
+
+
+def _parent_node(root: ValueNode, path: DocumentPath) -> ValueNode | None:
+    node: ValueNode | None = root
+    for part in path[:-1]:
+        node = (node.children or {}).get(part) if node else None
+    return node
+
+
+def _rename(node: ValueNode | None, key: Any, name: str) -> None:
+    """Have the key's position found under its right name."""
+    if node is None or not node.children or not node.keys or key not in node.children:
+        return
+    node.children[name] = node.children.pop(key)
+    node.keys[name] = node.keys.pop(key)
