@@ -15,6 +15,7 @@ from verdict_cli.errors import UsageError
 from verdict_cli.features.imports.logs import LOG_FORMATS, not_in_format, read_logs
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.plural import plural
+from verdict_cli.storage.tables.human_labels import FILE as LABELS
 
 ROWS_PER_GROUP = 1_000
 """Rows of a Parquet row group: what is in memory at once."""
@@ -34,7 +35,8 @@ def import_(
     """Convert logs of other tools to a dataset: one row a sample or trace.
 
     A row has id, input, output, messages, target, the other tool's scores by name, model and metadata. `verdict init`
-    on the result proposes a comparison of those scores with a judge of yours.
+    on the result proposes a comparison of those scores with a judge of yours. The formats label-studio, argilla and
+    labels-csv are people's labels: write them to RUN/labels.jsonl.
 
     Example: verdict import promptfoo out.json --out rows.jsonl
     """
@@ -45,17 +47,22 @@ def import_(
         raise UsageError("--path is for the format json", hint=f"`verdict import json … --path {path}`")
     if out.suffix not in (".jsonl", ".parquet"):
         raise UsageError(f"--out {out} has another ending than .jsonl or .parquet", hint="choose one of them")
+    if out.name == LABELS and out.exists():
+        raise UsageError(f"{out} has labels already", hint=f"give another --out, and append it: cat FILE >> {out}")
     for file in files:
         if not file.is_file():
             raise UsageError(f"no such file: {file}", hint="give the paths of the logs")
         if file.resolve() == out.resolve():
             raise UsageError(f"--out {out} is one of the logs", hint="choose another name")
     rows = read_logs(log_format, files) if log_format != "json" else _rows_at(files, path or "")
-    scores: dict[str, None] = {}
+    found = _Found()
     with show_reading("importing"):
-        count = _write(out, _noting_scores(rows, scores))
-    named = f"; scores: {', '.join(scores)}" if scores else ""
+        count = _write(out, found.noting(rows))
+    named = f"; scores: {', '.join(found.scores)}" if found.scores else ""
     print_message(f"{plural(count, 'row')}: {out}{named}")
+    if found.unanswered:
+        reason = f", such as: {found.reason}" if found.reason else ""
+        print_message(f"warning: {plural(found.unanswered, 'row has|rows have')} no output{reason}")
 
 
 def _rows_at(files: list[Path], path: str) -> Iterator[dict[str, Any]]:
@@ -68,11 +75,23 @@ def _rows_at(files: list[Path], path: str) -> Iterator[dict[str, Any]]:
             yield item
 
 
-def _noting_scores(rows: Iterator[dict[str, Any]], scores: dict[str, None]) -> Iterator[dict[str, Any]]:
-    for row in rows:
-        if isinstance(row.get("scores"), dict):
-            scores |= dict.fromkeys(row["scores"])
-        yield row
+class _Found:
+    """What is told of imported rows: the names of scores, and how many have no output."""
+
+    def __init__(self) -> None:
+        self.scores: dict[str, None] = {}
+        self.unanswered = 0
+        self.reason = ""
+
+    def noting(self, rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """The rows, counted as they pass."""
+        for row in rows:
+            if isinstance(row.get("scores"), dict):
+                self.scores |= dict.fromkeys(row["scores"])
+            if "messages" in row and row.get("output") is None:
+                self.unanswered += 1
+                self.reason = self.reason or str(row.get("error") or "")[:200]
+            yield row
 
 
 def _write(out: Path, rows: Iterator[dict[str, Any]]) -> int:

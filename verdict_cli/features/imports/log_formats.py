@@ -217,6 +217,9 @@ _REFERENCES = ("equals", "similar", "factuality", "model-graded-factuality", "an
 """Assertions of promptfoo whose value is the reference answer."""
 
 
+_STRIPPED = "the output was left out of the file: PROMPTFOO_STRIP_RESPONSE_OUTPUT was set"
+
+
 @object_rows("results.results", "results")
 def promptfoo_results(place: LogPlace, result: dict[str, Any], index: int) -> LogRow:
     """A test case and prompt of promptfoo (`promptfoo eval -o out.json` or `.jsonl`, and older exports)."""
@@ -224,7 +227,8 @@ def promptfoo_results(place: LogPlace, result: dict[str, Any], index: int) -> Lo
     asked, text = conversation_or_text(parsed(raw, ("[",)))
     response = result.get("response") or {}
     output = response.get("output") if isinstance(response, dict) else response
-    output = None if output == "[output stripped]" else output
+    is_stripped = output == "[output stripped]"
+    output = None if is_stripped else output
     text = None if text == "[prompt stripped]" else text
     grading = result.get("gradingResult") or {}
     provider = result.get("provider")
@@ -244,7 +248,7 @@ def promptfoo_results(place: LogPlace, result: dict[str, Any], index: int) -> Lo
         model=provider.get("id") if isinstance(provider, dict) else provider,
         metadata={"vars": result.get("vars") or case.get("vars") or {}, **(case.get("metadata") or {})},
         explanations={"score": grading.get("reason")},
-        error=result.get("error"),
+        error=result.get("error") or (_STRIPPED if is_stripped else None),
     )
 
 

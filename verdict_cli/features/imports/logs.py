@@ -35,6 +35,9 @@ LOG_FORMATS: Registry[LogReader] = Registry(
         "langfuse": "log_formats.langfuse_traces",
         "otlp": "otlp.otlp_traces",
         "openai-chat": "log_formats.chat_lines",
+        "label-studio": "people_labels.label_studio",
+        "argilla": "people_labels.argilla",
+        "labels-csv": "people_labels.labels_csv",
     },
     "verdict_cli.importers",
 )

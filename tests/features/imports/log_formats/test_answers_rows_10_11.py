@@ -154,3 +154,12 @@ def test_row_11_messages_of_a_column_that_are_not_read_are_told_before_a_call(sh
         told = " ".join((found.out + found.err).split())
         assert "1 row has messages in 'messages' that are not read and fails without a call, such as row 1" in told
         assert "hologram" in told
+
+
+def test_row_10_outputs_that_a_file_lacks_are_null_and_told(shell: Shell) -> None:
+    result = {"prompt": {"raw": "[prompt stripped]"}, "response": {"output": "[output stripped]"}, "success": True}
+    shell.write("out.json", json.dumps({"results": {"results": [result]}}))
+    done = shell("import", "promptfoo", "out.json", "--out", "rows.jsonl")
+    assert "1 row has no output" in done.err and "PROMPTFOO_STRIP_RESPONSE_OUTPUT" in done.err
+    row = json.loads((shell.folder / "rows.jsonl").read_text())
+    assert (row["input"], row["output"]) == (None, None)
