@@ -124,6 +124,7 @@ class Request(Struct, frozen=True):
     ``questions`` are those for a decision model: one, or several about one state that were put together on the way to the server.
     The first message then has their instructions and the others are the state, which is a JSON object where it ``has_fields``.
     ``most_questions`` limits how many are put together; 0: the server does.
+    ``unit`` has the keys of the unit as attributes, for middleware that a key of a unit configures; None outside of a run.
     """
 
     row: Row
@@ -143,6 +144,7 @@ class Request(Struct, frozen=True):
     questions: tuple[Question, ...] = ()
     has_fields: bool = False
     most_questions: int = 0
+    unit: Any = None
 
 
 class Answer(Struct, frozen=True):

@@ -84,6 +84,7 @@ async def answer_together(
         seed=context.seed,
         stream=work.unit.streamed,
         written=written,
+        unit=work.unit,
     )
 
     def outputs(response: Mapping[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:

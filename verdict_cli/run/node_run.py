@@ -167,6 +167,7 @@ class _NodeCall(Struct, frozen=True):
             stream=work.unit.streamed,
             written=written,
             marks=marks,
+            unit=work.unit,
         )
         if reading.more is not None:
             return await self._sampled(request, index, reading.more, calls)
@@ -184,6 +185,7 @@ class _NodeCall(Struct, frozen=True):
             inserted=(text,),
             seed=self.context.seed,
             written=written,
+            unit=work.unit,
         )
         response, _ = await answer(CallSpec(second, self.follow_up, then.reading, self._accept), self.context, calls)
         return response
