@@ -210,6 +210,7 @@ class _NodeCall(Struct, frozen=True):
             questions=(question,),
             has_fields=state.has_fields,
             most_questions=self.node.most_questions,
+            unit=work.unit,
         )
 
     async def _sampled(self, request: Request, index: int, more: MoreReplies, calls: list[Call]) -> dict[str, Any]:
