@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shell import Shell
 
 from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation
@@ -40,14 +41,14 @@ FIVE = DeclaredType({"type": "integer", "minimum": 1, "maximum": 5})
 def test_row_12_a_label_is_read_as_the_scale_reads_a_reply(declared: DeclaredType, label: Any, read: Any) -> None:
     reader = LabelReader([declared])
     assert reader.read(label) == read
-    assert not reader.warnings()
+    assert not reader.problems()
 
 
 @pytest.mark.parametrize(("declared", "label"), [(WORDS, "gut"), (TRUTH, "maybe"), (FIVE, "6"), (FIVE, "four")])
 def test_row_12_what_is_no_value_of_the_scale_is_told_with_counts(declared: DeclaredType, label: str) -> None:
     reader = LabelReader([declared])
     assert [reader.read(label), reader.read(label)] == [label, label]
-    (warning,) = reader.warnings()
+    (warning,) = reader.problems()
     assert "2 of 2 human labels are no values of the scale" in warning
     assert f"{label!r} (2)" in warning
 
@@ -55,7 +56,7 @@ def test_row_12_what_is_no_value_of_the_scale_is_told_with_counts(declared: Decl
 def test_unsure_is_no_label_and_told() -> None:
     reader = LabelReader([WORDS])
     assert reader.read("Unsure") is None
-    assert reader.warnings() == ["1 label is `unsure` and left out"]
+    assert (reader.unsure, reader.problems()) == (1, [])
     own = LabelReader([DeclaredType({"type": "string", "enum": ["good", "unsure"]})])
     assert own.read("unsure") == "unsure"
 
@@ -105,7 +106,7 @@ def test_row_12_an_exact_id_is_preferred_to_another_spelling(tmp_path: Path) -> 
     measured(tmp_path, ["1", "x"], [{"id": "1", "label": "good"}, {"id": 1, "label": "bad"}])
     labels = run_labels(tmp_path / "results.parquet", [WORDS])
     assert labels.by_row['"1"']["label"] == "good"
-    assert "1 label belongs to no row" in labels.warnings[0]
+    assert "1 label belongs to no row" in labels.problems[0]
 
 
 @pytest.mark.parametrize(
@@ -141,3 +142,24 @@ def test_row_21_times_annotators_and_a_mark_of_other_programs_are_read(tmp_path:
     annotations = read_annotations(path)
     assert annotations["0"]["3"].at == "2023-11-14T22:13:20.000+00:00"
     assert annotations["1"]["a"].skipped
+
+
+@pytest.mark.parametrize(
+    ("label", "code", "said"), [("Good", 0, ""), ("gut", 1, "'gut' (2)"), (None, 1, "belongs to no row")]
+)
+def test_row_12_a_gate_on_labels_of_which_some_are_lost_does_not_pass(
+    label: str | None, code: int, said: str, shell: Shell
+) -> None:
+    step = "  - {unit: JudgeUnit, name: j, scale: {values: [good, bad]}, prompt: '{source.text}'}"
+    evaluate = "evaluate: {e: {prediction: output.score, target: human.label, metrics: [accuracy]}}\n"
+    shell.config(
+        step, f"model: baseline/lexical\n{evaluate}gates: [{{metric: e.accuracy, min: 0}}]\ndataset: {{id: key}}"
+    )
+    shell.rows(4)
+    shell("run", "pipeline.yaml", "data.jsonl", "--out", "out")
+    lines = [{"id": f"r{row}", "label": "good"} for row in range(4)]
+    lines += [{"id": f"r{row}" if label else "other", "label": label or "good", "by": "b"} for row in range(2)]
+    (shell.folder / "out" / FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = shell("report", "out")
+    assert found.code == code, found.out
+    assert said in " ".join(found.err.split())

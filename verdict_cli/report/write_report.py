@@ -90,6 +90,9 @@ def write_report(
     twice = [node.id for node in plan.nodes if "consistent" in node.output.fields]
     studied = evaluate_run(plan.evaluations, directory.results, seed=facts.seed, level=plan.interval_level)
     measures = studied.measures
+    # Labels change after the run, so that what is wrong with them is in the report, not in run.json.
+    for problem in dict.fromkeys(text for measured in measures.values() for text in measured.label_problems):
+        warn(f"warning: {problem}")
     evaluations = plan.evaluations
     if any(gate.confidence is not None or gate.baseline is not None for gate in plan.gates):
         evaluations, copies = copies_as_clusters(plan, directory.results, facts.id_column)

@@ -105,7 +105,7 @@ def decide_gates(
     implied = _implied_of_rows(gates, evaluations)
     for gate in [*every, *implied]:
         try:
-            outcome = _outcome(gate, measures, facts, rows)
+            outcome = _with_labels(_outcome(gate, measures, facts, rows), gate, measures)
         except VerdictError:
             raise
         except Exception as error:
@@ -113,6 +113,14 @@ def decide_gates(
         if gate not in implied or outcome.verdict != "passed":
             outcomes.append(outcome)
     return tuple(replace(outcome, tolerated=inconclusive == "pass") for outcome in outcomes)
+
+
+def _with_labels(outcome: GateOutcome, gate: Gate, measures: Mapping[str, Measures]) -> GateOutcome:
+    """The outcome; a gate on labels of people of which some cannot be used does not pass."""
+    measured = measures.get(gate.parts[0])
+    if outcome.verdict != "passed" or measured is None or not measured.label_problems:
+        return outcome
+    return replace(outcome, verdict="inconclusive", reason="; ".join(measured.label_problems), held="")
 
 
 def check_baselines(gates: Sequence[Gate], results: Path, root: Path = Path()) -> None:

@@ -26,6 +26,7 @@ from verdict_cli.stats.columns.row_data import (
     prepared,
     requested_metrics,
 )
+from verdict_cli.stats.columns.run_labels import UNSURE
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
 from verdict_cli.stats.metrics.confusion import MOST_DISTINCT_LABELS
@@ -79,6 +80,8 @@ class Measures:
     """What is counted: `rows`, or `entries` under `items`."""
     averages: Mapping[str, str] = field(default_factory=dict)
     annotators: AnnotatorStudy | None = None
+    label_problems: tuple[str, ...] = ()
+    """What is wrong with the labels of people that it uses: a gate on it is not decided."""
 
 
 def metric_values(metrics: Sequence[str], data: EvaluationData, rows: Ints, draw: Draw) -> dict[str, MetricValue]:
@@ -211,6 +214,7 @@ def _measures(
         bounds=extremes(metrics, data) if missing.any() else {},
         unreadable={key: count for key, (count, _) in collected.unreadable.items()},
         warnings=tuple(warnings),
+        label_problems=() if collected.labels is None else collected.labels.problems,
         published=evaluation.published,
         gold=gold,
         of="rows" if evaluation.items is None else "entries",
@@ -254,7 +258,10 @@ def evaluation_warnings(evaluation: Evaluation, collected: Collected, data: Eval
         f"{plural(count, 'row counts|rows count')} as without {key}: {first}"
         for key, (count, first) in collected.unreadable.items()
     ]
-    warnings += collected.label_warnings
+    if collected.labels is not None:
+        warnings += collected.labels.problems
+        if collected.labels.unsure:
+            warnings.append(f"{plural(collected.labels.unsure, 'label is|labels are')} `{UNSURE}` and left out")
     if collected.undecided:
         rows = plural(collected.undecided, "row without an output is|rows without an output are")
         warnings.append(f"{rows} left out: `where` needs it")

@@ -71,7 +71,7 @@ class Collected(Struct, frozen=True):
     `unreadable` is expression key -> (rows whose expression failed, the first message); `undecided` counts failed
     rows that are left out because `where` needs their missing output, `skipped` those that `when` skipped. `at` are the
     rows' indices in the file, None for groups and entries. `unreached` counts the failed rows whose entries (`items`)
-    are not known. `label_warnings` is what is wrong with people's labels.
+    are not known. `labels` are people's, where an expression uses them.
     """
 
     rows: int
@@ -85,7 +85,7 @@ class Collected(Struct, frozen=True):
     skipped: int = 0
     at: Ints | None = None
     unreached: int = 0
-    label_warnings: tuple[str, ...] = ()
+    labels: RunLabels | None = None
 
 
 def collect(
@@ -422,5 +422,5 @@ class _Reader:
             at=at if self.items is None else None,
             skipped=self.skipped,
             unreached=self.unreached,
-            label_warnings=labels.warnings if labels is not None and self.uses_labels else (),
+            labels=labels if self.uses_labels else None,
         )

@@ -27,10 +27,12 @@ Annotations = Mapping[str, Mapping[str, HumanLabel]]
 
 
 class RunLabels(Struct, frozen=True):
-    """What expressions see as `human`, by the `label_key` of the row's id, and what is wrong with labels."""
+    """What expressions see as `human`, by the `label_key` of the row's id. `problems` are what is wrong with labels, `unsure`
+    counts those that are none."""
 
     by_row: Mapping[str, Mapping[str, Any]]
-    warnings: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    unsure: int = 0
 
 
 def run_labels(results: Path, types: Sequence[DeclaredType] = ()) -> RunLabels:
@@ -39,13 +41,13 @@ def run_labels(results: Path, types: Sequence[DeclaredType] = ()) -> RunLabels:
     annotations = read_annotations(results.with_name(FILE))
     if not annotations:
         return RunLabels(human_values(results.parent, {}))
-    joined, warnings = _joined(annotations, results)
+    joined, problems = _joined(annotations, results)
     reader = LabelReader(types)
     read = {
         key: {by: replace(label, label=reader.read(label.label)) for by, label in row.items()}
         for key, row in joined.items()
     }
-    return RunLabels(human_values(results.parent, read), (*warnings, *reader.warnings()))
+    return RunLabels(human_values(results.parent, read), (*problems, *reader.problems()), reader.unsure)
 
 
 def _joined(annotations: Annotations, results: Path) -> tuple[Annotations, list[str]]:
@@ -108,7 +110,7 @@ class LabelReader:
         self._is_closed = bool(types) and all("enum" in schema for schema in open_types)
         self._off: Counter[Any] = Counter()
         self._kinds: set[str] = set()
-        self._total = self._unsure = 0
+        self._total = self.unsure = 0
 
     def read(self, label: Any) -> Any:
         """The label as a value of the scale; as it is where it is none; None where somebody was unsure."""
@@ -117,7 +119,7 @@ class LabelReader:
         self._total += 1
         value = self._value(label)
         if value is None and _folded(label) == UNSURE:
-            self._unsure += 1
+            self.unsure += 1
             return None
         if value is None and self._is_closed:
             self._off[label] += 1
@@ -139,8 +141,8 @@ class LabelReader:
         meant = [value for value in self._values if truth is not None and _truth(value) is truth]
         return meant[0] if len(meant) == 1 else None
 
-    def warnings(self) -> list[str]:
-        """What is told of the labels that were read."""
+    def problems(self) -> list[str]:
+        """What is wrong with the labels that were read."""
         told = []
         if self._off:
             count = sum(self._off.values())
@@ -153,8 +155,6 @@ class LabelReader:
                 f"{count:,} of {plural(self._total, 'human label')} {verb} of the scale and can equal no prediction: "
                 f"{listed}{more}; its values are {values or ranges}"
             )
-        if self._unsure:
-            told.append(f"{plural(self._unsure, 'label is|labels are')} `{UNSURE}` and left out")
         if len(self._kinds) > 1 and not self._off:
             told.append("human labels are partly texts and partly numbers or booleans, which never agree")
         return told
