@@ -12,7 +12,6 @@ from typing import Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
-from verdict_cli.errors import ReplyError
 from verdict_cli.model import Model
 
 Output = Mapping[str, Any]
@@ -149,11 +148,13 @@ class Request(Struct, frozen=True):
 
 class Answer(Struct, frozen=True):
     """A decision model's answer to one question: the most probable option's token, and the probability of each option. ``note`` says
-    what in it contradicts itself."""
+    what in it contradicts itself; ``failure`` and ``error`` why it cannot be used."""
 
     token: str
-    alternatives: tuple[Alternative, ...]
+    alternatives: tuple[Alternative, ...] = ()
     note: str = ""
+    failure: str = ""
+    error: str = ""
 
 
 class Allowance(Struct, frozen=True):
@@ -178,7 +179,7 @@ class Reply(Struct, frozen=True):
     JSON, "" where nothing was sent; ``allowance`` are the provider's rate-limit headers. ``model`` is the model that
     answered, as the provider names it, ``system_fingerprint`` its version where the provider gives one; ``reasoning`` is the text of
     its thinking, ``service_tier`` the tier that served the call. ``answers`` are those of a decision model to the request's questions,
-    in order, with an error where one cannot be used; ``request`` identifies the HTTP request, which several questions may share.
+    in order; ``request`` identifies the HTTP request, which several questions may share.
     """
 
     text: str
@@ -196,7 +197,7 @@ class Reply(Struct, frozen=True):
     reasoning: str = ""
     service_tier: str = ""
     shared: bool = False
-    answers: tuple[Answer | ReplyError, ...] = ()
+    answers: tuple[Answer, ...] = ()
     request: str = ""
 
 

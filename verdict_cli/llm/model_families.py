@@ -93,7 +93,11 @@ _FAMILIES = {
 _OPENAI_LIMITS = DecisionLimits(questions=400, tokens=922_000)
 _DECISIONS = replace(_OPENAI, protocol="decisions", route="/v1/decisions", limits=_OPENAI_LIMITS)
 _SYSTEM_ONE = Family(
-    (), "SYSTEMONE_API_KEY", protocol="systemone", route="/v1/systemone", limits=DecisionLimits(fewest_options=1)
+    ("SYSTEMONE_API_BASE",),
+    "SYSTEMONE_API_KEY",
+    protocol="systemone",
+    route="/v1/systemone",
+    limits=DecisionLimits(fewest_options=1),
 )
 
 

@@ -518,9 +518,8 @@ def _reading(context: CompileContext, unit: LLMUnit, response: RecordType) -> Bo
     if only_decides(context, unit):
         decided = chosen.for_decisions()
         if decided is None:
-            message = (
-                f"`{chosen.type}` reads a written reply, and model {context.instance.models[0].name} writes no text"
-            )
+            name = ", ".join(model.name for model in context.instance.models or ())
+            message = f"`{chosen.type}` reads a written reply, and model {name} writes no text"
             context.problem("bad-extractor", message, "leave `extract` out", "extract")
             return None
         chosen = decided

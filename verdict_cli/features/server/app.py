@@ -39,6 +39,7 @@ from verdict_cli.features.rewards.trainer_rewards import (
     verl_row,
     verl_score,
 )
+from verdict_cli.features.server.decision_api import decision_endpoints
 from verdict_cli.features.server.service import (
     PAGE,
     Batches,
@@ -450,6 +451,7 @@ def api_application(service: Service, batches: Batches) -> App:
     app.router.route_class = _Route
     _judge_endpoints(app, service)
     chat_endpoints(app, service, _json)
+    decision_endpoints(app, service, _json)
     if service.settings.protocol is not None:
         trainer_endpoints(app, service, service.settings.protocol)
     _batch_endpoints(app, service, batches)

@@ -123,9 +123,12 @@ class OpenTelemetrySpans(CallObserver):
             attributes = self._model_attributes(model.name, model.api_base, model.api_key_env) | _request_attributes(
                 request
             )
+            if request.questions:
+                attributes |= {"gen_ai.operation.name": "decide", "verdict.questions": len(request.questions)}
             if self._content:
                 attributes["gen_ai.input.messages"] = _json([_message(message) for message in request.messages])
-            with self._span(f"chat {attributes['gen_ai.request.model']}", attributes, SpanKind.CLIENT) as span:
+            name = f"{attributes['gen_ai.operation.name']} {attributes['gen_ai.request.model']}"
+            with self._span(name, attributes, SpanKind.CLIENT) as span:
                 try:
                     reply = await ask(request)
                 except (ProviderError, ReplyError) as error:

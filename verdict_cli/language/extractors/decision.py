@@ -81,7 +81,7 @@ def _other_fields(scale: Scale) -> dict[str, FieldType]:
 def _decided(reply: Reply, scale: Scale, name: str) -> dict[str, Any]:
     """All fields: of a scale of all numbers the value is the mean, else the most probable one, of several the first."""
     probabilities, _ = decided_distribution(reply, scale)
-    values = {DISTRIBUTION_FIELD: probabilities}
+    values: dict[str, Any] = {DISTRIBUTION_FIELD: probabilities}
     if scale.numeric():
         terms = [p * (scale.number(value) or 0.0) for value, p in probabilities.items()]
         values[EXPECTED_FIELD] = round(math.fsum(terms), 12)
@@ -89,5 +89,5 @@ def _decided(reply: Reply, scale: Scale, name: str) -> dict[str, Any]:
         low, high = scale.bounds() or (0.0, 1.0)
         return values | {name: min(high, max(low, values[EXPECTED_FIELD]))}
     ordered = dict.fromkeys(value for _, value in scale.tokens())
-    best = max(ordered, key=probabilities.__getitem__)
+    best = max(ordered, key=lambda value: probabilities[value])
     return values | {name: best, PROBABILITY_FIELD: probabilities[best]}

@@ -11,7 +11,8 @@ import asyncio
 import copy
 import random
 import re
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Hashable, Sequence
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -20,7 +21,7 @@ from msgspec.structs import replace
 from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable, VerdictError
 from verdict_cli.llm.backoff import delay_s
 from verdict_cli.llm.providers.decision_protocols import decision_limits
-from verdict_cli.messages import Answer, Ask, Message, Option, Question, Reply, Request, Usage
+from verdict_cli.messages import Ask, Message, Option, Question, Reply, Request, Usage
 from verdict_cli.model import EndpointKey
 
 WINDOW_S = 0.005
@@ -95,7 +96,7 @@ class Packer:
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
             for _, future in waiting:
-                future.add_done_callback(lambda _, waiting=waiting, task=task: _cancel_unwanted(waiting, task))
+                future.add_done_callback(partial(_cancel_unwanted, waiting, task))
         if self._groups:
             loop.call_soon(self._turn, loop)
 
@@ -109,8 +110,7 @@ class Packer:
                 await asyncio.gather(*map(self._send_chunk, chunks))
         except BaseException as error:
             for _, future in group:
-                if not future.done():
-                    future.set_exception(error)
+                _raise(future, error)
             if not isinstance(error, Exception):
                 raise
 
@@ -171,7 +171,8 @@ class Packer:
         return [chunk[:half], chunk[half:]]
 
 
-def _cancel_unwanted(group: Sequence[Waiting], task: asyncio.Task[None]) -> None:
+def _cancel_unwanted(group: Sequence[Waiting], task: asyncio.Task[None], _: asyncio.Future[Reply]) -> None:
+    """Cancel a request whose questions are all cancelled."""
     if all(future.cancelled() for _, future in group):
         task.cancel()
 
@@ -211,25 +212,25 @@ def _fail(chunk: Sequence[Waiting], error: VerdictError) -> None:
             own.reply = share
         if delay is not None:
             own.retry_after_s = delay
-        _settle(future, lambda future, own=own: future.set_exception(own))
+        _raise(future, own)
 
 
 def _distribute(chunk: Sequence[Waiting], reply: Reply) -> None:
     """Give each question its answer, or the error in its place."""
     shares = _shares(reply, _weights(chunk))
     for (_, future), answer, share in zip(chunk, reply.answers, shares, strict=True):
-        if isinstance(answer, Answer):
+        if not answer.failure:
             usage = replace(share.usage, note=answer.note or share.usage.note)
             whole = replace(share, text=answer.token, logprobs=(answer.alternatives,), usage=usage)
-            _settle(future, lambda future, whole=whole: future.set_result(whole))
+            if not future.done():
+                future.set_result(whole)
         else:
-            answer.reply = share
-            _settle(future, lambda future, answer=answer: future.set_exception(answer))
+            _raise(future, ReplyError(answer.error, kind=answer.failure, reply=share))
 
 
-def _settle(future: asyncio.Future[Reply], settle: Callable[[asyncio.Future[Reply]], None]) -> None:
+def _raise(future: asyncio.Future[Reply], error: BaseException) -> None:
     if not future.done():
-        settle(future)
+        future.set_exception(error)
 
 
 def _weights(chunk: Sequence[Waiting]) -> list[float]:

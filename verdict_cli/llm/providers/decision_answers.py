@@ -80,7 +80,7 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
-def _answers(envelope: Any, request: Request, source: Source, *, is_list: bool) -> tuple[Answer | ReplyError, ...]:
+def _answers(envelope: Any, request: Request, source: Source, *, is_list: bool) -> tuple[Answer, ...]:
     name = request.model.name
     answers = envelope.get("answers") if isinstance(envelope, dict) else None
     if not isinstance(answers, list | dict):
@@ -117,24 +117,24 @@ def _by_name(answers: list[Any], names: Sequence[str], model: str, source: Sourc
 
 def _answer(
     answers: Mapping[str, Any], name: str, question: Question, request: Request, source: Source, *, is_list: bool
-) -> Answer | ReplyError:
+) -> Answer:
     answer = answers.get(name)
     kind = answer.get("type") if isinstance(answer, dict) else None
     if kind == "refusal" or (answer is None and is_list and name not in answers):
-        return ReplyError(f"model {request.model.name} declined to answer this question", kind="refused")
+        return Answer("", failure="refused", error=f"model {request.model.name} declined to answer this question")
     if not isinstance(answer, dict):
-        return ReplyError(f"the reply of {source.address} has no answer to `{name}`", kind="invalid")
+        return Answer("", failure="invalid", error=f"the reply of {source.address} has no answer to `{name}`")
     expected = "noul" if question.kind == "predicate" and not is_list else question.kind
     if kind != expected and {kind, expected} != {"noul", "predicate"}:
         message = f"its answer to `{name}` is a {kind!r:.40} where a {expected} was asked"
-        return ReplyError(message, kind="invalid")
+        return Answer("", failure="invalid", error=message)
     try:
-        return _checked(answer, name, question)
+        return checked_answer(answer, name, question)
     except ReplyError as error:
-        return error
+        return Answer("", failure=error.failure, error=error.message)
 
 
-def _checked(answer: Mapping[str, Any], name: str, question: Question) -> Answer:
+def checked_answer(answer: Mapping[str, Any], name: str, question: Question) -> Answer:
     """The answer with its distribution. Raises ReplyError for numbers that are none."""
     stated = _stated(answer, question)
     labels = _keys(question)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException
 
@@ -41,6 +42,34 @@ def at_hand(environ: Mapping[str, str], ports: Mapping[int, str] | None = None) 
             base = {"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"}
             return AtHand(f"openai/{model}", f"{server} answers on port {port}", base)
     return None
+
+
+DECISION_KEYS = {
+    "TYPESAFE_API_KEY": "typesafe/jev-latest",
+    "OPENAI_API_KEY": "decisions/gpt-6-luna",
+    "PERPLEXITYAI_API_KEY": "perplexity/pplx-decider-latest",
+    "CLOUDFLARE_API_KEY": "cloudflare/clef",
+    "FIREWORKS_API_KEY": "fireworks_ai/rune",
+}
+"""Environment variable -> a decision model of its provider."""
+DECISION_SERVERS = {11434: "Ollama", 8080: "llama.cpp", 1234: "LM Studio", 8000: "vLLM", 30000: "SGLang"}
+
+
+def decision_model_at_hand(environ: Mapping[str, str], ports: Mapping[int, str] | None = None) -> AtHand | None:
+    """The first decision model that can be called: by a key, else on a local server that lists one. None where there is neither."""
+    for variable, model in DECISION_KEYS.items():
+        if environ.get(variable, "").strip():
+            return AtHand(model, f"{variable} is set", {})
+    for port, server in (DECISION_SERVERS if ports is None else ports).items():
+        name = _first_model(port)
+        if _DECIDES.search(name):
+            base = f"http://127.0.0.1:{port}/v1/systemone"
+            return AtHand(f"systemone/{name}", f"{server} answers on port {port}", {"SYSTEMONE_API_BASE": base})
+    return None
+
+
+_DECIDES = re.compile(r"jev|decid|decision|clef|nimble|drex|rune", re.IGNORECASE)
+"""Names of models that answer System One's questions: a server lists them as it lists chat models."""
 
 
 def _first_model(port: int) -> str:

@@ -6,17 +6,18 @@ import gzip
 import mmap
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import orjson
 from msgspec import Struct
 
-from verdict_cli.errors import DataError, Problem
+from verdict_cli.errors import DataError, Problem, ReplyError
+from verdict_cli.llm.providers.decision_answers import checked_answer
 from verdict_cli.llm.providers.usage import MOST_TOKENS
 from verdict_cli.llm.providers.wire_values import loads, read_logprobs
-from verdict_cli.messages import Reply, Usage
+from verdict_cli.messages import Alternative, Question, Reply, Usage
 from verdict_cli.storage.datasets.parquet import table_files
 
 CALLS = "calls.parquet"
@@ -230,26 +231,45 @@ def check_reply(record: Mapping[str, Any]) -> None:
     reply = record.get("reply")
     if reply is None and not record.get("failure"):
         raise ValueError('"reply" is missing')
-    if reply is not None and not isinstance(reply, str):
+    is_decision = isinstance(reply, Mapping) and "type" in reply
+    if reply is not None and not isinstance(reply, str) and not is_decision:
         raise ValueError(f'"reply" must be a text, not {type(reply).__name__}: write JSON replies as text')
 
 
-def read_recorded(record: Mapping[str, Any], model: str) -> RecordedCall:
-    """The record's outcome, of ``model`` where it names none. Raises ValueError with what is wrong with it."""
+def read_recorded(record: Mapping[str, Any], model: str, questions: Sequence[Question] = ()) -> RecordedCall:
+    """The record's outcome, of ``model`` where it names none. The reply to one of the ``questions`` may be the server's answer.
+
+    Raises ValueError with what is wrong with it.
+    """
     usage = record.get("usage")
     tokens = usage if isinstance(usage, Mapping) else record
     prompt, completion = (_whole(tokens.get(key) or 0, "usage") for key in ("prompt_tokens", "completion_tokens"))
-    text = record.get("reply")
+    text, logprobs = record.get("reply"), read_logprobs(record.get("logprobs"))
+    if isinstance(text, Mapping):
+        text, logprobs = _decision(text, questions)
     reply = Reply(
         text or "",
         finish_reason=str(record.get("finish_reason") or "stop"),
-        logprobs=read_logprobs(record.get("logprobs")),
+        logprobs=logprobs,
         usage=Usage(prompt, completion),
         cost_usd=0.0,
         model=str(record.get("model") or model),
     )
     failure, error = (str(record.get(key) or "") for key in ("failure", "error"))
     return RecordedCall(None if text is None else reply, failure, error)
+
+
+def _decision(
+    answer: Mapping[str, Any], questions: Sequence[Question]
+) -> tuple[str, tuple[tuple[Alternative, ...], ...]]:
+    """The chosen token and the probabilities in a decision model's answer."""
+    if not questions:
+        raise ValueError('"reply" is the answer of a decision model, and this unit asks a chat model')
+    try:
+        read = checked_answer(answer, "reply", questions[0])
+    except ReplyError as error:
+        raise ValueError(error.message) from None
+    return read.token, (read.alternatives,)
 
 
 def _whole(value: Any, key: str) -> int:

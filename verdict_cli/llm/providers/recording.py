@@ -72,7 +72,7 @@ class Recording:
         if position is None:
             return None
         try:
-            return read_recorded(self._source.read(position), request.model.name)
+            return read_recorded(self._source.read(position), request.model.name, request.questions)
         except ValueError as error:
             raise DataError(replace(self._source.where(position), message=str(error))) from None
 

@@ -204,8 +204,8 @@ def read_reply(fields: dict[str, Any]) -> Reply:
         fields.get("cached", False),
         fields.get("sent", ""),
         None,
-        *fields.get("served", ()),
-        request=fields.get("request", ""),
+        *fields.get("served", ("", "", "")),
+        *(False, (), fields.get("request", "")),
     )
 
 

@@ -1,0 +1,262 @@
+"""A judge as a decision model: `POST /v1/decisions` in OpenAI's form, `POST /v1/systemone` in System One's.
+
+The judge's own prompt is what is asked. A question's kind and options must be those of the judge's verdict; its instructions are the
+column `question` of the row, for a judge whose prompt shows it. The fields of the state are the other columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from verdict_cli.errors import DataError, Problem
+from verdict_cli.features.server.service import Service
+from verdict_cli.language.fields.types import ScaleType
+from verdict_cli.language.scales import Scale
+from verdict_cli.language.scales.questions import question_form
+from verdict_cli.language.units.base import VERDICT_FIELDS
+from verdict_cli.messages import Option, Output, Question, Result, Usage
+from verdict_cli.plan.node import Plan
+
+MOST_QUESTIONS = 400
+TEXT_COLUMN, QUESTION_COLUMN = "input", "question"
+"""The columns of a state that is a text, and of a question's instructions."""
+_KINDS = {"predicate": "predicate", "noul": "predicate", "choice": "choice", "score": "score"}
+
+
+class DecisionsRequest(BaseModel):
+    """OpenAI's form: an input, and a list of questions."""
+
+    model_config = ConfigDict(extra="allow")
+    model: str
+    input: Any
+    questions: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_QUESTIONS)]
+
+
+class SystemOneRequest(BaseModel):
+    """System One's form: a state, and questions by name."""
+
+    model_config = ConfigDict(extra="allow")
+    model: str
+    state: Any
+    questions: Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=MOST_QUESTIONS)]
+
+
+class Verdict(BaseModel):
+    """What a judge says: the field of its verdict, and the scale that it is on; None for a share of votes."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    field: str
+    scale: Scale | None
+
+    @classmethod
+    def of(cls, plan: Plan) -> Verdict | None:
+        """The verdict of a judge that could be a decision; None where its output is another."""
+        node = plan.output_node
+        fields = {} if node is None else node.output.fields
+        name = next((name for name in VERDICT_FIELDS if name in fields), None)
+        if name is None:
+            return None
+        kind = fields[name]
+        return cls(field=name, scale=kind.scale if isinstance(kind, ScaleType) else None)
+
+    def question(self) -> Question:
+        """The question that the judge answers."""
+        if self.scale is None:
+            return Question("predicate", "", (Option("true", "true"), Option("false", "false")))
+        return question_form(self.scale).question("")
+
+    def probabilities(self, output: Output) -> list[float]:
+        """The probability of each option: the judge's own distribution, or its share of votes, else all on its verdict."""
+        value, distribution = output[self.field], output.get("distribution")
+        if self.scale is None:
+            if not isinstance(value, int | float) or not 0 <= value <= 1:
+                raise DataError(_problem(f"the judge's {self.field} {value!r:.40} is not a probability"))
+            return [float(value), 1 - float(value)]
+        values = [self.scale.read(option.token) for option in self.question().options]
+        if isinstance(distribution, Mapping) and set(values) <= set(distribution):
+            return [float(distribution[other]) for other in values]
+        p = output.get("p")
+        sure = float(p) if isinstance(p, int | float) else 1.0
+        others = max(1, len(values) - 1)
+        return [sure if other == value else (1 - sure) / others for other in values]
+
+
+def decision_endpoints(app: FastAPI, service: Service, respond: Callable[..., Response]) -> None:
+    """Add the two endpoints; ``respond(document, status)`` makes a JSON response."""
+
+    @app.post("/v1/decisions")
+    async def decisions(body: DecisionsRequest) -> Response:
+        """Judge a row for each question, as OpenAI's Decisions API answers."""
+        verdict = _verdict(service, body.model)
+        for question in body.questions:
+            _check(question, verdict, [_value(item) for item in _listed(question)])
+        results = await _judged(service, _columns_of_input(body.input), [q.get("instructions") for q in body.questions])
+        answers = [
+            {"name": question.get("name"), **_openai_answer(verdict, result, question)}
+            for question, result in zip(body.questions, results, strict=True)
+        ]
+        return respond({"model": body.model, "answers": answers, "usage": _openai_usage(results)})
+
+    @app.post("/v1/systemone")
+    async def system_one(body: SystemOneRequest) -> Response:
+        """Judge a row for each question, as System One answers."""
+        verdict = _verdict(service, body.model)
+        questions = body.questions.values()
+        for question in questions:
+            criteria = question.get("criteria") if _KINDS.get(str(question.get("type"))) != "predicate" else ()
+            _check(question, verdict, list(criteria or ()))
+        results = await _judged(service, _columns(body.state), [q.get("instructions") for q in questions])
+        answers = {
+            name: answer
+            for name, result in zip(body.questions, results, strict=True)
+            if (answer := _system_one_answer(verdict, result)) is not None
+        }
+        usage = _usage(results)
+        tokens = {"input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens}
+        return respond({"model": body.model, "answers": answers, "usage": tokens})
+
+
+def _problem(message: str) -> Problem:
+    return Problem("bad-question", message, "")
+
+
+def _verdict(service: Service, model: str) -> Verdict:
+    plan = service.active.plan
+    if model != plan.name:
+        raise DataError(_problem(f"the model {model!r:.80} does not exist; the judge is {plan.name!r}"))
+    verdict = Verdict.of(plan)
+    if verdict is None:
+        raise DataError(_problem("the judge's output has no `score` and no `choice`, which could be a decision"))
+    return verdict
+
+
+def _listed(question: Mapping[str, Any]) -> list[Any]:
+    listed = question.get("choices", question.get("levels"))
+    return listed if isinstance(listed, list) else []
+
+
+def _value(item: Any) -> Any:
+    return item.get("value", item.get("label")) if isinstance(item, Mapping) else item
+
+
+def _check(question: Mapping[str, Any], verdict: Verdict, options: Sequence[Any]) -> None:
+    """Raise DataError for a question that the judge does not answer."""
+    own = verdict.question()
+    tokens = [option.token for option in own.options]
+    kind = _KINDS.get(str(question.get("type")))
+    fits = kind == own.kind
+    if fits and kind == "choice":
+        fits = {_text(option) for option in options} == set(tokens)
+    elif fits and kind == "score":
+        fits = len(options) == len(tokens)
+    if not fits:
+        raise DataError(_problem(f"the judge answers a {own.kind} of {', '.join(tokens)}: ask for that"))
+
+
+def _text(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def _columns(state: Any) -> dict[str, Any]:
+    return dict(state) if isinstance(state, Mapping) else {TEXT_COLUMN: state}
+
+
+def _columns_of_input(given: Any) -> dict[str, Any]:
+    """The columns of OpenAI's input: the fields of its objects, and its texts."""
+    columns: dict[str, Any] = {}
+    texts: list[str] = []
+    for item in given if isinstance(given, list) else [{"content": given}]:
+        content = item.get("content") if isinstance(item, Mapping) else item
+        for part in content if isinstance(content, list) else [content]:
+            data = part.get("data") if isinstance(part, Mapping) else None
+            if isinstance(data, Mapping):
+                columns |= data
+            else:
+                text = part.get("text") if isinstance(part, Mapping) else part
+                texts += [text] if isinstance(text, str) else []
+    return columns | ({TEXT_COLUMN: "\n\n".join(texts)} if texts else {})
+
+
+async def _judged(service: Service, columns: Mapping[str, Any], instructions: Sequence[Any]) -> list[Result]:
+    """The results, in order. Raises DataError where a row failed."""
+    rows = [{**columns, **({} if text is None else {QUESTION_COLUMN: text})} for text in instructions]
+    results = await service.results(rows, service.deadline(None))
+    failure = next((result.failure for result in results if result.failure is not None), None)
+    if failure is not None:
+        raise DataError(_problem(f"{failure.node}: {failure.message}"))
+    return results
+
+
+def _output(verdict: Verdict, result: Result) -> list[float] | None:
+    """The probabilities; None where the judge abstained."""
+    output = next((output for output in reversed(result.outputs) if output is not None), None)
+    return None if result.status != "ok" or output is None else verdict.probabilities(output)
+
+
+def _confidence(ps: Sequence[float]) -> float:
+    """0 where all options are as probable, 1 where one has all."""
+    return 1.0 if len(ps) < 2 else max(0.0, (len(ps) * max(ps) - 1) / (len(ps) - 1))
+
+
+def _expected(ps: Sequence[float]) -> float:
+    return math.fsum(index * p for index, p in enumerate(ps))
+
+
+def _openai_answer(verdict: Verdict, result: Result, question: Mapping[str, Any]) -> dict[str, Any]:
+    ps = _output(verdict, result)
+    if ps is None:
+        return {"type": "refusal"}
+    own = verdict.question()
+    if own.kind == "predicate":
+        return {"type": "predicate", "probability": ps[0]}
+    if own.kind == "score":
+        labels = [str(_value(item)) for item in _listed(question)]
+        listed = [{"value": index, "label": labels[index], "probability": p} for index, p in enumerate(ps)]
+        return {"type": "score", "score": _expected(ps), "confidence": _confidence(ps), "probabilities": listed}
+    by_token = dict(zip((option.token for option in own.options), ps, strict=True))
+    values = [_value(item) for item in _listed(question)]
+    best = max(values, key=lambda value: by_token[_text(value)])
+    listed = [{"value": value, "probability": by_token[_text(value)]} for value in values]
+    return {"type": "choice", "choice": best, "confidence": _confidence(ps), "probabilities": listed}
+
+
+def _system_one_answer(verdict: Verdict, result: Result) -> dict[str, Any] | None:
+    ps = _output(verdict, result)
+    if ps is None:
+        return None
+    own = verdict.question()
+    if own.kind == "predicate":
+        return {"type": "noul", "noul": ps[0]}
+    tokens = [option.token for option in own.options]
+    shared = {"confidence": _confidence(ps)}
+    if own.kind == "score":
+        legend = {str(index): token for index, token in enumerate(tokens)}
+        levels = {str(index): p for index, p in enumerate(ps)}
+        return {"type": "score", "score": _expected(ps), **shared, "legend": legend, "probabilities": levels}
+    probabilities = dict(zip(tokens, ps, strict=True))
+    best = max(tokens, key=probabilities.__getitem__)
+    return {"type": "choice", "choice": best, **shared, "probabilities": probabilities}
+
+
+def _usage(results: Sequence[Result]) -> Usage:
+    total = Usage()
+    for result in results:
+        for call in result.calls:
+            total = total if call.reply is None or call.reply.cached else total.plus(call.reply.usage)
+    return total
+
+
+def _openai_usage(results: Sequence[Result]) -> dict[str, Any]:
+    usage = _usage(results)
+    return {
+        "input_tokens": usage.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens},
+        "output_tokens": usage.completion_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+    }
