@@ -138,6 +138,95 @@ def situations(root: Path) -> dict[str, str]:
             root, labels(hit * 286 + [None] * 14), drop | {"max_drop": 0.05}, before=labels(hit * 300)
         ),
         "baseline: 400 equal rows": gated(root, labels(hit * 400), drop, before=labels(hit * 400)),
+        **skewed_and_rare(root),
+        **bounds_and_limits(root),
+    }
+
+
+VALUE = Evaluation(value="output.said", metrics=("mean",))
+WEIGHTED = Evaluation(prediction="output.said", target="source.label", average="weighted", metrics=("f1",))
+RECALL = Evaluation(prediction="output.said", target="source.label", positive="a", metrics=("recall",))
+SOLVED = Evaluation(value="output.said", cluster="source.doc", metrics=("pass_at_k",), k=1)
+
+
+def skewed_and_rare(root: Path) -> dict[str, str]:
+    """Comparisons in which few rows decide, or a figure hides what happened."""
+    hit, miss = [True], [False]
+    level = [(None, 0.5)] * 40
+    same = labels(hit * 150 + miss * 50)
+    rng = np.random.default_rng(5)
+    near = [(int(each), int(each)) for each in rng.integers(1, 6, 120)]
+    off = [(label, min(said + (at % 3 == 0), 5)) for at, (label, said) in enumerate(near)]
+    mixed = [("a", "a")] * 136 + [("a", "b")] * 4 + [("b", "b")] * 20 + [("b", "a")] * 40
+    better = [("a", "a")] * 134 + [("a", "b")] * 6 + [("b", "b")] * 38 + [("b", "a")] * 22
+    docs = [at // 20 for at in range(240)]
+    sure = [("a" if at % 2 else "b", 0.9 if at % 2 else 0.2) for at in range(80)]
+    less = [(label, 0.6 if label == "a" else 0.4) for label, _ in sure]
+    return {
+        "39 of 40 values a little higher, one much lower": compared(
+            root, level, [(None, 0.6)] * 39 + [(None, -0.4)], VALUE
+        ),
+        "27 of 30 values a little higher, three much lower": compared(
+            root, level[:30], [(None, 0.6)] * 27 + [(None, -0.4)] * 3, VALUE
+        ),
+        "all of 40 values a little higher": compared(root, level, [(None, 0.6)] * 40, VALUE),
+        "weighted f1, a rare label found more often": compared(root, mixed, better, WEIGHTED),
+        "three runs, the last without 14 of 200 rows": several(
+            root, same, labels(hit * 165 + miss * 35), labels([None] * 14 + hit * 150 + miss * 36)
+        ),
+        "twelve rows better, twelve worse": compared(
+            root, labels(hit * 12 + miss * 12 + hit * 176), labels(miss * 12 + hit * 12 + hit * 176)
+        ),
+        "two rows, each better in one run": compared(root, labels(hit + miss), labels(miss + hit)),
+        "ratings a point too high on every third row": compared(root, near, off, RATINGS),
+        "twelve clusters, half of them a little better": compared(
+            root,
+            labels([at % 5 > 0 for at in range(240)]),
+            labels([at % 5 > 0 or (at // 20 % 2 == 0 and at % 10 == 0) for at in range(240)]),
+            LABELS.model_copy(update={"cluster": "source.doc"}),
+            docs=docs,
+        ),
+        "probabilities closer to a half": compared(root, sure, less, PROBABILITY),
+    }
+
+
+def bounds_and_limits(root: Path) -> dict[str, str]:
+    """Gates at perfect results, few counted rows, and next to their limits."""
+    hit, miss = [True], [False]
+    problems = [at // 2 for at in range(800)]
+    solved = {"metric": "e.pass_at_k", "min": 0.99, "confidence": 0.95}
+    recall = {"metric": "e.recall", "min": 0.5, "confidence": 0.95}
+    levels = [("a" if at % 2 else "b", 0.95 if at % 2 else 0.05) for at in range(200)]
+    calibrated = PROBABILITY.model_copy(update={"metrics": ("ece",)})
+    drop = {"metric": "e.accuracy", "baseline": "a", "max_drop": 0.01}
+    mixed = [("a", "a")] * 274 + [("a", "b")] * 6 + [("b", "b")] * 40 + [("b", "a")] * 80
+    accuracy = {"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}
+    return {
+        "gate: 400 of 400 problems solved": gated(root, [(None, True)] * 800, solved, SOLVED, docs=problems),
+        "gate: 396 of 400 problems solved": gated(
+            root, [(None, at >= 8) for at in range(800)], solved, SOLVED, docs=problems
+        ),
+        "gate: recall of a label that 4 of 84 rows have": gated(
+            root, [("a", "a")] * 4 + [("b", "b")] * 80, recall, RECALL
+        ),
+        "gate: two levels that are more right than they say": gated(
+            root, levels, {"metric": "e.ece", "max": 0.1, "confidence": 0.95}, calibrated
+        ),
+        "gate: weighted f1 a little above its limit": gated(
+            root, mixed, {"metric": "e.f1", "min": 0.74, "confidence": 0.95}, WEIGHTED
+        ),
+        "baseline: 4 of 300 rows worse": gated(root, labels(hit * 296 + miss * 4), drop, before=labels(hit * 300)),
+        "gate: values that are all the same": gated(
+            root, [(None, 4.5)] * 60, {"metric": "e.mean", "min": 4.0, "confidence": 0.95}, VALUE
+        ),
+        "gate at every look, on a metric without such a bound": gated(
+            root,
+            labels(hit * 95 + miss * 5),
+            {"metric": "e.cohen_kappa", "min": 0.5, "confidence": 0.95},
+            sequential=True,
+        ),
+        "gate: one-sided": gated(root, labels(hit * 285 + miss * 15), accuracy | {"sided": "one"}),
+        "gate: no confidence asked": gated(root, labels(hit * 181 + miss * 19), {"metric": "e.accuracy", "min": 0.9}),
     }
 
 

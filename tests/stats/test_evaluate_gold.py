@@ -333,3 +333,26 @@ def test_labels_where_the_judge_said_no_are_no_random_sample() -> None:
         assert "not a random sample" in found[name].reason and found[name].warnings
     known = np.where(np.arange(300) % 6 == 0, said, np.nan)
     assert not corrected(GoldPairs(said, known, True), Draw(np.random.default_rng(1)))[0]["ppi"].warnings
+
+
+def test_ppi_is_the_labels_alone_where_a_judge_that_knows_nothing_would_only_widen_it() -> None:
+    wider = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        judge, truth = (rng.random(400) < 0.5).astype(float), np.full(400, np.nan)
+        truth[:20] = rng.random(20) < 0.8
+        figures, _ = corrected(GoldPairs(judge, truth, True), Draw(rng), None)
+        ppi, labelled = figures["ppi"], figures["labelled"]
+        assert ppi.high - ppi.low <= labelled.high - labelled.low + 1e-12
+        wider += "labels alone" in ppi.method
+        assert ("labels alone" in ppi.method) == ("the labels alone" in ppi.reason)
+    assert wider
+
+
+def test_rogan_gladen_at_an_end_keeps_its_uncertainty() -> None:
+    """A judge that says yes more often than its sensitivity allows: 1.000 [1.000, 1.000]."""
+    judge = np.concatenate([np.repeat([1.0, 0.0], [15, 5]), np.repeat([1.0, 0.0], [3, 17]), np.ones(300)])
+    truth = np.concatenate([np.repeat([1.0, 0.0], 20), np.full(300, np.nan)])
+    found = rogan_gladen(GoldPairs(judge, truth, True), 0.95)
+    assert (found.value, found.high) == (1, 1)
+    assert found.low < 0.9

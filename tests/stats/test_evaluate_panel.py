@@ -13,7 +13,6 @@ import pytest
 import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import t
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.sample import Sample
@@ -149,7 +148,7 @@ def test_labels_as_numbers_and_as_strings_have_the_same_agreement(table):
     numbers, spelled = (
         panel(table(each), target="source.label", kind="classification").values for each in (rows, words)
     )
-    for name in ("krippendorff_alpha", "pairwise_kappa", "effective_judges"):
+    for name in ("krippendorff_alpha", "pairwise_kappa", "error_correlation"):
         assert numbers[name].value == pytest.approx(spelled[name].value, abs=1e-12)
         assert numbers[name].low == pytest.approx(spelled[name].low, abs=1e-9)
 
@@ -157,43 +156,41 @@ def test_labels_as_numbers_and_as_strings_have_the_same_agreement(table):
 def test_judges_that_repeat_each_other_are_worth_one_and_independent_ones_all(table):
     rng = np.random.default_rng(1)
     first = rng.random(2000) < 0.8
-    copies = panel(table([(*[bool(one)] * 3, True) for one in first]), target="source.label")
+    worth = {"target": "source.label", "metrics": ["error_correlation", "effective_judges"]}
+    copies = panel(table([(*[bool(one)] * 3, True) for one in first]), **worth)
     assert copies.values["effective_judges"].value == pytest.approx(1)
+    assert copies.values["error_correlation"].value == pytest.approx(1)
     rows = [(*(rng.random(3) < 0.8).tolist(), True) for _ in range(2000)]
-    apart = panel(table(rows), target="source.label").values["effective_judges"]
-    assert apart.value == pytest.approx(3, rel=0.1)
-    assert apart.low < 3 < apart.high
+    apart = panel(table(rows), **worth).values
+    assert apart["effective_judges"].value == pytest.approx(3, rel=0.1)
+    assert apart["error_correlation"].low < 0 < apart["error_correlation"].high
 
 
-def test_the_worth_of_few_judgements_is_the_worth_at_the_ends_of_the_correlation_of_errors(table):
-    """The jackknife of the mean correlation on Fisher's scale, wider by what a twelfth of a row squared changes."""
+def test_the_errors_of_few_judgements_have_a_correlation_with_an_interval(table):
+    """The worth in judges of 40 rows had an interval 566 wide."""
     rng = np.random.default_rng(4)
     rows = [(*(rng.random(2) < 0.8).tolist(), True) for _ in range(40)]
-    found = panel(table(rows), 2, target="source.label").values["effective_judges"]
+    found = panel(table(rows), 2, target="source.label").values
     wrong = np.array([[not said for said in row[:2]] for row in rows], float)
-    left = [np.corrcoef(np.delete(wrong, row, 0).T)[0, 1] for row in range(40)]
-    r, p = np.corrcoef(wrong.T)[0, 1], wrong.mean(axis=0)
-    away = np.array(left) - np.mean(left)
-    worth = 2 * 40 / (40 * (away**4).sum() / (away**2).sum() ** 2 - 1)
-    variance = 39 / 40 * (away**2).sum() + 1 / 12 / (40 * np.mean(p * (1 - p))) ** 2
-    reach = t.ppf(0.975, min(39, max(worth, 4))) * np.sqrt(variance) / (1 - r * r)
-    ends = [2 / (1 + np.tanh(np.arctanh(r) + side * reach)) for side in (1, -1)]
-    assert (found.low, found.high) == pytest.approx(ends, rel=1e-9)
+    correlation = found["error_correlation"]
+    assert correlation.value == pytest.approx(np.corrcoef(wrong.T)[0, 1])
+    assert -1 < correlation.low < correlation.value < correlation.high < 1
+    worth = panel(table(rows), 2, target="source.label", metrics=["effective_judges"]).values["effective_judges"]
+    assert worth.value == pytest.approx(2 / (1 + correlation.value))
+    assert worth.low == pytest.approx(2 / (1 + correlation.high))
+    assert worth.high == pytest.approx(max(worth.value, 2))
 
 
-def test_errors_that_cancel_out_are_worth_many_judges_and_never_an_endless_number(table):
-    rows = [(True, False, True), (False, True, True)] * 20 + [(True, True, True), (False, False, True)]
-    found = panel(table(rows), 2, target="source.label").values["effective_judges"]
-    assert 2 < found.low < found.value < found.high <= 2000
-    assert "more than the 2 judges" in found.reason and not found.warnings
-    rows = [(0.0, 1.0, 0.0), (0.3, 0.75, 0.0), (0.6, 0.35, 0.0), (1.0, 0.05, 0.0)]
-    capped = panel(table(rows), 2, target="source.label").values["effective_judges"]
-    assert capped.high == 2000 and "the upper end is a cap, 1,000 times the judges" in capped.reason
+def test_errors_that_cancel_out_have_no_endless_worth(table):
+    rows = [(0.0, 1.0, 0.5)] * 2 + [(1.0, 0.0, 0.5)] * 3 + [(0.25, 0.75, 0.5)]
+    found = panel(table(rows), 2, target="source.label", metrics=["error_correlation", "effective_judges"]).values
+    assert found["error_correlation"].value == pytest.approx(-1)
+    assert found["effective_judges"].value is None
 
 
 def test_votes_of_three_labels_have_no_correlation_without_a_target_and_say_what_to_give(table):
     rows = [("a", "b", "c", None), ("a", "a", "b", None), ("c", "b", "c", None)]
-    figure = panel(table(rows)).values["effective_judges"]
+    figure = panel(table(rows)).values["error_correlation"]
     assert figure.value is None and "target" in figure.reason
 
 
@@ -223,7 +220,8 @@ def test_eleven_recorded_judges_have_the_alpha_kappa_and_worth_of_the_packages(t
     rows = [json.loads(line) for line in gzip.decompress(TRIVIAQA.read_bytes()).splitlines()]
     names = sorted(rows[0]["judges"])
     votes = [(*(row["judges"].get(name) for name in names), row["human"]) for row in rows]
-    found = panel(table(votes), len(names), target="source.label").values
+    every = ["krippendorff_alpha", "pairwise_kappa", "effective_judges"]
+    found = panel(table(votes), len(names), target="source.label", metrics=every).values
     same(found["krippendorff_alpha"].value, alpha([row[:-1] for row in votes], "nominal"), "alpha")
     columns = list(zip(*votes, strict=True))
     same(found["pairwise_kappa"].value, pairs_of(columns[:-1], kappa), "kappa")

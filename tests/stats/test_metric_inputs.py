@@ -310,7 +310,7 @@ def test_drawn_panels_have_krippendorffs_scikit_learns_and_numpys_figures(spelle
         target, _ = drawn(seed + 1000, SPELLED[spelled])
         target = (target * len(first))[: len(first)]
         columns = {"panel[0]": first, "panel[1]": second, "target": target}
-        names = ["krippendorff_alpha", "pairwise_kappa", "effective_judges"]
+        names = ["krippendorff_alpha", "pairwise_kappa", "error_correlation", "effective_judges"]
         found = figures(names, columns, kind="classification")
         both = [row for row in zip(first, second, target, strict=True) if row[1] is not None]
         wanted = dict.fromkeys(names)
@@ -321,7 +321,8 @@ def test_drawn_panels_have_krippendorffs_scikit_learns_and_numpys_figures(spelle
             wanted["krippendorff_alpha"] = alpha(a, b, "nominal")
             wanted["pairwise_kappa"] = sklearn.metrics.cohen_kappa_score(a, b) if len(labels) > 1 else None
             if wrong.std(axis=1).all():
-                worth = 1 + np.corrcoef(wrong)[0, 1]
+                wanted["error_correlation"] = np.corrcoef(wrong)[0, 1]
+                worth = 1 + wanted["error_correlation"]
                 wanted["effective_judges"] = 2 / worth if worth > 1e-9 else None
         for name, value in wanted.items():
             near = None if value is None else pytest.approx(value, abs=1e-9)

@@ -51,7 +51,7 @@ def run_conclusion(report: Report) -> str:
         metric, value = main
         head = f"{formatting.visible_text(name, 60)}: " if len(mains) > 1 else ""
         numbers = formatting.number_with_interval(value.value, value.low, value.high)
-        parts.append(f"{head}{metric.replace('_', ' ')} {numbers} on {value.n:,} {report.measures[name].of}")
+        parts.append(f"{head}{metric.replace('_', ' ')} {numbers} on {_counted(value.n, report.measures[name])}")
     parts += [gates_conclusion(report.gates)] if report.gates else []
     if main is not None and (wrong := _wrong(report.measures[name])) is not None:
         unit = report.measures[name].of
@@ -62,6 +62,10 @@ def run_conclusion(report: Report) -> str:
         parts.append(f"{plural(report.facts.failed, 'row')} failed")
     text = "; ".join(parts)
     return text if main is None or len(mains) > 1 else text[:1].upper() + text[1:]
+
+
+def _counted(count: int, measures: Measures) -> str:
+    return plural(count, "entry|entries" if measures.of == "entries" else "row")
 
 
 def _wrong(measures: Measures) -> int | None:
@@ -128,7 +132,8 @@ def _decided_text(difference: Difference, level: float) -> str:
     excluded = _excludes_zero(difference)
     if excluded is None or difference.p_adjusted is None or excluded == is_significant(difference, level):
         return ""
-    return f"; the interval {'excludes' if excluded else 'includes'} 0, but the test decides"
+    does = "excludes" if excluded else "includes"
+    return f"; the interval, of how large it may be, {does} 0; the test, of whether it is chance, decides"
 
 
 def _excludes_zero(difference: Difference) -> bool | None:

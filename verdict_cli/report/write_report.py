@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import orjson
+from msgspec import structs
 
 from verdict_cli.language.evaluations import evaluator_of
 from verdict_cli.plan.node import Plan
@@ -82,7 +83,7 @@ def write_report(
     from verdict_cli.report.report import build_report
     from verdict_cli.report.report_context import ReportContext, evaluate_run
     from verdict_cli.report.run_document import run_document
-    from verdict_cli.stats.gates import decide_gates
+    from verdict_cli.stats.gates import decide_gates, with_gate_intervals
     from verdict_cli.stats.measure import flip_rates
     from verdict_cli.storage.tables.reader import export_table
 
@@ -102,6 +103,8 @@ def write_report(
     gates = decide_gates(
         plan.gates, evaluations, measures, facts, directory.results, inconclusive=inconclusive, sequential=sequential
     )
+    measures = with_gate_intervals(measures, plan.gates, gates, plan.interval_level)
+    studied = structs.replace(studied, measures=measures)
     inert = "csv-inert" in formats
     extra = list(dict.fromkeys(f"results.{name.removesuffix('-inert')}" for name in formats if name != "parquet"))
     files = (*FILES, *extra)

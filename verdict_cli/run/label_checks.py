@@ -159,7 +159,9 @@ def check_label_values(counts: LabelCounts, at: Problem, *, sampled: bool) -> tu
             warnings += _off_scale(counts, seen, problem)
     if len(seen) == 1 and counts.labels > 1 and counts.whole and _is_nominal(counts):
         only, count = _quoted(next(iter(seen.values()))[1]), f"{counts.labels:,}"
-        message = f"all {count} labels are {only}: kappa, AUROC and the like are undefined"
+        message = (
+            f"all {count} labels are {only}: kappa, AUROC and the like are 0 or undefined, and say nothing of the judge"
+        )
         warnings.append(problem("one-label", message, "take rows with other labels in"))
     return errors, warnings
 

@@ -8,7 +8,7 @@ and Nowacki, 2011) does the same with the interval of the paired difference and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -347,6 +347,14 @@ def _within_limits(
     return next((outcome for outcome in outcomes if outcome.verdict != "passed"), outcomes[0])
 
 
+def _between(change: MetricValue, told: Callable[[float], str]) -> str:
+    """What else the difference may be."""
+    if change.low is None or change.high is None:
+        return ""
+    low, high = sorted((told(change.low), told(change.high)), key=float)
+    return f", and may be from {low} to {high} worse, at {100 * change.level:g}% confidence"
+
+
 def _beside(value: float, limit: float) -> str:
     """The value to four digits; to six where four would read as the limit that it misses."""
     text = f"{value:.4g}"
@@ -381,7 +389,7 @@ def _decided(
     if given.value is None:
         return not_passed("inconclusive", f"there is no value: {given.reason.removeprefix('undefined: ')}")
     if not meets(given.value):
-        reason = f"the metric is {told(given.value)} worse than the baseline's"
+        reason = f"the metric is {told(given.value)} worse than the baseline's{_between(given, told)}"
         return not_passed("failed", reason if against else f"{told(given.value)} is {relation} {limit:g}")
     if gate.confidence is None and not against:
         return passed
@@ -421,6 +429,22 @@ def _rule(gate: Gate, sign: str, limit: float) -> str:
     sided = "one-sided " if gate.sided == "one" else ""
     confidence = "" if gate.confidence is None else f" at {gate.confidence:g} {sided}confidence"
     return f"{sign} {limit:g}{confidence}{where}"
+
+
+def with_gate_intervals(
+    measures: Mapping[str, Measures], gates: Sequence[Gate], outcomes: Sequence[GateOutcome], level: float
+) -> dict[str, Measures]:
+    """The measures with the intervals that gates at this level decide by, so that a page shows one for each metric."""
+    shown = dict(measures)
+    for gate, outcome in zip(gates, outcomes, strict=False):
+        plain = gate.confidence == level and gate.sided == "two" and gate.baseline is None and not gate.where
+        name, metric = gate.parts
+        if not plain or name not in shown or outcome.low is None:
+            continue
+        value = shown[name].values[metric]
+        same = replace(value, low=outcome.low, high=outcome.high, method=f"{value.method}; that of the gate")
+        shown[name] = replace(shown[name], values={**shown[name].values, metric: same})
+    return shown
 
 
 POWER = 0.8

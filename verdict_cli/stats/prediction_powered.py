@@ -87,6 +87,7 @@ def corrected(
         if pairs.of == "rows":
             estimates["labelled"] = _narrowed(estimates["labelled"], math.sqrt(1 - count / rows))
         estimates["ppi"] = ppi(pairs, weight, draw.level)
+    estimates["ppi"] = _no_wider(estimates["ppi"], estimates["labelled"])
     estimates["rogan_gladen"] = rogan_gladen(pairs, draw.level)
     warnings = label_warnings(pairs)
     estimates |= {name: estimates[name].warned(*warnings) for name in ("labelled", "ppi", "rogan_gladen")}
@@ -99,6 +100,17 @@ def corrected(
 def _mean(pairs: GoldPairs, kept: RowMask, column: Floats, draw: Draw) -> MetricValue:
     cluster = None if pairs.cluster is None else pairs.cluster[kept]
     return mean_with_interval(column[kept], cluster, draw, pairs.bounds, boolean=pairs.binary)
+
+
+LABELS_ALONE = "the labels alone: with the judge's answers the interval would be wider"
+
+
+def _no_wider(ppi: MetricValue, labelled: MetricValue) -> MetricValue:
+    """The estimate, or that of the labels alone where it is the more precise one."""
+    if None in (ppi.low, ppi.high, labelled.low, labelled.high):
+        return ppi
+    wider = (ppi.high or 0.0) - (ppi.low or 0.0) > (labelled.high or 0.0) - (labelled.low or 0.0)
+    return replace(labelled, reason=LABELS_ALONE, method=f"{labelled.method} (labels alone)") if wider else ppi
 
 
 def _narrowed(estimate: MetricValue, by: float) -> MetricValue:
@@ -170,8 +182,9 @@ def rogan_gladen(pairs: GoldPairs, level: float) -> MetricValue:
     reach = (
         (z if pairs.cluster is None else student(level, labelled_freedom(pairs))) * math.sqrt(variance * effect) / gain
     )
-    ends = (value, middle + shift - reach, middle + shift + reach)
-    value, low, high = (min(max(end, 0.0), 1.0) for end in ends)
+    # Rates that leave no share from 0 to 1 say that it is next to an end, not that it is known.
+    centre = min(max(middle + shift, 0.0), 1.0)
+    value, low, high = (min(max(end, 0.0), 1.0) for end in (value, centre - reach, centre + reach))
     low, high, error = min(low, value), max(high, value), math.sqrt(variance * effect) / gain
     return MetricValue(value, low, high, rows, se=error, method="Lang and Reiczigel", level=level)
 

@@ -32,8 +32,8 @@ from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import MOST_DELETIONS, Sample
 from verdict_cli.stats.metrics.statistic import (
-    FISHER,
     IDENTITY,
+    LOG,
     NEAR,
     HarmonicMean,
     NormalizingScale,
@@ -235,7 +235,7 @@ def _few_others(values: Floats, sample: Sample) -> list[str]:
     return [FEW_CLUSTERS_OF_OTHERS.format(effective=effective)] if effective < FEWEST_CLUSTERS else []
 
 
-NO_VARIATION = "interval undefined: all resamples give the same value, the sample is too uniform"
+NO_VARIATION = "the rows do not vary, and nothing says how far others may lie"
 LEAST_FREEDOM = 4
 """The degrees of freedom that a jackknife variance has at least, so that one extreme row does not make the interval infinite."""
 FLAT = 1e-12
@@ -421,11 +421,13 @@ def skewness_corrected_interval(
     with heavy tails never show it all. The end is the farthest that any of these skewnesses gives, or that of Student's
     interval on the statistic's scale.
     """
-    scale = statistic.scale if statistic.scale is FISHER else IDENTITY
+    scale = IDENTITY if statistic.scale is LOG else statistic.scale
     middle, spread, skewness = scale.to(value), error.error * scale.slope(value), abs(error.skewness)
     quantile, away = student(level, error.freedom), -1.0 if error.skewness < 0 else 1.0
     plain = [scale.to(end) for end in student_interval(value, error, statistic.scale, level)]
-    near = plain[int(away < 0)] if scale is FISHER else middle - away * spread * _uncorrected(quantile, skewness)
+    # Of values that are never negative, the near end is corrected too.
+    corrected = middle - away * spread * _uncorrected(quantile, skewness)
+    near = corrected if statistic.scale is LOG else plain[int(away < 0)]
     units = effective_clusters(sample)
     # Tails that look like normal ones need no more than what few rows hide of any skewness.
     heavy = bool(statistic.tails) and not (sample.n >= SHOWN_FROM and near_normal(statistic.tails[0][sample.atom]))
@@ -549,7 +551,7 @@ def share_metric(value: float, share: Proportion, sample: Sample, level: float, 
     if sample.cluster is None:
         of_all, trials = share.share(sample.counts)
         method = "Clopper-Pearson" if exact else "Wilson"
-        metric = MetricValue(value, low, high, sample.n, se=_error(of_all, trials, share), method=method)
+        metric = MetricValue(value, low, high, int(trials), se=_error(of_all, trials, share), method=method)
         if exact or trials >= FEW_TRIALS:
             return metric
         return metric.warned(FEW_COUNTED.format(rows=plural(int(trials), "row counts|rows count")))
@@ -563,7 +565,7 @@ def share_metric(value: float, share: Proportion, sample: Sample, level: float, 
         value,
         low,
         high,
-        sample.n,
+        int(sample.counts @ share.trials),
         clusters=clustered.clusters,
         effective_n=clustered.effective_rows,
         se=_error(clustered.value, clustered.effective_rows, share),

@@ -6,7 +6,7 @@
 | balanced accuracy, and precision, recall and F1 averaged over the labels | MOVER of the labels' own, at least as wide as by the jackknife |
 | agreement of labels, and differences of it or of shares between two runs | Wilson's by the jackknife; adjusted Wald |
 | other metrics that change smoothly with every row | jackknife, symmetric on the scale of their record |
-| the variance | jackknife, with Hall's correction for skewness |
+| the variance, means on a scale or never negative, agreement of numbers, and differences of other metrics | jackknife, with Hall's correction for skewness |
 | the median | the order statistics that Woodruff (1952) names |
 | the calibration error | the inverted test (`metrics/probability.py`) |
 | the difference of two medians or calibration errors | the seeded bootstrap, 2,000 resamples, corrected for its bias (Efron and Tibshirani, 1993, section 10.3) |
@@ -144,7 +144,7 @@ def _described(metric: MetricValue, statistic: Statistic, sample: Sample, level:
         worth = sample.n / effect if effect else None
         metric = replace(metric, clusters=sample.units, effective_n=worth, design_effect=effect)
     elif metric.value is not None:
-        metric = replace(metric, effective_n=float(sample.n))
+        metric = replace(metric, effective_n=float(metric.n))
     if metric.low is None or metric.high is None:
         return metric
     if metric.se is None and metric.high > metric.low:
@@ -185,7 +185,7 @@ def _errors(
 
 def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Draw) -> MetricValue:
     """The second statistic minus the first on the same rows, with its interval."""
-    method = "jackknife" if new.smooth else new.interval
+    method = "skewness" if new.smooth else new.interval
     both = Statistic(
         lambda weights: new.at(weights) - old.at(weights),
         new.undefined,
@@ -247,8 +247,6 @@ def _metric_value(
         return MetricValue(value, low, ends[1], sample.n, method="Wilson of disagreement")
     if not np.isfinite(error.error):
         return MetricValue(value, None, None, sample.n, TOO_OFTEN_UNDEFINED)
-    if statistic.rounding is not None:
-        error = structs.replace(error, error=math.sqrt(error.error**2 + statistic.rounding(sample.counts)))
     if statistic.separates is not None:
         variance, freedom = raised_rank_variance(error.error**2, value, statistic.separates, sample)
         error = structs.replace(error, error=math.sqrt(variance), freedom=min(freedom, cluster_freedom(sample)))
@@ -256,7 +254,7 @@ def _metric_value(
     ends = agreement_interval(value, error, statistic, sample, level) if statistic.interval == "agreement" else None
     if ends is not None:
         method, freedom = "Wilson of disagreement", cluster_freedom(sample)
-    elif statistic.interval == "skewness":
+    elif statistic.interval == "skewness" or (statistic.interval == "agreement" and statistic.differs is None):
         ends = skewness_corrected_interval(value, error, statistic, sample, level)
         method = "jackknife with Hall's correction"
     else:
@@ -283,10 +281,7 @@ def _transformed(value: float, transformed: TransformedStatistic, sample: Sample
     inside = [transformed.peak] if transformed.peak is not None and inner.low < transformed.peak < inner.high else []
     ends = sorted(transformed.transform(end) for end in (inner.low, inner.high, *inside))
     error = (ends[-1] - ends[0]) / 2 / normal(draw.level)
-    high = max(ends[-1], value)
-    notes = [inner.reason, "" if transformed.note is None else transformed.note(value, high)]
-    reason = "; ".join(filter(None, notes))
-    return replace(inner, value=value, low=min(ends[0], value), high=high, se=error or None, reason=reason)
+    return replace(inner, value=value, low=min(ends[0], value), high=max(ends[-1], value), se=error or None)
 
 
 def _with_unexplained(correlation: MetricValue, statistic: Statistic, sample: Sample, draw: Draw) -> MetricValue:

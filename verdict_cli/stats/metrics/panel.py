@@ -4,9 +4,10 @@ example of Shrout and Fleiss (1979) for `icc` and `icc_k`, which are over the ro
 - `krippendorff_alpha`: of all judges, rows with one vote left out; nominal for labels, interval for numbers.
 - `pairwise_kappa`: the mean over pairs of judges (Light, 1971), each over the rows that both judged; Cohen's kappa of
   labels, weighted by squared distance of numbers. A pair that gives one label only has none and is left out.
-- `effective_judges`: how many independent judges would be worth as much, k / (1 + (k - 1) r) of k judges, where r is the
-  mean correlation of two judges' errors (Clemen and Winkler, 1985): of being wrong where votes are labels, of the
-  distance to the target where they are numbers; without a target, of the votes themselves.
+- `error_correlation`: the mean correlation of two judges' errors (Clemen and Winkler, 1985): of being wrong where votes are
+  labels, of the distance to the target where they are numbers; without a target, of the votes themselves.
+- `effective_judges`: how many independent judges would be worth as much, k / (1 + (k - 1) r) of k judges with this correlation r.
+  The ends of its interval are at most the number of judges.
 - `pass_at_k`: the share of problems that at least one of k samples solves (Chen et al., 2021): of n samples of a problem, c of
   them right, the unbiased estimate is 1 - C(n - c, k) / C(n, k). Oracle: all subsets, by hand.
 """
@@ -24,8 +25,6 @@ from verdict_cli.stats.columns.column import MISSING, Floats, Ints
 from verdict_cli.stats.metrics import confusion, numbers
 from verdict_cli.stats.metrics.numbers import ordinal_alpha
 from verdict_cli.stats.metrics.statistic import (
-    FISHER,
-    NEAR,
     Statistic,
     TransformedStatistic,
     WeightedValues,
@@ -35,12 +34,6 @@ from verdict_cli.stats.metrics.statistic import (
 )
 
 PanelMask = npt.NDArray[np.bool_]
-ROUNDED = 1 / 12
-"""The variance of a whole number around the number that was rounded (Sheppard, 1898)."""
-MOST_WORTH = 1000.0
-"""Judges whose errors cancel out are worth at most so many times their number."""
-MORE_THAN_JUDGES = "more than the {judges} judges: when one errs to one side, others err to the other"
-CAPPED = "the upper end is a cap, {times:,.0f} times the judges: their errors may cancel out"
 CONSTANT_VOTES = "all votes are the same, so chance agreement is certain"
 NO_PAIR = "no two judges have rows in common on which they give more than one label"
 CONSTANT_RATINGS = "no two judges have errors that vary, or their errors cancel out"
@@ -80,7 +73,7 @@ def panel_statistics(
             varies=varies,
             labels_count_alike=False,
         ),
-        "effective_judges": _effective(errors, len(votes)),
+        **_errors_together(errors, len(votes), varies),
     }
 
 
@@ -151,47 +144,28 @@ def _kappa(codes: Ints, values: Floats, pair: tuple[int, int], nominal: bool) ->
     return lambda weights: confusion.cohen_kappa(table(weights[:, both]))
 
 
-def _effective(errors: Sequence[Floats] | None, judges: int) -> Statistic:
+def _errors_together(errors: Sequence[Floats] | None, judges: int, varies: tuple[Floats, ...]) -> dict[str, Statistic]:
+    """The mean correlation of two judges' errors, and how many independent judges the panel is worth by it."""
     if errors is None:
-        return Statistic(lambda weights: np.full(len(weights), np.nan), NO_ORDER)
+        none = Statistic(lambda weights: np.full(len(weights), np.nan), NO_ORDER)
+        return {"error_correlation": none, "effective_judges": none}
     correlations = [_correlation(errors[first], errors[second]) for first, second in _pairs(judges)]
+    together = statistic_of(
+        "error_correlation", lambda weights: _mean(correlations, weights), CONSTANT_RATINGS, varies=varies
+    )
 
     def effective(weights: Floats) -> Floats:
         worth = 1 + (judges - 1) * _mean(correlations, weights)
-        return np.where(worth > 0, ratio(np.full(len(weights), float(judges)), worth), np.nan)
+        return np.where(worth > MOST_NEGATIVE, ratio(np.full(len(weights), float(judges)), worth), np.nan)
 
     def worth_of(correlation: float) -> float:
-        return judges / max(1 + (judges - 1) * correlation, 1 / MOST_WORTH)
+        return judges / (1 + (judges - 1) * max(correlation, 0.0))
 
-    def note(value: float, high: float) -> str:
-        more = MORE_THAN_JUDGES.format(judges=judges) if value > judges else ""
-        capped = CAPPED.format(times=MOST_WORTH) if high >= judges * MOST_WORTH * (1 - NEAR) else ""
-        return "; ".join(filter(None, (more, capped)))
-
-    def rounding(counts: Floats) -> float:
-        spread = np.mean([_variance(error, counts) for error in errors])
-        return ROUNDED / float(counts.sum() * spread) ** 2 if spread > 0 else np.inf
-
-    binary = all(bool(np.isin(error[np.isfinite(error)], (0.0, 1.0)).all()) for error in errors)
-    together = Statistic(
-        lambda weights: _mean(correlations, weights),
-        CONSTANT_RATINGS,
-        bounds=(-1.0, 1.0),
-        scale=FISHER,
-        rounding=rounding if binary else None,
-    )
-    return statistic_of(
-        "effective_judges", effective, CONSTANT_RATINGS, transformed=TransformedStatistic(together, worth_of, note=note)
-    )
-
-
-def _variance(values: Floats, counts: Floats) -> float:
-    known = np.isfinite(values)
-    weights = counts[known]
-    if not weights.sum():
-        return 0.0
-    away = values[known] - float(weights @ values[known]) / float(weights.sum())
-    return float(weights @ away**2) / float(weights.sum())
+    transformed = TransformedStatistic(together, worth_of)
+    return {
+        "error_correlation": together,
+        "effective_judges": statistic_of("effective_judges", effective, CONSTANT_RATINGS, transformed=transformed),
+    }
 
 
 def _correlation(first: Floats, second: Floats) -> WeightedValues:
@@ -276,9 +250,7 @@ def intraclass_correlations(values: Floats) -> dict[str, Statistic]:
 
     return {
         "icc": single,
-        "icc_k": statistic_of(
-            "icc_k", icc_k, NO_SPREAD, scale=FISHER, transformed=TransformedStatistic(single, of_mean)
-        ),
+        "icc_k": statistic_of("icc_k", icc_k, NO_SPREAD, transformed=TransformedStatistic(single, of_mean)),
     }
 
 

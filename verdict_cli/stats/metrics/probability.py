@@ -150,7 +150,7 @@ def _unseen(bins: CalibrationBins, sample: Sample) -> Floats:
     size = np.abs(bins.deviation)  # of one kind of rows; that of the other kind is one minus it
     both = np.bincount(bins.bin, sample.counts * (size**2 + (1 - size) ** 2), minlength=bins.bins)
     rows = np.bincount(bins.bin, sample.counts, minlength=bins.bins)
-    unseen: Floats = MORE_ROWS * sample.n / sample.units * both / np.maximum(rows, 1.0)
+    unseen: Floats = MORE_ROWS * both / np.maximum(rows, 1.0)
     return unseen
 
 

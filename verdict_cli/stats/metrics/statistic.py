@@ -132,12 +132,11 @@ class CalibrationBins(Struct, frozen=True):
 
 class TransformedStatistic(Struct, frozen=True):
     """Another statistic, whose value and interval ends `transform` maps to the metric's; it is monotone, or monotone on
-    either side of its largest value, which is at `peak`. `note` is what a reader must know of a value and its upper end."""
+    either side of its largest value, which is at `peak`."""
 
     inner: Statistic
     transform: Callable[[float], float]
     peak: float | None = None
-    note: Callable[[float, float], str] | None = None
 
 
 class Statistic(Struct, frozen=True):
@@ -159,7 +158,6 @@ class Statistic(Struct, frozen=True):
         with_disagreement: The value if, beside rows that all agree, this many rows did not: counts, rows -> value.
         blockwise: Whether a resample of many distinct rows is too slow, so that blocks are taken.
         pairwise: Whether it looks at all pairs of atoms, so that its work grows with their square.
-        rounding: What whole counts add to the variance: counts -> variance.
         classes: The classes of the atoms, of which each needs `least_rows` rows for an interval without a warning.
         varies: Values at the atoms; if nearly all rows have one of them, enough others are needed.
         least_rows: The rows that the rarest class needs.
@@ -187,7 +185,6 @@ class Statistic(Struct, frozen=True):
     with_disagreement: Callable[[Floats, float], float] | None = None
     blockwise: bool = False
     pairwise: bool = False
-    rounding: Callable[[Floats], float] | None = None
     classes: tuple[Floats, ...] = ()
     varies: tuple[Floats, ...] = ()
     least_rows: int = 10

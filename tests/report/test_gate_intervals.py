@@ -1,0 +1,33 @@
+"""One interval for one share on a page: that of the gate on it, with the n that counts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+STEPS = """
+- {unit: JudgeUnit, name: judge, scale: boolean, prompt: "Is {source.text} good?"}
+evaluate:
+  right: {prediction: output.score, target: source.good, positive: true, metrics: [recall, accuracy]}
+gates:
+  - {metric: right.recall, min: 0.01, confidence: 0.95}
+"""
+
+
+def test_a_share_with_a_gate_has_the_gates_interval_and_the_rows_that_count(shell: Any, scripted_model: Any) -> None:
+    from verdict_cli.messages import Reply
+
+    scripted_model.answer = lambda request: Reply(json.dumps({"score": request.row.index < 4}))
+    data = "".join(json.dumps({"text": f"text {at}", "good": at < 4}) + "\n" for at in range(84))
+    done = shell("run", shell.config(STEPS, "model: {name: m, retries: 0}"), shell.write("d.jsonl", data), "--out", "r")
+    report = json.loads((shell.folder / "r" / "report.json").read_text())
+    recall = report["evaluations"]["right"]["figures"]["recall"]
+    assert recall["n"] == 4
+    assert recall["low"] == pytest.approx(0.025 ** (1 / 4))
+    (gate,) = [each for each in report["gates"] if each["metric"] == "right.recall"]
+    assert (gate["low"], gate["n"]) == (recall["low"], 4)
+    assert "0.510" not in done.out
+    accuracy = report["evaluations"]["right"]["figures"]["accuracy"]
+    assert (accuracy["n"], accuracy["method"]) == (84, "Wilson")
