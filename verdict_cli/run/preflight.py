@@ -24,6 +24,7 @@ from verdict_cli.plan.check_evaluations import PossibleValues, possible_values
 from verdict_cli.plan.node import LiteralBrace, LLMNode, Node, Plan
 from verdict_cli.plan.row_types import row_converter
 from verdict_cli.plural import plural
+from verdict_cli.run.column_checks import ColumnCheck
 from verdict_cli.run.label_checks import check_label_values
 from verdict_cli.run.label_counts import LabelCounts, count_labels
 from verdict_cli.run.scores import check_judged_span
@@ -265,6 +266,7 @@ class _Checks:
             if (found := evaluator_of(evaluation)) is not None:
                 self._evaluations.append((found[1].row_check(name, evaluation), plan.evaluation_locations[name]))
         for name, evaluation in plan.evaluations.items():
+            self._evaluations.append((ColumnCheck(name, evaluation), plan.evaluation_locations[name]))
             if evaluation.items is not None:
                 continue  # labels of entries, which units may make
             text = evaluation.prediction
@@ -334,7 +336,10 @@ class _Checks:
                     "the forms of OpenAI, Anthropic, Gemini, Bedrock, LangChain, ShareGPT and OpenTelemetry are read",
                 )
             )
+        named = [at for counted, at in self._labels if counted.bad is not None]
         for check, at in self._evaluations:
+            if at in named:
+                continue
             if (problem := check.problem()) is not None:
                 (warnings if sampled else errors).append(problem.at(at.file, at.line, at.column, problem.path))
         return errors, warnings

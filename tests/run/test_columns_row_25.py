@@ -1,0 +1,53 @@
+"""Row 25 of the safety findings: what the report needs of the columns is checked before any call."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from shell import Outcome, Shell
+
+ROWS = [{"text": "a", "label": True, "n": "1"}, {"text": "b", "label": True, "n": "x", "other": 1}]
+
+
+def run(shell: Shell, keys: str) -> Outcome:
+    evaluate = f"evaluate: {{e: {{prediction: output.score, target: source.label, {keys}}}}}"
+    step = "  - {unit: JudgeUnit, name: j, scale: boolean, prompt: '{source.text}'}"
+    shell.config(step, f"model: baseline/lexical\n{evaluate}")
+    shell.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in ROWS))
+    return shell("run", "pipeline.yaml", "rows.jsonl", "--out", "out")
+
+
+@pytest.mark.parametrize(
+    ("keys", "path"),
+    [
+        ("by: ['source.n[3]']", "by[0]"),
+        ("by: ['1 / (source.text | length - 1)']", "by[0]"),
+        ("cluster: source.n.y", "cluster"),
+        ("where: source.n > 2", "e"),
+        ("where: source.n", "where"),
+    ],
+)
+def test_row_25_an_expression_that_a_row_cannot_give_is_refused_before_a_call(
+    keys: str, path: str, shell: Shell
+) -> None:
+    done = run(shell, keys)
+    assert done.code == 2
+    assert "row 0: " in done.err
+    assert f"evaluate.e{'' if path == 'e' else f'.{path}'}: " in done.err
+    assert not (shell.folder / "out" / "results.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "by: [source.n], cluster: source.text",
+        "by: ['source.n | int'], where: source.n == '1'",
+        "by: [source.absent]",
+        "by: ['source.n[3]'], where: source.n == '?'",
+        "by: ['output.score']",
+    ],
+)
+def test_row_25_what_the_selected_rows_can_give_is_no_error(keys: str, shell: Shell) -> None:
+    done = run(shell, keys)
+    assert done.code == 0, done.err

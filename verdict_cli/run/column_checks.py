@@ -1,0 +1,69 @@
+"""What an evaluation needs of the dataset's columns, checked before the first call: its filter, groups and clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from verdict_cli.errors import Problem, RowError
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.expressions.expression import Expression, compile_expression
+from verdict_cli.language.expressions.paths import ExpressionError
+
+
+class ColumnCheck:
+    """Computes, at each row, the expressions that read the dataset alone. See `EvaluationCheck`.
+
+    The first row at which one cannot be computed would end the report after every call was paid.
+    """
+
+    def __init__(self, name: str, evaluation: Evaluation) -> None:
+        self._name = name
+        where = evaluation.where
+        self._where = _over_data(where) if where is not None else None
+        self._is_whole = where is None or self._where is not None
+        texts = {f"by[{index}]": text for index, text in enumerate(evaluation.by)}
+        texts |= {key: text for key in ("cluster", "group") if (text := getattr(evaluation, key))}
+        if evaluation.gold is not None:
+            texts["gold.target"] = evaluation.gold.target
+        compiled = {key: _over_data(text) for key, text in texts.items()}
+        self._expressions = {key: expression for key, expression in compiled.items() if expression is not None}
+        self._problem: Problem | None = None
+
+    def add(self, index: int, source: Mapping[str, Any]) -> None:
+        """Check a row."""
+        if self._problem is not None or not self._is_whole:
+            return
+        values = {"source": source}
+        if self._where is not None and self._value("where", self._where, index, values) is not True:
+            return
+        for key, expression in self._expressions.items():
+            if all(path[1] in source for path in expression.paths if len(path) > 1):
+                self._value(key, expression, index, values)
+
+    def _value(self, key: str, expression: Expression, index: int, values: Mapping[str, Any]) -> Any:
+        try:
+            value = expression(values)
+        except RowError as error:
+            self._problem = self._problem or self._at(key, f"row {index}: {error.message}", error.hint)
+            return None
+        if key == "where" and not isinstance(value, bool):
+            message = f"row {index}: `{expression.text}` gives {value!r:.80}, not true or false"
+            self._problem = self._at(key, message, "compare")
+        return value
+
+    def _at(self, key: str, message: str, hint: str) -> Problem:
+        return Problem("evaluate", message, hint, path=f"evaluate.{self._name}.{key}")
+
+    def problem(self) -> Problem | None:
+        """The first thing that is wrong."""
+        return self._problem
+
+
+def _over_data(text: str) -> Expression | None:
+    """The expression if it reads the dataset alone; None for another one, and for one that is wrong, which is told elsewhere."""
+    try:
+        expression = compile_expression(text)
+    except ExpressionError:
+        return None
+    return expression if all(path[0] == "source" for path in expression.paths) else None
