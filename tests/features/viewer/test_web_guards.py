@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import socket
 from collections.abc import Callable
 from http.client import HTTPConnection
@@ -202,3 +203,25 @@ def test_no_path_leads_to_another_file(viewer: str, path: str) -> None:
 def test_a_head_without_end_is_left_at_the_limit(viewer: str) -> None:
     answer = raw(viewer, b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"X: " + b"x" * 300_000)
     assert not answer or answer.split(b" ")[1] in (b"400", b"431")
+
+
+def test_row_16_a_label_of_a_run_that_was_made_again_is_not_put_on_another_row(
+    shell: Any, shown: Callable[..., str]
+) -> None:
+    config = shell.config(
+        "  - {unit: JudgeUnit, scale: boolean, prompt: '{source.text}'}", "dataset: {id: key}\nmodel: baseline/lexical"
+    )
+    rows = shell.rows(3)
+    out = shell.folder / "runs" / "again"
+    shell("run", config, rows, "--out", out)
+    base = shown(shell.folder / "runs")
+    headers = {"Content-Type": "application/json"}
+    row = json.loads(ask(base, "/api/row?run=again&row=0")[2])
+    label = {"run": "again", "row": row["position"], "id": row["id"], "label": True}
+    assert ask(base, "/api/label", "POST", label, headers)[0] == 200
+    shutil.rmtree(out)
+    rows.write_text("".join(reversed(rows.read_text().splitlines(keepends=True))))
+    shell("run", config, rows, "--out", out)
+    status, _, told = ask(base, "/api/label", "POST", label, headers)
+    assert status == 409 and "the run was made again" in told
+    assert not (out / "labels.jsonl").exists()
