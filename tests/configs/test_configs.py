@@ -36,6 +36,9 @@ SAMPLES = {
     "jury": "answers_sample",
     "early_stopping": "answers_sample",
     "cascade": "answers_sample",
+    "decide": "decide_sample",
+    "grounded_decide": "grounded_sample",
+    "xstest_decide": "xstest_sample",
     "few_labels": "answers_sample",
     "lmunit": "answers_sample",
     "rubric": "answers_sample",
@@ -134,7 +137,7 @@ def run_words(name: str, data: Path, rows: list[dict[str, Any]], folder: Path) -
     if name == "jury":
         return [*words, "--set", f"pipeline[0].models={json.dumps(JURY)}"]
     return [
-        *words, "--model", "baseline/lexical", *(["--set", "models.strong=baseline/random"] if name == "cascade" else [])
+        *words, "--model", "baseline/lexical", *(["--set", "models.strong=baseline/random"] if name in ("cascade", "decide") else [])
     ]  # fmt: skip
 
 

@@ -109,3 +109,16 @@ def test_the_openai_sdk_reads_the_decision(house: Any, scripted_model: Any) -> N
     found = house.within(within, CHOICE)
     assert (found.answers[0].choice, found.answers[0].name) == ("calm", "mood")
     assert found.usage.total_tokens == 0
+
+
+def test_the_typesafe_sdk_reads_the_decision(processes: Any, tmp_path: Any, loopback: Any) -> None:
+    typesafe = pytest.importorskip("typesafe_sdk", reason="typesafe-sdk is not installed")
+    head = HEAD.replace("retries: 0", f"retries: 0, api_base: '{loopback.url}'").replace(
+        "gpt-4o-mini", "openai/gpt-4o-mini"
+    )
+    served = processes.start(CHOICE.replace(HEAD, head))
+    with typesafe.TypeSafeClient(base_url=served.url, api_key="none", model="helpful") as client:
+        mood = typesafe.Choice(instructions="Which?", criteria={"calm": None, "angry": None})
+        found = client.system_one(state={"a": "hi"}, questions={"mood": mood})
+    assert found.choices["mood"].choice in ("calm", "angry")
+    assert sum(found.choices["mood"].probabilities.values()) == 1

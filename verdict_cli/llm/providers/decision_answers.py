@@ -165,7 +165,7 @@ def _stated(answer: Mapping[str, Any], question: Question) -> dict[Any, Any]:
     stated: dict[Any, Any] = {}
     for item in listed if isinstance(listed, list) else ():
         key = item.get("value") if isinstance(item, Mapping) else None
-        key = str(key) if question.kind == "score" else key
+        key = str(key) if question.kind == "score" and isinstance(key, int) else key
         if not isinstance(key, str) or key in stated:
             raise ReplyError(f"an option {key!r:.80} in its probabilities is unknown or a duplicate", kind="invalid")
         stated[key] = item.get("probability")
