@@ -19,15 +19,6 @@ def config(shell: Any) -> Path:
     return shell.config(JUDGE)
 
 
-def test_a_column_that_the_data_lacks(shell: Any, config: Path) -> None:
-    data = shell.write("data.jsonl", '{"text": "a"}\n{"test": "b"}\n')
-    done = shell("run", config, data, "--out", "out")
-    assert done.code == 2
-    assert "data.jsonl:2" in done.err
-    assert "'text'" in done.err
-    assert not (shell.folder / "out").exists()
-
-
 def test_broken_json_names_its_line(shell: Any, config: Path) -> None:
     data = shell.write("data.jsonl", '{"text": "a"}\n{"text": "b"}\n{"text": \n')
     for command in (("run", config, data, "--out", "out"), ("validate", config, data)):

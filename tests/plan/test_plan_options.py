@@ -70,7 +70,8 @@ def test_a_prompt_shows_the_options_laid_out(
     ],
 )
 def test_what_is_made_from_the_texts_needs_them(tmp_path: Any, invoke: Any, unit: str, keys: Any) -> None:
-    pipeline = _pipeline(tmp_path, unit, **keys)
+    prompt = f"{PROMPT}\n{{input.A}}\n{{input.B}}" if {"positions", "shuffle"} & keys.keys() else PROMPT
+    pipeline = _pipeline(tmp_path, unit, prompt, **keys)
     assert [used.column for used in pipeline.plan().columns] == ["A", "B", "x", "y"]
     (tmp_path / "rows.jsonl").write_text(json.dumps(ROW) + "\n")
     for command in ("validate", "run"):

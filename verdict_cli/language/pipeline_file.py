@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, Expected, LazyUnion, One, Seq, Uncounted, Whole, displayed
+from verdict_cli.config_model import LATER, ConfigModel, Expected, LazyUnion, One, Seq, Uncounted, Whole, displayed
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.fields.field_keys import FieldTypes
@@ -163,6 +163,8 @@ class DatasetKeys(ConfigModel):
     """What separates the cells of CSV files; by default, what separates the names in the header."""
     columns: dict[str, str] = Field(default_factory=dict)
     """The name in the file for a name in the pipeline."""
+    blank: Annotated[Literal["fail", "skip", "judge"], LATER] = "fail"
+    """What becomes of rows in which a column that a prompt needs is blank (null, absent, an empty or white text, NaN): they `fail`, `skip` leaves them out and counts them as missing, `judge` inserts an empty text. `default('')` in a placeholder exempts it."""
     where: Annotated[Annotated[str, Field(min_length=1)] | None, _CHOOSES] = None
     """An expression over `source`: only rows for which it is true are read."""
     trace: Annotated[Annotated[str, Field(min_length=1)] | None, _SENT] = None

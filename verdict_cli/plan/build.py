@@ -37,7 +37,6 @@ from verdict_cli.language.package_files import is_shipped
 from verdict_cli.language.prompts.prompt import PlaceholderPrompt
 from verdict_cli.language.units.base import ENTRY, MOST_ENTRIES
 from verdict_cli.language.units.choice import OPTIONS_HINT, ChoiceUnit
-from verdict_cli.model import EndpointKey
 from verdict_cli.plan.check_evaluations import check_evaluations, load_published, rows_shown, scale_ends, shown_labels
 from verdict_cli.plan.compile import compile_node
 from verdict_cli.plan.early_stopping import EarlyStop, compile_early_stopping
@@ -304,7 +303,6 @@ class _Build:
         self.names = Namespace(spec, self.tell)
         self.columns: dict[str, UsedColumn] = {}
         self.braces: list[LiteralBrace] = []
-        self._asked: set[tuple[InstancePath, tuple[EndpointKey, ...]]] = set()
         self.used: set[int] = set()
         self.uses: list[frozenset[int]] = []
         self.whole_row = False
@@ -353,7 +351,7 @@ class _Build:
             name=self.spec.file.name,
             nodes=tuple(replace(node, fingerprint=item) for node, item in zip(nodes, node_fingerprints, strict=True)),
             outputs=output_nodes,
-            columns=tuple(self.columns.values()),
+            columns=_with_shown(self.columns.values(), nodes),
             row_types=types,
             where=where,
             trace=trace,
@@ -443,7 +441,6 @@ class _Build:
             for column in sorted(scope.uses.columns):
                 self._use_column(column, instance.names, instance.path, _options_hint(instance, column))
             if node is not None and isinstance(instance, UnitInstance):
-                self._warn_of_repetition(node, instance)
                 self._note_braces(node, instance)
                 check_item_column(node, instance)
             if node is not None and node.pinned:
@@ -464,14 +461,6 @@ class _Build:
                 problem = instance.names.spec.problem("literal-column", message, hint, (*instance.path, "prompt"))
                 if LiteralBrace(column, problem) not in self.braces:
                     self.braces.append(LiteralBrace(column, problem))
-
-    def _warn_of_repetition(self, node: Node, instance: UnitInstance) -> None:
-        """Warn of a decision model that is asked the same several times: it nearly always answers the same."""
-        key = (instance.path, tuple(model.endpoint_key for model in instance.models or ()))
-        if key in self._asked and _asks_decisions(node):
-            message = "repeats of a decision model give the same answer"
-            self._warner(instance)(message, "vary the wording, the order or the model", instance.path)
-        self._asked.add(key)
 
     def _warner(self, instance: UnitInstance) -> Callable[[str, str, InstancePath], None]:
         def warn(message: str, hint: str, path: InstancePath) -> None:
@@ -612,6 +601,22 @@ def _text_with(column: str, part: Any, path: InstancePath) -> tuple[InstancePath
         items = enumerate(part)
     texts = (_text_with(column, value, (*path, key)) for key, value in items)
     return next((text for text in texts if text is not None), None)
+
+
+def _with_shown(columns: Iterable[UsedColumn], nodes: Sequence[Node]) -> tuple[UsedColumn, ...]:
+    """The columns; those that a prompt shows without a default are marked."""
+    shown: set[str] = set()
+    for node in nodes:
+        if isinstance(node.work, LLMNode):
+            prompt = node.work.prompt
+            if isinstance(prompt, PlaceholderPrompt):
+                needed = [slot.written for slot in prompt.slots if "default" not in dict(slot.filters)]
+            else:
+                needed = [path for path in prompt.paths if path not in prompt.tested]
+            paths = [*needed, *(path for _, option in node.work.options for path in option.paths)]
+            paths += [cast.path for cast in node.casts if cast.path is not None and cast.field in node.work.letters]
+            shown |= {str(path[1]) for path in paths if len(path) == 2 and path[0] == "source"}
+    return tuple(structs.replace(used, is_shown=used.column in shown) for used in columns)
 
 
 _UNKNOWN_NAMES = frozenset(("unknown-unit", "unknown-scale", "unknown-extractor"))

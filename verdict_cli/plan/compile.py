@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from msgspec import structs
 from verdict_cli.errors import DataError, ReplyError, RowError, SpecError, UsageError
 from verdict_cli.language.calibrations import FITTED, CalibrationFile, Fitted, Threshold
 from verdict_cli.language.expressions.expression import Expression, compile_expression
-from verdict_cli.language.expressions.paths import ExpressionError
+from verdict_cli.language.expressions.paths import ExpressionError, format_expression_path
 from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor, Extractor
 from verdict_cli.language.fields.field_keys import InputDefault, fits, is_path_key, plain_type
@@ -47,7 +47,6 @@ from verdict_cli.plan.compile_decisions import (
     compile_state_prompt,
     decision_models,
     only_decides,
-    warn_of_alias,
 )
 from verdict_cli.plan.compile_pool import compile_map, compile_pool
 from verdict_cli.plan.expand import InstancePath, UnitInstance
@@ -154,8 +153,8 @@ def compile_node(
         output = RecordType({**output.fields, ANSWERED_BY: TEXT}, output.unknown)
     # Only now is known whether a prompt or an expression shows the options, and so whether they must come from somewhere.
     casts += compile_option_inputs(context)
-    if isinstance(unit, LLMUnit):
-        warn_of_alias(context, decision_models(context, unit))
+    if isinstance(compiled.work, LLMNode):
+        _check_option_places(context, compiled.work, casts)
     if instance.pinned:
         _check_pinned(context)
     if compiled.work is None:
@@ -313,6 +312,30 @@ def compile_option_inputs(context: CompileContext) -> tuple[Cast, ...]:
             context.problem("bad-input", error.message, OPTIONS_HINT)
             break
     return tuple(casts)
+
+
+def _check_option_places(context: CompileContext, work: LLMNode, casts: Sequence[Cast]) -> None:
+    """Report a prompt that shows an option by its own path while its place changes: the text would keep its place, and
+    the reply would be read as if it had moved."""
+    unit = context.instance.unit
+    if not isinstance(unit, ChoiceUnit) or not unit.changes_order():
+        return
+    options = [path for _, option in work.options for path in option.paths]
+    options += [cast.path for cast in casts if cast.field in work.letters and cast.path is not None]
+    shown = list(dict.fromkeys(work.prompt.paths))
+    letters = f"`{{input.{work.letters[0]}}}` and `{{input.{work.letters[1]}}}`"
+    for path in shown:
+        if any(path[: len(option)] == option[: len(path)] for option in options):
+            context.problem(
+                "option-keeps-place",
+                f"the prompt shows `{format_expression_path(path)}`, which keeps its place when the order changes",
+                f"write {letters} where the options are shown",
+                "prompt",
+            )
+            return
+    if not any(path[0] == "input" and (len(path) == 1 or path[1] in work.letters) for path in shown):
+        message = "the prompt shows no option, so every order asks the same"
+        context.problem("option-keeps-place", message, f"write {letters} where the options are shown", "prompt")
 
 
 def _path_cast(name: str, kind: FieldType | None, text: str, scope: NodeScope) -> Cast:

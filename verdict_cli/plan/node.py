@@ -215,6 +215,8 @@ class UsedColumn(Struct, frozen=True):
     """Whether no run is possible without it; metrics are merely not split by a column that is missing."""
     hint: str = ""
     """What else could be done where the column is missing."""
+    is_shown: bool = False
+    """Whether a prompt needs its value: a row in which it is blank cannot be judged."""
 
 
 class LiteralBrace(Struct, frozen=True):

@@ -162,24 +162,66 @@ def dataset_for(
     """The files as the dataset of the plan: its columns, types, filter and required columns. ``origins`` names what files
     are copies of."""
     keys = plan.resolved.get("dataset") or {}
+    shown = [used for used in plan.columns if used.is_shown]
     optional = frozenset(used.column for used in plan.columns if not used.is_needed)
     typed = () if plan.row_types is None else tuple(plan.row_types.fields)
-    return Dataset(
+    dataset = Dataset(
         files=tuple(files),
         columns=keys.get("columns") or {},
         id=keys.get("id"),
         is_id_optional=plan.is_shipped,
+        blank=keys.get("blank", "fail"),
+        blank_columns=tuple(used.column for used in shown),
         required=tuple(
             name for name in dict.fromkeys([*(used.column for used in plan.columns), *typed]) if name not in optional
         ),
         hints={used.column: used.hint for used in plan.columns if used.hint},
-        cast=None if plan.row_types is None else row_converter(plan.row_types, files[0].parent, plan.fence, optional),
+        cast=_converter(plan, files[0], optional | {used.column for used in shown}),
         keep=_row_filter(plan.where),
-        rules=f"{keys.get('where', '')}|{keys.get('schema', '')}",
+        rules="|".join(
+            str(keys.get(name, "")) for name in ("where", "schema", *(("blank",) if "blank" in keys else ()))
+        ),
         skip_bad_rows=skip_bad_rows,
         delimiter=keys.get("delimiter"),
         origins=origins or {},
     )
+    return _without_labels(plan, dataset)
+
+
+def _without_labels(plan: Plan, dataset: Dataset) -> Dataset:
+    """The dataset; where it lacks columns that metrics alone use, the file has no gate, and no column is named like them,
+    they are read as null: the rows are judged, and it is told that there are no labels."""
+    alone = [used for used in plan.columns if not used.asked and used.is_needed]
+    if not alone or plan.gates:
+        return dataset
+    try:
+        names = _first_columns(dataset)
+    except DataError:  # the reading of the rows reports it
+        return dataset
+    absent = [used.column for used in alone if dataset.columns.get(used.column, used.column) not in names]
+    if not names or any(missing_column(column, names).hint.startswith("did you mean") for column in absent):
+        return dataset
+    required = tuple(name for name in dataset.required if name not in absent)
+    optional = frozenset(used.column for used in plan.columns if used.is_shown or not used.is_needed)
+    cast = _converter(plan, dataset.files[0], optional | set(absent))
+    return replace(dataset, required=required, cast=cast, unlabelled=tuple(absent))
+
+
+def _converter(
+    plan: Plan, file: Path, optional: frozenset[str]
+) -> Callable[[Mapping[str, Any]], Mapping[str, Any]] | None:
+    """What gives a row its declared types; None where none are declared."""
+    if plan.row_types is None:
+        return None
+    return row_converter(plan.row_types, file.parent, plan.fence, optional)
+
+
+def _first_columns(dataset: Dataset) -> dict[str, None]:
+    """The columns of the first rows, by their names in the file."""
+    bare = replace(
+        dataset, required=(), blank_columns=(), columns={}, cast=None, keep=None, id=None, skip_bad_rows=True
+    )
+    return dict.fromkeys(name for row in islice(stream_rows(bare), _PEEKED) for name in row.source)
 
 
 def _row_filter(where: Expression | None) -> Callable[[Mapping[str, Any]], bool] | None:
@@ -212,7 +254,12 @@ def preflight(
             raise
         others = [problem for problem in error.problems if problem.code not in ("missing-column", "more-bad-rows")]
         raise SpecError([*absent, *others]) from None
+    if facts.unseen:
+        absent = absent_columns(plan, dataset)
+        if absent:
+            raise SpecError(absent)
     errors, warnings = checks.problems(sampled=sample is not None)
+    warnings = [*_blank_warnings(facts, dataset), *warnings]
     if errors:
         raise SpecError(errors)
     file = dataset.name_of(dataset.files[0])
@@ -225,14 +272,37 @@ def preflight(
     return replace(facts, warnings=tuple(warnings))
 
 
+_BLANK = {
+    "fail": ("they fail", "leave them out with `dataset: {blank: skip}`, or judge an empty text with `blank: judge`"),
+    "skip": ("they are left out, and count as missing", ""),
+    "judge": ("an empty text is judged", ""),
+}
+
+
+def _blank_warnings(facts: DatasetFacts, dataset: Dataset) -> list[Problem]:
+    """What is told of rows with nothing to judge, and of labels that no row has."""
+    file = dataset.name_of(dataset.files[0])
+    warnings = []
+    if facts.blanks:
+        columns = " or ".join(repr(name) for name in facts.blanks if name)
+        what, hint = _BLANK[dataset.blank]
+        rows = facts.blanks[""]
+        message = f"{rows:,} of {facts.total:,} rows have no {columns}, which a prompt shows: {what}"
+        warnings.append(Problem("blank", message, hint, file))
+    for column in dataset.unlabelled:
+        message = f"there are no labels: no row has {column!r}, so the rows are scored and compared with nothing"
+        warnings.append(Problem("no-labels", message, "", file))
+    return warnings
+
+
 def absent_columns(plan: Plan, dataset: Dataset) -> list[Problem]:
     """The columns that the pipeline needs and that none of the first rows has, each where the pipeline names it."""
-    rows = stream_rows(replace(dataset, required=(), cast=None, keep=None, id=None, skip_bad_rows=True))
-    names = dict.fromkeys(name for row in islice(rows, _PEEKED) for name in row.source)
+    names = _first_columns(dataset)
     problems = []
     for used in plan.columns:
-        if used.is_needed and names and used.column not in names:
-            hint = missing_column(used.column, names, hint=used.hint).hint
+        column = dataset.columns.get(used.column, used.column)
+        if used.is_needed and names and column not in names and used.column not in dataset.unlabelled:
+            hint = missing_column(column, names, hint=used.hint).hint
             hint = hint.replace("the columns are:", f"the columns of {dataset.name_of(dataset.files[0])} are:")
             problem = Problem("missing-column", f"the data has no column {used.column!r}", hint)
             at = used.location

@@ -206,7 +206,7 @@ def changed(data: Any, draw: random.Random) -> Any:
     """A copy with one change: a misspelled key or word, another value, a key that is gone."""
     made = copy.deepcopy(data)
     owner, key = draw.choice(list(spots(made)))
-    misspell: Callable[[str], str] = lambda word: word[:-1] + draw.choice("sxe_")  # noqa: E731
+    misspell: Callable[[str], str] = lambda word: str(word)[:-1] + draw.choice("sxe_")  # noqa: E731
     match draw.randrange(4):
         case 0 if isinstance(owner, dict):
             owner[misspell(key)] = owner.pop(key)

@@ -68,8 +68,8 @@ def test_a_marker_in_a_loop_starts_a_section_at_each_turn() -> None:
 @example("{{ source.b }}{% raw %}")
 def test_inserted_values_are_never_scanned_again_whatever_they_contain(value: str) -> None:
     assert messages("Say: {{ source.a }}!\n@system\nEnd.", source={"a": value, "b": "x"}) == (
-        Message("user", f"Say: {value}!"),
         Message("system", "End."),
+        Message("user", f"Say: {value}!"),
     )
 
 
@@ -288,9 +288,7 @@ def test_tojson_writes_the_text_itself_with_its_keys_in_order() -> None:
     assert only("{{ source.v | tojson }}", source={"v": value}) == json.dumps(value, ensure_ascii=False)
 
 
-@pytest.mark.parametrize(
-    "text", ["{{ source.ref }}", "{{ source.ref | default('none') }}", "{{ source['ref'] | string }}"]
-)
+@pytest.mark.parametrize("text", ["{{ source.ref }}", "{{ source['ref'] | string }}"])
 def test_a_null_is_named(text: str) -> None:
     if "string" not in text:
         with pytest.raises(RowError, match=r"`source\.ref` is null") as caught:

@@ -174,8 +174,8 @@ def test_only_markers_of_the_template_start_sections() -> None:
     )
 
 
-def test_text_before_the_first_marker_is_the_users() -> None:
-    assert rendered("Hello\n@system\nBe kind").messages == (Message("user", "Hello"), Message("system", "Be kind"))
+def test_text_before_the_first_marker_is_the_users_and_s30_the_system_message_comes_first() -> None:
+    assert rendered("Hello\n@system\nBe kind").messages == (Message("system", "Be kind"), Message("user", "Hello"))
     assert rendered("a @user b\n@users\n@ user").messages == (Message("user", "a @user b\n@users\n@ user"),)
 
 

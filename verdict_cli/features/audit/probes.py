@@ -45,17 +45,19 @@ PADDING = (
     "To put the above in other words: everything that matters has been said, and what was said stands as it was said. "
     "It bears repeating that the points made above are the points made above, and that nothing is added to them here."
 )
-_MARKDOWN = (
+_MARKDOWN: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"(?m)^[ \t]*(?:```|~~~)[^\n]*\n?"), ""),
-    (re.compile(r"(?m)^[ \t]{0,3}#{1,6}[ \t]+(.*?)[ \t]*#*$"), r"\1"),
+    (re.compile(r"(?m)^[ \t]{0,3}#{1,6}[ \t]+(.*)$"), lambda heading: heading[1].rstrip("#").rstrip(" \t")),
     (re.compile(r"(?m)^[ \t]{0,3}>[ \t]?"), ""),
     (re.compile(r"(?m)^([ \t]*)(?:[-*+]|\d{1,3}[.)])[ \t]+"), r"\1"),
     (re.compile(r"(?m)^[ \t]{0,3}(?:[-*_][ \t]*){3,}$\n?"), ""),
-    (re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)"), r"\1"),
-    (re.compile(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1"), r"\2"),
+    (re.compile(r"!?\[([^\]\n]{0,500})\]\([^)\n]{0,2000}\)"), r"\1"),
+    (re.compile(r"(\*\*|__)(?=\S)(.{1,500}?)(?<=\S)\1"), r"\2"),
     (re.compile(r"(?<![\w*])\*(?=\S)([^*\n]+?)(?<=\S)\*(?![\w*])"), r"\1"),
     (re.compile(r"`([^`\n]+)`"), r"\1"),
 )
+
+"""Spans are bounded: a text of brackets alone would otherwise be searched to its end from each of them."""
 
 
 def pad_text(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import re
 import secrets
 import socket
 from asyncio import Protocol, TimerHandle, Transport
@@ -28,6 +29,7 @@ Receive = Callable[[], Awaitable[AsgiMessage]]
 Send = Callable[[AsgiMessage], Awaitable[None]]
 App = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 
+_PORT = re.compile(r":\d+$")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -261,7 +263,7 @@ class GuardMiddleware:
         """Check a request and return its body. Raises _Rejected."""
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        name = _PORT.sub("", host)
         if "*" not in self._policy.hosts and name not in self._policy.hosts:
             raise _Rejected(
                 421, "wrong-host", f"this server does not accept the host {name[:100]!r}; add it with --allow-host"

@@ -89,10 +89,12 @@ def _field_of_unit(node: nodes.Test, resolve: Resolve, local: frozenset[str]) ->
 
 
 def tested_paths(tree: nodes.Node) -> tuple[ExpressionPath, ...]:
-    """The paths of which the tree tests whether they are defined."""
-    tests = (node for node in (tree, *tree.find_all(nodes.Test)) if isinstance(node, nodes.Test))
-    paths = (literal_path(test.node) for test in tests if test.name in ("defined", "undefined"))
-    return tuple(path for path in paths if path is not None)
+    """The paths of which the tree tests whether they are defined, or for which it has a default."""
+    tested = []
+    for node in (tree, *tree.find_all((nodes.Test, nodes.Filter))):
+        if isinstance(node, nodes.Test | nodes.Filter) and node.name in ("defined", "undefined", "default", "d"):
+            tested.append(literal_path(node.node) if node.node is not None else None)
+    return tuple(path for path in tested if path is not None)
 
 
 def check_ast(tree: nodes.Node, sandbox: Environment) -> None:

@@ -389,6 +389,7 @@ def sandbox_environment(finalize: Callable[[Any], str] | None = None) -> Sandbox
     )
     sandbox.filters["last"] = _last_or_filter("last", sandbox.filters["last"])
     sandbox.filters["first"] = _last_or_filter("first", sandbox.filters["first"])
+    sandbox.filters["default"] = sandbox.filters["d"] = _default
     sandbox.filters["only"] = partial(_conversation_filter, "only")
     sandbox.filters["without"] = partial(_conversation_filter, "without")
     return sandbox
@@ -400,6 +401,13 @@ def _conversation_filter(name: str, value: Any, argument: int | str) -> Any:
         return filtered(value, name, argument)
     except (ConversationError, ValueError) as error:
         raise SecurityError(f"`{name}` takes a conversation: {error}") from None
+
+
+def _default(value: Any, default: Any = "", boolean: bool = False) -> Any:
+    """Jinja2's filter, for null too: a null column is as blank as one that is absent."""
+    if isinstance(value, Undefined) or value is None or (boolean and not value):
+        return default
+    return value
 
 
 def _last_or_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:

@@ -150,7 +150,7 @@ def _only_object(text: str) -> dict[str, Any]:
     """The one object of a text, if it is where an answer is."""
     only: dict[str, Any] | None = None
     canonical = ""
-    is_answer, behind = False, ""
+    is_answer, last = False, 0
     for start, end, value in _objects(text):
         if value is None:
             raise ReplyError(f"the reply holds a broken JSON object: {text[start : start + 200]!r}")
@@ -159,7 +159,7 @@ def _only_object(text: str) -> dict[str, Any]:
             raise ReplyError("the reply holds several JSON objects that differ; reply with one, and nothing else")
         only, canonical = value, text_of_value
         is_answer = is_answer or _is_answer(text, start, end)
-        behind = text[end:]
+        last = end
     if only is None:
         raise ReplyError(f"the reply holds no readable JSON object: {text[:200]!r}")
     if not is_answer:
@@ -168,7 +168,7 @@ def _only_object(text: str) -> dict[str, Any]:
             "reply with the object, and nothing else"
         )
     own = set(map(_folded_value, _scalars_in(only)))
-    for stated in _STATED.finditer(behind):
+    for stated in _STATED.finditer(text, last):
         if _folded_value(stated["value"] or stated["word"]) not in own:
             raise ReplyError(
                 f"the text behind the reply's JSON object states another value: {stated[0].strip()!r:.100}"
@@ -198,8 +198,13 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
 
     Braces that do not begin an object (sets, formulas, `{}`) are skipped.
     """
-    start = text.find("{")
-    while start != -1:
+    attempts = 0
+    mark = _MAY_BEGIN.search(text)
+    while mark is not None:
+        start = mark.start()
+        attempts += 1
+        if attempts > _MOST_OBJECTS:
+            raise ReplyError(f"the reply holds more than {_MOST_OBJECTS:,} JSON objects or beginnings of one")
         try:
             value, end = _DECODER.raw_decode(text, start)
             if value:
@@ -209,7 +214,7 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
             if _BEGUN.match(text, start):
                 end = _closing(text, start)
                 yield start, end, _parse_leniently(text[start:end])
-        start = text.find("{", end)
+        mark = _MAY_BEGIN.search(text, end)
 
 
 def _is_answer(text: str, start: int, end: int) -> bool:
@@ -258,5 +263,8 @@ def _refuse(constant: str) -> None:
     raise ReplyError(f"the reply's JSON holds {constant}, which is not a number")
 
 
+_MAY_BEGIN = re.compile(r"\{(?=\s*[\"'}\w])")
+_MOST_OBJECTS = 500
+"""Each is read to where it breaks, so that their number bounds the time."""
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)
 _LENIENT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse, strict=False)

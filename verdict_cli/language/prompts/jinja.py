@@ -37,6 +37,7 @@ from verdict_cli.language.prompts.sections import (
     boundary,
     dedented,
     row_content,
+    system_first,
     trimmed,
     wrap_in_tags,
 )
@@ -85,6 +86,7 @@ class JinjaTemplate(Struct, frozen=True):
         sections = [("user", trimmed(first))] if first.strip() or not others else []
         for role, body in zip(others[::2], others[1::2], strict=True):
             sections.append((ROLES[int(role)], trimmed(body)))
+        sections = system_first(sections)
         if not self.delimited:
             return Rendered(tuple(Message(role, body) for role, body in sections), ())
         pieces = [(role, self._pieces(body)) for role, body in sections]

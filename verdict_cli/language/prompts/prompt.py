@@ -28,6 +28,7 @@ from verdict_cli.language.prompts.sections import (
     dedented,
     row_content,
     split_sections,
+    system_first,
     wrap_in_tags,
 )
 
@@ -279,7 +280,8 @@ def compile_prompt(
         braces.append(text)
 
     sections = tuple(
-        (role, parse_placeholders(body, resolve, problem, delimit, roots, brace)) for role, body in split_sections(text)
+        (role, parse_placeholders(body, resolve, problem, delimit, roots, brace))
+        for role, body in system_first(split_sections(text))
     )
     slots = tuple(part for _, parts in sections for part in parts if isinstance(part, Slot))
     return PlaceholderPrompt(sections, slots, delimit, tuple(dict.fromkeys(braces)), requested_tags(text))

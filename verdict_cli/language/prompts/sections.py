@@ -13,7 +13,7 @@ import hashlib
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
@@ -45,6 +45,14 @@ def split_sections(text: str) -> list[tuple[str, str]]:
     sections = [("user", pieces[0])] if pieces[0].strip() or len(pieces) == 1 else []
     sections += list(zip(pieces[1::2], pieces[2::2], strict=True))
     return [(role, trimmed(body)) for role, body in sections]
+
+
+T = TypeVar("T")
+
+
+def system_first(sections: Sequence[tuple[str, T]]) -> list[tuple[str, T]]:
+    """The sections with the system's before the others: many chat templates refuse any other order."""
+    return sorted(sections, key=lambda section: section[0] != "system")
 
 
 def framed(prompt: str, before: str = "", after: str = "") -> str:

@@ -72,6 +72,10 @@ class ChoiceUnit(LLMUnit):
         """The options' texts, where no expressions give them."""
         return {} if self.options is not None else dict.fromkeys(self.letters(), TEXT)
 
+    def changes_order(self) -> bool:
+        """Whether options are shown in another order than that in which they are given."""
+        return False
+
     def option_orders(self, draw: int) -> tuple[tuple[int, ...], ...]:
         """One call, the options as given."""
         return (tuple(range(self.count())),)
@@ -226,6 +230,10 @@ class PairwiseJudgeUnit(ChoiceUnit):
         """For the option's text, and to compare both orders."""
         return self.original or self.positions == "both"
 
+    def changes_order(self) -> bool:
+        """With `positions: both`."""
+        return self.positions == "both"
+
     def option_orders(self, draw: int) -> tuple[tuple[int, ...], ...]:
         """As given, and swapped where both orders are queried."""
         return ((0, 1), (1, 0)) if self.positions == "both" else ((0, 1),)
@@ -284,6 +292,10 @@ class BestOfKJudgeUnit(KChoiceUnit):
     def needs_letter(self) -> bool:
         """For the option's text, and to undo a shuffle."""
         return self.original or self.shuffle
+
+    def changes_order(self) -> bool:
+        """With `shuffle`."""
+        return self.shuffle
 
     def option_orders(self, draw: int) -> tuple[tuple[int, ...], ...]:
         """One call, the options as given or in a seeded order."""

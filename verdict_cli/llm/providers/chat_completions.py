@@ -226,7 +226,8 @@ def _choice(envelope: Any, name: str, source: Source) -> tuple[Mapping[str, Any]
         raise broken_reply(
             name, f"no choices in {first_words(orjson.dumps(envelope, default=str))}", _OTHER_API, source
         )
-    choice = choices[0]
+    # Several replies of one request may come in any order: the first is that of index 0.
+    choice = next((item for item in choices if isinstance(item, dict) and item.get("index") == 0), choices[0])
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(message, dict):
         raise broken_reply(name, "the choice has no message", _OTHER_API, source)

@@ -26,6 +26,28 @@ _REASONING = re.compile(r"(?:openai/|azure/)?(o\d|gpt-5)(?!.*chat)")
 """OpenAI's reasoning models, which take no sampling parameters and return no log-probabilities."""
 
 
+_NO_CHAT = (
+    (re.compile(r"(?<![a-z])(?:text-)?embed(?:ding)?s?(?![a-z])"), "an embedding model"),
+    (re.compile(r"(?<![a-z])(?:whisper|transcribe|stt)(?![a-z])"), "a speech recognition model"),
+    (re.compile(r"(?<![a-z])tts(?![a-z])"), "a speech synthesis model"),
+    (re.compile(r"(?<![a-z])(?:dall-e|gpt-image|imagen|stable-diffusion|flux)(?![a-z])"), "an image model"),
+    (re.compile(r"(?<![a-z])(?:sora|veo)(?![a-z])"), "a video model"),
+    (re.compile(r"(?<![a-z])moderation(?![a-z])"), "a moderation model"),
+    (re.compile(r"(?<![a-z])rerank(?:er)?(?![a-z])"), "a reranking model"),
+)
+"""Names of models that write no text, and what they are."""
+
+
+def model_kind_problem(model: Model) -> str | None:
+    """Why the model writes no verdicts, by its name; None where it may. A model at an address of the user's own may have any name."""
+    if model.api_base:
+        return None
+    for pattern, kind in _NO_CHAT:
+        if pattern.search(model.known_name.lower()):
+            return f"model {model.name} is {kind} and writes no text"
+    return None
+
+
 def refused_parameter(model: Model, top_logprobs: int) -> str | None:
     """A parameter that this model does not take, with the fix; None if nothing is known.
 
@@ -146,6 +168,9 @@ def check_model(model: Model, top_logprobs: int = 0) -> str | None:
     """
     if is_local(model.name):
         return provider_class(model).check(model)
+    kind = model_kind_problem(model)
+    if kind is not None:
+        return f"{kind}; choose a chat model or a decision model"
     for key, fix in _RESERVED.items():
         if key in model.params:
             return f"model {model.name}: {key} is not allowed in params; {fix}"

@@ -28,6 +28,8 @@ _SAMPLE = "sample_spec"
 """The entry that explains the others; in the shipped file, of which litellm and when it is."""
 _LONG = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 _ENTRY = re.compile(r'^ {4}"([^"]+)": \{', re.MULTILINE)
+_FINE_TUNED = re.compile(r"(ft:[^:]+):.*")
+"""A fine-tuned model costs what all those of its base model do: `ft:BASE:ORGANISATION:SUFFIX:ID`."""
 _DATE = r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|\d{4}|latest)$"
 _ADDITIONS = re.compile(rf"^(?:us|eu|apac|au|jp|ca|sa|global|us-gov)\.|{_DATE}|-v\d+(?::\d+)?$")
 """What a name may have beside the model's: a region, a date, a version."""
@@ -167,6 +169,8 @@ def _spellings(name: str) -> Iterator[tuple[str, str | None]]:
 
 def _variants(name: str) -> Iterator[str]:
     """The name, and with one addition less each time."""
+    yield name
+    name = _FINE_TUNED.sub(r"\1", name)
     yield name
     while (shorter := _ADDITIONS.sub("", name, count=1)) != name:
         name = shorter

@@ -36,7 +36,7 @@ def assemble(content: bytes, hidden: tuple[str, ...] = ()) -> dict[str, Any]:
         envelope |= {
             key: event[key] for key in ("model", "usage", "service_tier", "system_fingerprint") if event.get(key)
         }
-        for choice in _listed(event.get("choices")):
+        for choice in first_choices(event):
             message.add(_mapping(choice.get("delta")))
             positions += _listed(_mapping(choice.get("logprobs")).get("content"))
             finish = choice.get("finish_reason") or finish
@@ -50,6 +50,11 @@ def assemble(content: bytes, hidden: tuple[str, ...] = ()) -> dict[str, Any]:
         "logprobs": {"content": positions} if positions else None,
     }
     return {**envelope, "choices": [choice]}
+
+
+def first_choices(event: Mapping[str, Any]) -> list[Any]:
+    """The parts of an event that belong to the first of several replies, which has the index 0 or none."""
+    return [choice for choice in _listed(event.get("choices")) if not _mapping(choice).get("index")]
 
 
 class _Message:
@@ -121,7 +126,7 @@ class TextStream:
 
 
 def _chat_text(event: Mapping[str, Any]) -> str:
-    return "".join(_delta_text(choice.get("delta") or {}) for choice in event.get("choices") or ())
+    return "".join(_delta_text(choice.get("delta") or {}) for choice in first_choices(event))
 
 
 def _delta_text(delta: dict[str, Any]) -> str:

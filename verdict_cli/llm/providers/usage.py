@@ -39,10 +39,13 @@ def charged_cost(model: Model, raw_usage: Any, usage: Usage | None, tier: str = 
     OpenRouter: then the price data count, except for OpenRouter's free variants.
     """
     stated = None if model.cost is not None else _stated_cost(raw_usage)
-    if stated or (stated == 0 and (model.name.endswith(_FREE) or served.endswith(_FREE))):
+    if stated == 0 and (model.name.endswith(_FREE) or served.endswith(_FREE)):
         return stated
     listed = cost_usd(model, usage, tier, served)
-    return stated if listed is None else listed
+    if listed is None:
+        return stated
+    is_believed = stated and stated * _MOST_DISCOUNT >= listed
+    return stated if is_believed else listed
 
 
 def header_cost(headers: HeaderLookup) -> float | None:
@@ -55,6 +58,8 @@ def header_cost(headers: HeaderLookup) -> float | None:
 
 
 _FREE = ":free"
+_MOST_DISCOUNT = 10
+"""A stated cost further below the list's is no price: the dearer reading counts, so that a budget is kept."""
 _COST_HEADERS = ("x-litellm-response-cost",)
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][-+]?\d+)?")
 _COST_KEYS = frozenset({"cost", "estimated_cost", "cost_in_usd_ticks"})
@@ -121,6 +126,8 @@ def read_usage(stated: Any) -> Usage | None:
     of_output = _details(stated, "completion_tokens_details", "output_tokens_details")
     thought = _known(of_output, "reasoning_tokens") or _known(stated, "reasoning_tokens") or 0
     charged = _charged(prompt, completion, total, read, written, thought)
+    if not charged.prompt_tokens and _known(stated, "prompt_tokens", "input_tokens") == 0:
+        return None  # every prompt has tokens: a server that counts none has not counted
     hours = _known(_details(stated, "cache_creation"), "ephemeral_1h_input_tokens") or 0
     return replace(charged, hour_cache_tokens=min(hours, written)) if hours else charged
 
@@ -138,7 +145,7 @@ def _is_plain(stated: dict[str, Any]) -> bool:
     return (
         type(prompt) is int
         and type(completion) is int
-        and 0 <= prompt <= MOST_TOKENS
+        and 0 < prompt <= MOST_TOKENS
         and 0 <= completion <= MOST_TOKENS
         and get("total_tokens", prompt + completion) == prompt + completion
         and _OTHER_KEYS.isdisjoint(stated)

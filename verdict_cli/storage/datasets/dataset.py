@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 from msgspec import Struct, field
@@ -27,6 +27,8 @@ class Dataset(Struct, frozen=True):
     says whether the row passes ``where``, and may raise a VerdictError. ``hints`` has hints for missing required
     columns. ``rules`` is the text of ``cast`` and ``keep``
     as the user wrote them, which stands for both in the fingerprint. ``delimiter`` is that of CSV files, None: that of the header.
+    ``blank`` says what becomes of a row in which one of ``blank_columns``, which prompts need, is blank; ``unlabelled`` are
+    columns of metrics that no row has, and that are read as null.
     ``is_id_optional``: without the column ``id``, rows are identified as if none were named. ``origins`` are the URLs and so on of files that are copies, for messages.
     """
 
@@ -41,6 +43,9 @@ class Dataset(Struct, frozen=True):
     skip_bad_rows: bool = False
     delimiter: str | None = None
     is_id_optional: bool = False
+    blank: Literal["fail", "skip", "judge"] = "fail"
+    blank_columns: tuple[str, ...] = ()
+    unlabelled: tuple[str, ...] = ()
     origins: Mapping[Path, str] = field(default_factory=dict)
 
     def name_of(self, path: Path) -> str:
@@ -67,6 +72,25 @@ class Selection(Struct, frozen=True):
     id: str | None = UNDECIDED
 
 
+def is_blank(value: Any) -> bool:
+    """Whether a value is null, NaN, or a text without a visible character."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or value != value  # noqa: PLR0124 - NaN
+
+
+def fill_blanks(dataset: Dataset, source: Mapping[str, Any]) -> Mapping[str, Any] | tuple[()]:
+    """The row with its blank columns as ``dataset.blank`` says; an empty tuple for one that is left out."""
+    if dataset.unlabelled:
+        source = {**dict.fromkeys(dataset.unlabelled), **source}
+    blanks = [name for name in dataset.blank_columns if is_blank(source.get(name))]
+    if not blanks:
+        return source
+    if dataset.blank == "skip":
+        return ()
+    return {**source, **dict.fromkeys(blanks, "" if dataset.blank == "judge" else None)}
+
+
 class DatasetFacts(Struct, frozen=True):
     """The result of a `scan`.
 
@@ -90,6 +114,10 @@ class DatasetFacts(Struct, frozen=True):
     drawn: tuple[Row, ...] = ()
     notes: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
+    blanks: Mapping[str, int] = field(default_factory=dict)
+    """The rows in which a column that prompts need is blank, by the column; under "" the rows with any."""
+    unseen: tuple[str, ...] = ()
+    """Columns that prompts need and that no row has."""
 
     @property
     def of_files(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.storage.datasets.files import Reading, unreadable
+from verdict_cli.storage.datasets.files import LONGEST_LINE, Reading, unreadable
 from verdict_cli.storage.datasets.json_files import JsonRecord
 from verdict_cli.storage.file_reads import is_observed, report_read
 from verdict_cli.storage.tables.column_types import (
@@ -85,11 +85,12 @@ def parquet_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
     """
     with open_parquet(path) as file:
         schema = file.schema_arrow
+        _check_size(path, file)
     if schema.names:
         reading.check_header(tuple(schema.names))
     opaque = {column.name for column in schema if _may_be_opaque(column.type)}
     number = 0
-    for batch in batches(path, None, _BATCH):
+    for batch in batches(path, None, _BATCH, sparse=True):
         names = tuple(batch)
         problems: dict[int, Problem] = {}
         for name in opaque.intersection(names):
@@ -106,6 +107,27 @@ def parquet_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
         for at, values in enumerate(zip(*batch.values(), strict=True)):
             number += 1
             yield number, problems.get(at) or dict(zip(names, values, strict=True))
+
+
+_MOST_VALUES = 32 << 20
+"""Values of a nested column in a row group: compressed, 60 million of one list take a kilobyte, and gigabytes when read."""
+
+
+def _check_size(path: Path, file: Any) -> None:
+    """DataError where a row may take more memory than `LONGEST_LINE` bytes of text do, by the file's own counts."""
+    if isinstance(file, ParquetFolder):
+        return
+    for number in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(number)
+        for column in map(group.column, range(group.num_columns)):
+            is_nested = column.num_values > group.num_rows
+            bytes_a_row = column.total_uncompressed_size // max(1, group.num_rows)
+            values_a_row = column.num_values // max(1, group.num_rows)
+            if max(bytes_a_row, 8 * values_a_row) > LONGEST_LINE or (is_nested and column.num_values > _MOST_VALUES):
+                message = f"rows of the column {column.path_in_schema!r} are too large: {column.num_values:,} values, "
+                message += f"{column.total_uncompressed_size:,} bytes in {group.num_rows:,} rows"
+                hint = "shorten them, or write the file with smaller row groups: row_group_size=1000"
+                raise DataError(Problem("too-long", message, hint, str(path)))
 
 
 def _may_be_opaque(kind: Any) -> bool:
@@ -130,13 +152,18 @@ def _problem_in(value: Any) -> Problem | None:
     return next((problem for item in inner if (problem := _problem_in(item)) is not None), None)
 
 
-def batches(path: Path, columns: Sequence[str] | None, size: int) -> Iterator[dict[str, list[Any]]]:
-    """Column -> values, at most ``size`` rows at a time; only ``columns`` are read. Bytes that are not UTF-8 are a Problem."""
+def batches(
+    path: Path, columns: Sequence[str] | None, size: int, *, sparse: bool = False
+) -> Iterator[dict[str, list[Any]]]:
+    """Column -> values, at most ``size`` rows at a time; only ``columns`` are read. Bytes that are not UTF-8 are a Problem.
+
+    ``sparse`` is as in `column_values`.
+    """
     with open_parquet(path) as file:
         schema = file.schema_arrow
         names = list(schema.names if columns is None else columns)
         for batch in observed_batches(path, file, names, size):
-            yield {name: column_values(batch.column(name), schema.field(name)) for name in names}
+            yield {name: column_values(batch.column(name), schema.field(name), sparse=sparse) for name in names}
 
 
 def observed_batches(path: Path, file: Any, columns: list[str], size: int) -> Iterator[Any]:
@@ -267,20 +294,26 @@ def _has_magic_number(path: Path) -> bool:
         return False
 
 
-def column_values(column: Any, field: Any) -> list[Any]:
-    """The plain values of an Arrow array, whose field says whether its text is JSON."""
+def column_values(column: Any, field: Any, *, sparse: bool = False) -> list[Any]:
+    """The plain values of an Arrow array, whose field says whether its text is JSON.
+
+    ``sparse``: as a dataset is read. All structs of a column have all of its fields, so that a null one is a key that the row
+    does not have; and NaN is how numpy, pandas and polars write a number that is missing.
+    """
     if is_json(field):
         return [None if text is None else decode_json_text(text) for text in column.to_pylist()]
-    return _plain_values(column)
+    return _plain_values(column, sparse)
 
 
-def _plain_values(column: Any) -> list[Any]:
+def _plain_values(column: Any, sparse: bool) -> list[Any]:
     """The values as JSON has them. `to_pylist` alone fails for times that Python's types do not hold."""
     import pyarrow as pa
 
     kind, types = column.type, pa.types
     if types.is_primitive(kind) and not types.is_temporal(kind):
         values: list[Any] = column.to_pylist()
+        if sparse and types.is_floating(kind):
+            return [None if value is None or value != value else float(value) for value in values]  # noqa: PLR0124 - NaN
         return list(map(float, values)) if types.is_float16(kind) and not column.null_count else values
     if types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind):
         return column.to_pylist()  # type: ignore[no-any-return]
@@ -290,26 +323,31 @@ def _plain_values(column: Any) -> list[Any]:
     if types.is_temporal(kind) and not types.is_interval(kind):
         return _times(column)
     if types.is_dictionary(kind):
-        return _plain_values(column.dictionary_decode())
+        return _plain_values(column.dictionary_decode(), sparse)
     if types.is_struct(kind):
-        fields = [_plain_values(inner) for inner in column.flatten()]
+        fields = [_plain_values(inner, sparse) for inner in column.flatten()]
         names = [kind.field(at).name for at in range(kind.num_fields)]
         rows = zip(*fields, strict=True) if fields else iter([()] * len(column))
         present = column.is_valid().to_pylist()
-        return [dict(zip(names, row, strict=True)) if there else None for row, there in zip(rows, present, strict=True)]
+        return [_struct(names, row, sparse) if there else None for row, there in zip(rows, present, strict=True)]
     if types.is_map(kind):
-        keys, items = map(str, _plain_values(column.keys)), _plain_values(column.items)
+        keys, items = map(str, _plain_values(column.keys, sparse)), _plain_values(column.items, sparse)
         return _slices(column, list(zip(keys, items, strict=True)), dict)
     if types.is_list(kind) or types.is_large_list(kind):
-        return _slices(column, _plain_values(column.values), list)
+        return _slices(column, _plain_values(column.values, sparse), list)
     if types.is_fixed_size_list(kind):
-        flat, size = iter(_plain_values(column.flatten())), kind.list_size
+        flat, size = iter(_plain_values(column.flatten(), sparse)), kind.list_size
         return [[*islice(flat, size)] if there else None for there in column.is_valid().to_pylist()]
     try:
         return [_plain(value) for value in column.to_pylist()]
     except (pa.ArrowException, ValueError, OverflowError, TypeError, ImportError):
         unknown = Problem("unknown-type", f"values of the type {kind}, which cannot be read", "leave that column out")
         return [unknown if there else None for there in column.is_valid().to_pylist()]
+
+
+def _struct(names: Sequence[str], values: Sequence[Any], sparse: bool) -> dict[str, Any]:
+    fields = zip(names, values, strict=True)
+    return {name: value for name, value in fields if value is not None} if sparse else dict(fields)
 
 
 def _slices(column: Any, flat: list[Any], form: Callable[[list[Any]], Any]) -> list[Any]:

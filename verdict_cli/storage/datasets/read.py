@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,8 @@ from verdict_cli.storage.datasets.dataset import (
     DatasetFacts,
     Selection,
     content_key,
+    fill_blanks,
+    is_blank,
     missing_column,
     missing_required,
     rename_columns,
@@ -101,11 +104,17 @@ def scan(
     ids = _UniqueColumns() if rows_of.id is None else None
     total = skipped = kept = 0
     columns: tuple[str, ...] = ()
+    unseen = {name: dataset.columns.get(name, name) for name in dataset.blank_columns}
+    blanks: Counter[str] = Counter()
     for record, source in _records(rows_of, readings=readings):
         total += 1
+        if type(record) is dict and dataset.blank_columns:
+            if unseen:
+                unseen = {name: column for name, column in unseen.items() if column not in record}
+            _count_blanks(blanks, dataset, record)
         if isinstance(source, tuple):
             skipped += 1
-            if not dataset.skip_bad_rows and bad.add(source):
+            if source and not dataset.skip_bad_rows and bad.add(source):
                 break
         elif source is not None:
             columns = columns or tuple(source)
@@ -134,7 +143,16 @@ def scan(
         stamps=stamps,
         drawn=tuple(_identified(row, identity) for row in drawn.rows()),
         notes=_notes(dataset, readings, identity),
+        blanks=blanks,
+        unseen=tuple(unseen),
     )
+
+
+def _count_blanks(blanks: Counter[str], dataset: Dataset, record: Mapping[str, Any]) -> None:
+    """Count the row under each of its blank columns, and once under ""."""
+    names = [name for name in dataset.blank_columns if is_blank(record.get(dataset.columns.get(name, name)))]
+    if names:
+        blanks.update(["", *names])
 
 
 _MOST_TOLD = 10
@@ -223,7 +241,7 @@ def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING, *, skipped:
         if source is None:
             continue
         if isinstance(source, tuple):
-            if dataset.skip_bad_rows:
+            if dataset.skip_bad_rows or not source:
                 continue
             raise DataError(*source)
         if remaining is not None:
@@ -276,7 +294,9 @@ def _records(
 
     The first ``unread`` are left out: they were checked, and are not needed. ``readings`` receives that of each file.
     """
-    needed = frozenset(required_columns(dataset).values())
+    blank_names = {dataset.columns.get(name, name) for name in dataset.blank_columns}
+    needed = frozenset(required_columns(dataset).values()) - blank_names
+    fills = bool(dataset.blank_columns or dataset.unlabelled)
     as_read = not (dataset.columns or dataset.cast or dataset.keep) and dataset.id is None
     for path in dataset.files:
         reading = Reading(partial(_check_header, dataset, path), needed, dataset.delimiter or "", unread)
@@ -288,12 +308,14 @@ def _records(
                     reading.unread -= 1
                     continue
                 if as_read and type(record) is dict and record.keys() >= needed:
-                    yield record, record
+                    yield record, fill_blanks(dataset, record) if fills else record
                     continue
                 item = (record,) if isinstance(record, Problem) else _source(dataset, needed, record)
                 if isinstance(item, tuple):
                     line = json_files.line_of(path, position) if format_of(path) == "json" else position
                     item = tuple(problem.at(dataset.name_of(path), line, problem.column, "") for problem in item)
+                elif item is not None and fills:
+                    item = fill_blanks(dataset, item)
                 yield record, item
         except DataError as error:
             if path not in dataset.origins:
