@@ -83,7 +83,7 @@ def swap_tests(
             raw = sides[metric].differences(np.asarray(swapped @ moved[metric]))
             drawn[metric].append(studentised(raw, gains[metric], times - 2 * swapped, times, total))
     every = np.stack([np.concatenate(drawn[metric]) for metric in defined])
-    of_all = times[None, :]
+    of_all = times[None, :].astype(np.float64)
     found = [studentised(np.array([seen[metric]]), gains[metric], of_all, times, total)[0] for metric in defined]
     p = _shares(every, np.array(found), all_swapped=times.sum() <= ALL_SWAPPED)
     return dict(zip(defined, p, strict=True))

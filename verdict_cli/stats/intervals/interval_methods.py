@@ -6,8 +6,8 @@
   Wilson's own interval but for the quantile.
 - A share of independent rows: Wilson's. In clusters: Wilson's of as many rows as the leverage-corrected variance is worth (CR3,
   the jackknife of whole clusters: Bell and McCaffrey, 2002), with Student's quantile on the effective number of clusters.
-- A mean of shares, one a label: MOVER (Donner and Zou, 2002): the distances from each share to the ends of its own interval
-  are combined as standard errors would be. A rare label keeps its wide interval.
+- A mean of shares, one a label: Wilson's of as many rows as the jackknife variance is worth. The share of a rare label adds to
+  that variance what its own interval has beyond it.
 - Clusters of unequal size are worth as many equal ones as Kish's (1965) formula gives; Student's quantile has that
   number minus one as its degrees of freedom (Carter, Schnepel and Steigerwald, 2017).
 - The design effect is the cluster variance over that of independent rows. A few clusters without an error, or with
@@ -25,21 +25,12 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, structs
 
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import MOST_DELETIONS, Sample
-from verdict_cli.stats.metrics.statistic import (
-    IDENTITY,
-    LOG,
-    NEAR,
-    HarmonicMean,
-    NormalizingScale,
-    Proportion,
-    Statistic,
-)
+from verdict_cli.stats.metrics.statistic import IDENTITY, LOG, NEAR, NormalizingScale, Proportion, Statistic
 
 ASSUMED_CORRELATION, ASSUMED_CLUSTERS = 0.4, 2.0
 """The intra-cluster correlation that is assumed before clusters show theirs, and how many clusters this is worth:
@@ -608,103 +599,28 @@ def clustered_share(share: Proportion, sample: Sample) -> ClusteredShare:
     return ClusteredShare(value, clusters, effective, worth, skewness)
 
 
-MeanPart = Proportion | HarmonicMean
-"""One of the numbers of which a metric is the mean: a share of rows, or F-beta of two."""
-
-
 def mean_share_interval(
-    parts: Sequence[MeanPart], error: StandardError | None, sample: Sample, level: float, *, exact: bool = False
+    value: float, parts: Sequence[Proportion], error: StandardError | None, sample: Sample, level: float
 ) -> IntervalEnds:
-    """The ends of the interval of the mean of the parts, whose jackknife error this is; a share without trials counts as 0,
-    and may be anything. The parts' own intervals take the weights as constants, the jackknife does not."""
-    weights = np.array([1.0 if part.weight is None else float(sample.counts @ part.weight) for part in parts])
-    weights = weights / weights.sum()
-    values = np.array([_value(part, sample) for part in parts])
-    ends = np.array([_ends(part, sample, level, exact=exact) for part in parts])
-    below, above = weights * np.maximum(values - ends[:, 0], 0.0), weights * np.maximum(ends[:, 1] - values, 0.0)
-    influence, times = np.stack([_influence(part, sample) for part in parts]), _times(sample)
-    covariance = (influence * times) @ influence.T
-    overlap = np.stack([_by_unit(part.trials, sample) for part in parts])
-    together = _correlations(covariance, overlap @ overlap.T > 0)
-    reach = [math.sqrt(max(float(side @ together @ side), 0.0)) for side in (below, above)]
-    total = float(weights @ values)
-    pooled = _pooled(total, 0.0 if error is None else jackknife_variance(error, sample), sample, level)
-    return float(min(total - reach[0], pooled[0])), float(max(total + reach[1], pooled[1]))
-
-
-def _value(part: MeanPart, sample: Sample) -> float:
-    if isinstance(part, HarmonicMean):
-        return part.of(_value(part.precision, sample), _value(part.recall, sample))
-    share, trials = part.share(sample.counts)
-    return part.metric_of(share) if trials else 0.0
-
-
-def _ends(part: MeanPart, sample: Sample, level: float, *, exact: bool) -> IntervalEnds:
-    if isinstance(part, HarmonicMean):
-        return _harmonic_interval(part, sample, level, exact=exact)
-    return share_interval(part, sample, level, exact=exact) if float(sample.counts @ part.trials) else (0.0, 1.0)
-
-
-def _harmonic_interval(part: HarmonicMean, sample: Sample, level: float, *, exact: bool) -> IntervalEnds:
-    """MOVER of the two shares, on one over each: of these F-beta's reciprocal is the weighted mean. Errors of one kind that
-    none of the rows shows still have the interval of their own share."""
-    shares = (part.precision, part.recall)
-    values = [_value(share, sample) for share in shares]
-    ends = [_ends(share, sample, level, exact=exact) for share in shares]
-    high = part.of(ends[0][1], ends[1][1])
-    if not all(values):
-        return 0.0, high
-    weights = np.array([part.first_weight, 1 - part.first_weight])
-    inverse, largest, least = 1 / np.array(values), 1 / np.maximum(np.array(ends)[:, 0], NEAR), 1 / np.array(ends)[:, 1]
-    influence = np.stack([_influence(share, sample) for share in shares])
-    together = _correlations((influence * _times(sample)) @ influence.T, np.zeros((2, 2), bool))
-    reach = [
-        math.sqrt(max(float(side @ together @ side), 0.0))
-        for side in (weights * (largest - inverse), weights * (inverse - least))
-    ]
-    middle = float(weights @ inverse)
-    return 1 / (middle + reach[0]), min(1 / (middle - reach[1]), high) if middle > reach[1] else high
-
-
-def _influence(part: MeanPart, sample: Sample) -> Floats:
-    """What each atom, or cluster, adds to the part, to the first order."""
-    if isinstance(part, HarmonicMean):
-        shares = ((part.first_weight, part.precision), (1 - part.first_weight, part.recall))
-        own = [_value(share, sample) for _, share in shares]
-        if not all(own):
-            return np.zeros(len(_times(sample)))
-        slopes = [weight * (part.of(*own) / value) ** 2 for (weight, _), value in zip(shares, own, strict=True)]
-        return slopes[0] * _influence(part.precision, sample) + slopes[1] * _influence(part.recall, sample)
-    value, rows = part.share(sample.counts)
-    away: Floats = part.slope(value) * _by_unit(part.hits - value * part.trials, sample) / max(rows, 1.0)
-    return away
-
-
-def _times(sample: Sample) -> Floats:
-    """How often each atom, or cluster, occurs."""
-    return sample.counts if sample.cluster is None else np.ones(sample.units)
-
-
-def _pooled(total: float, variance: float, sample: Sample, level: float) -> IntervalEnds:
-    """Wilson's ends of as many rows as the mean's variance is worth: the shares' own intervals lie closer to a half than
-    the shares, which MOVER does not add up, so that of many labels alike it ends too early."""
-    if not 0 < total < 1 or not variance > 0:
-        return total, total
-    quantile = normal(level) if sample.cluster is None else student(level, cluster_freedom(sample))
-    return score(total, total * (1 - total) / variance, quantile)
-
-
-def _correlations(covariance: Floats, overlap: npt.NDArray[np.bool_]) -> Floats:
-    """How the parts' errors go together; where no row shows it, fully if rows or clusters count in both."""
-    spread = np.sqrt(np.diag(covariance))
-    known = np.outer(spread, spread) > 0
-    correlations: Floats = np.where(known, covariance / np.where(known, np.outer(spread, spread), 1.0), overlap)
-    np.fill_diagonal(correlations, 1.0)
-    return correlations
-
-
-def _by_unit(column: Floats, sample: Sample) -> Floats:
-    return column if sample.cluster is None else _by_cluster(column, sample)
+    """The ends of the interval of a mean of shares, whose jackknife error this is: Wilson's of as many rows as its variance is
+    worth. A share of few rows varies more than they show: its variance is at least what its own interval says of it."""
+    weights = [1.0 if part.weight is None else float(sample.counts @ part.weight) for part in parts]
+    worth, quantile = 1.0, student(level, cluster_freedom(sample))
+    if sample.cluster is not None:
+        worth = effective_clusters(sample) / sample.n if error is None else 1 / (error.design_effect or 1.0)
+    variance = 0.0 if error is None else jackknife_variance(error, sample)
+    in_jackknife = 0.0 if error is None else 1.0
+    for weight, part in zip(weights, parts, strict=True):
+        share, trials = part.share(sample.counts)
+        trials *= worth
+        ends = wilson(share * trials, trials, level) if trials else (0.0, 1.0)
+        low, own, high = (part.metric_of(each) for each in (ends[0], share, ends[1]))
+        shown = in_jackknife * share * (1 - share) / trials * part.slope(share) ** 2 if trials else 0.0
+        variance += (weight / sum(weights)) ** 2 * max((max(own - low, high - own) / normal(level)) ** 2 - shown, 0.0)
+    # Of one share this variance is that at the far end of its interval, which Wilson's method gives back.
+    reach = quantile * math.sqrt(variance)
+    far = max(value - reach, 0.5) if value > 0.5 else min(value + reach, 0.5)
+    return score(value, far * (1 - far) / variance, quantile)
 
 
 def _by_cluster(column: Floats, sample: Sample) -> Floats:

@@ -3,7 +3,7 @@
 | metric | interval |
 | --- | --- |
 | shares of rows: accuracy, precision, recall and F1 of a label, the mean of booleans | Wilson's |
-| balanced accuracy, and precision, recall and F1 averaged over the labels | MOVER of the labels' own, at least as wide as by the jackknife |
+| balanced accuracy, F-beta of a label, and precision, recall and F1 averaged over the labels | Wilson's by the jackknife, at least as wide as the labels' own |
 | agreement of labels, and differences of it or of shares between two runs | Wilson's by the jackknife; adjusted Wald |
 | other metrics that change smoothly with every row | jackknife, symmetric on the scale of their record |
 | the variance, means on a scale or never negative, agreement of numbers, and differences of other metrics | jackknife, with Hall's correction for skewness |
@@ -105,8 +105,8 @@ def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, 
             metrics[name] = share_metric(value, statistic.share, sample, draw.level, exact=draw.exact)
         elif statistic.interval == "mean_of_proportions" and statistic.shares is not None:
             error = _errors({name: statistic}, values, sample, draw)[name][1]
-            ends = mean_share_interval(statistic.shares(), error, sample, draw.level, exact=draw.exact)
-            metrics[name] = replace(_within_bounds(value, *ends, statistic, sample), method="MOVER")
+            ends = mean_share_interval(value, statistic.shares(), error, sample, draw.level)
+            metrics[name] = replace(_within_bounds(value, *ends, statistic, sample), method="Wilson of effective rows")
         elif statistic.interval == "order_statistics" and statistic.ordered is not None:
             metrics[name] = median_metric(value, statistic.ordered, sample, draw.level)
         elif statistic.interval == "inverted_test" and statistic.bins is not None:

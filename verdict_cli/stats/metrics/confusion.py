@@ -4,24 +4,15 @@ averaged over the labels. Oracle: scikit-learn."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from verdict_cli.language.metric_registry import AVERAGED
 from verdict_cli.stats.columns.column import Floats, Ints
-from verdict_cli.stats.metrics.statistic import (
-    HarmonicMean,
-    Proportion,
-    Statistic,
-    Sums,
-    proportion,
-    ratio,
-    statistic_of,
-)
+from verdict_cli.stats.metrics.statistic import Proportion, Statistic, Sums, proportion, ratio, statistic_of
 
 FEW_ROWS_OF_LABEL, FEW_ROWS_OF_MEAN = 10, 5
 """The rows of the rarest label below which agreement, and a mean over the labels, have a warning (measured)."""
@@ -30,16 +21,16 @@ LabelMask = npt.NDArray[np.bool_]
 
 def label_share(
     name: str, is_target: LabelMask, is_predicted: LabelMask, weight: Floats | None = None, beta: float = 1.0
-) -> Proportion | HarmonicMean:
-    """The share of rows that a metric of one label is, or of which F1 is a function; F-beta is one of two shares."""
+) -> Proportion:
+    """The share of rows that a metric of one label is, or of which F1 is a function."""
     both = (is_target & is_predicted).astype(float)
     if name == "f1":
         return Proportion(both, (is_target | is_predicted).astype(float), _f1_of_jaccard, weight)
     if name == "specificity":
         return Proportion((~is_target & ~is_predicted).astype(float), (~is_target).astype(float), None, weight)
     precision, recall = (Proportion(both, side.astype(float), None, weight) for side in (is_predicted, is_target))
-    if name == "f_beta":
-        return HarmonicMean(precision, recall, 1 / (1 + beta**2), weight)
+    if name == "f_beta":  # rows right, of these, misses and false alarms, which count by beta
+        return Proportion(both, (beta**2 * recall.trials + precision.trials) / (1 + beta**2), None, weight)
     return precision if name == "precision" else recall
 
 
@@ -71,30 +62,20 @@ def positive_statistics(rows: LabelRows, positive: int, beta: float) -> dict[str
         "f_beta": "the positive label does not occur",
     }
     shares = {name: label_share(name, is_target, is_predicted, beta=beta) for name in lacks}
-    return {
-        name: proportion(name, share.hits, share.trials, lacks[name], share.transform)
-        if isinstance(share, Proportion)
-        else _f_beta_of_label(share, rows, lacks[name], beta)
-        for name, share in shares.items()
+    made = {
+        name: proportion(name, share.hits, share.trials, lacks[name], share.transform) for name, share in shares.items()
     }
-
-
-def _f_beta_of_label(share: HarmonicMean, rows: LabelRows, undefined: str, beta: float) -> Statistic:
-    right, targets, predictions = share.recall.hits, share.recall.trials, share.precision.trials
-
-    def f_beta(weights: Floats) -> Floats:
-        n = weights.sum(axis=1)
-        return ratio(*_parts("f_beta", weights @ right, weights @ targets, weights @ predictions, n, beta))
-
-    return statistic_of(
-        "f_beta",
-        f_beta,
-        undefined,
-        shares=partial(list, (share,)),
-        differs=(rows.targets != rows.predictions).astype(float),
-        classes=(targets,),
+    # Misses and false alarms count differently: the rows are no independent trials of one share.
+    f_beta = shares["f_beta"]
+    made["f_beta"] = structs.replace(
+        made["f_beta"],
+        interval="mean_of_proportions",
+        share=None,
+        shares=lambda: [f_beta],
+        classes=(is_target.astype(float),),
         least_rows=FEW_ROWS_OF_MEAN,
     )
+    return made
 
 
 class LabelRows(Struct, frozen=True):
@@ -118,7 +99,7 @@ class LabelRows(Struct, frozen=True):
         weights = targets if self.average == "weighted" else (targets + predictions > 0).astype(float)
         return ratio((values * weights).sum(axis=1), weights.sum(axis=1))
 
-    def shares_of(self, name: str, beta: float) -> Callable[[], list[Proportion | HarmonicMean]] | None:
+    def shares_of(self, name: str, beta: float) -> Callable[[], list[Proportion]] | None:
         """The labels' shares whose mean the metric is; None for pooled decisions."""
         if self.average == "micro":
             return None
@@ -248,9 +229,9 @@ def label_statistics(
         formula: Callable[[CountTables], Floats],
         undefined: str = "no rows",
         *,
-        shares: Callable[[], list[Proportion | HarmonicMean]] | None = None,
+        shares: Callable[[], list[Proportion]] | None = None,
     ) -> Statistic:
-        # With MOVER a rare label keeps its own wide interval, agreement beyond chance has no such part.
+        # The share of a rare label has a wide interval of its own, agreement beyond chance has no such part.
         return statistic_of(
             name,
             lambda weights: formula(table(weights)),

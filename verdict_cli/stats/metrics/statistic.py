@@ -102,26 +102,6 @@ class Proportion(Struct, frozen=True):
         return (float(counts @ self.hits) / trials if trials else 0.0), trials
 
 
-class HarmonicMean(Struct, frozen=True):
-    """F-beta of a label: one over it is `first_weight` over precision plus the rest over recall. `weight` as of a share."""
-
-    precision: Proportion
-    recall: Proportion
-    first_weight: float
-    weight: Floats | None = None
-
-    @property
-    def trials(self) -> Floats:
-        """How often the rows at each atom count in either share."""
-        return self.precision.trials + self.recall.trials
-
-    def of(self, precision: float, recall: float) -> float:
-        """F-beta of these shares."""
-        if not precision or not recall:
-            return 0.0
-        return 1 / (self.first_weight / precision + (1 - self.first_weight) / recall)
-
-
 class CalibrationBins(Struct, frozen=True):
     """Rows in bins: at each atom its bin, 0 to one less than `bins`, and its deviation."""
 
@@ -176,7 +156,7 @@ class Statistic(Struct, frozen=True):
     bounds: tuple[float, float] = REAL_LINE
     interval: IntervalMethod = "jackknife"
     share: Proportion | None = None
-    shares: Callable[[], list[Proportion | HarmonicMean]] | None = None
+    shares: Callable[[], list[Proportion]] | None = None
     differs: Floats | None = None
     ordered: Floats | None = None
     bins: CalibrationBins | None = None
