@@ -23,6 +23,7 @@ from verdict_cli.language.prompts.few_shot import ExamplePool
 from verdict_cli.language.prompts.prompt import CompiledPrompt
 from verdict_cli.language.prompts.state_prompt import StatePrompt
 from verdict_cli.language.scales import Scale
+from verdict_cli.language.scales.questions import QuestionForm, question_form
 from verdict_cli.language.units.base import LLMUnit, UnitBase
 from verdict_cli.language.units.pools import MapUnit, Pool
 from verdict_cli.model import Model
@@ -149,6 +150,11 @@ class LLMNode:
     state_prompt: StatePrompt | None = None
     judged: Scale | None = None
     """What decision models among the unit's models are asked, and the scale of their answers; None where there is none."""
+
+    @cached_property
+    def fixed_question(self) -> QuestionForm | None:
+        """The form of the question to decision models that all rows share; None if it depends on the row."""
+        return None if self.judged is None or self.judged.is_shuffled() else question_form(self.judged)
 
     @cached_property
     def fixed_suffix(self) -> str | None:

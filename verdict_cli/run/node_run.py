@@ -196,7 +196,9 @@ class _NodeCall(Struct, frozen=True):
         assert work.judged is not None
         examples = "" if work.examples is None else work.examples.text(self.row.source)
         state = prompt.render(values, examples)
-        form = question_form(work.judged, draw(self.context.seed, self.row.draw_id, self.written))
+        form = work.fixed_question
+        if form is None:
+            form = question_form(work.judged, draw(self.context.seed, self.row.draw_id, self.written))
         question = form.question(state.instructions)
         return Request(
             row=self.row,

@@ -53,12 +53,13 @@ class DecisionExtractor(Extractor):
         assert isinstance(kind, ScaleType)
         scale = kind.scale
         others = {} if self.value_alone else _other_fields(scale)
-        tokens = frozenset(token for token, _ in scale.anchors())
+        decided = _Decided(scale, name)
+        names, tokens = (name, *others), decided.tokens
 
         def read(reply: Reply, request: Request) -> dict[str, Any]:
             if request.questions or (reply.logprobs is not None and reply.text in tokens):
-                values = _decided(reply, scale, name)
-                return {field: values[field] for field in (name, *others)}
+                values = decided.fields(reply)
+                return {field: values[field] for field in names}
             written = response.read(json_object(reply.text, cut=reply.finish_reason == "length"))
             return written | dict.fromkeys(others)
 
@@ -78,16 +79,26 @@ def _other_fields(scale: Scale) -> dict[str, FieldType]:
     return fields | ({EXPECTED_FIELD: NUMBER} if scale.values() and scale.numeric() else {})
 
 
-def _decided(reply: Reply, scale: Scale, name: str) -> dict[str, Any]:
-    """All fields: of a scale of all numbers the value is the mean, else the most probable one, of several the first."""
-    probabilities, _ = decided_distribution(reply, scale)
-    values: dict[str, Any] = {DISTRIBUTION_FIELD: probabilities}
-    if scale.numeric():
-        terms = [p * (scale.number(value) or 0.0) for value, p in probabilities.items()]
-        values[EXPECTED_FIELD] = round(math.fsum(terms), 12)
-    if not scale.values():
-        low, high = scale.bounds() or (0.0, 1.0)
-        return values | {name: min(high, max(low, values[EXPECTED_FIELD]))}
-    ordered = dict.fromkeys(value for _, value in scale.tokens())
-    best = max(ordered, key=lambda value: probabilities[value])
-    return values | {name: best, PROBABILITY_FIELD: probabilities[best]}
+class _Decided:
+    """Reads answers on one scale: of a scale of all numbers the value is the mean, else the most probable one, of several the first."""
+
+    def __init__(self, scale: Scale, name: str) -> None:
+        self._name = name
+        self._anchors = scale.anchors()
+        self._values = list(dict.fromkeys(value for _, value in scale.tokens()))
+        self._numbers = {value: scale.number(value) or 0.0 for _, value in self._anchors} if scale.numeric() else None
+        self._bounds = scale.bounds() or (0.0, 1.0)
+        self.tokens = frozenset(token for token, _ in self._anchors)
+
+    def fields(self, reply: Reply) -> dict[str, Any]:
+        """All fields of an answer."""
+        probabilities, _ = decided_distribution(reply, self._anchors)
+        fields: dict[str, Any] = {DISTRIBUTION_FIELD: probabilities}
+        if self._numbers is not None:
+            mean = math.fsum(p * self._numbers[value] for value, p in probabilities.items())
+            fields[EXPECTED_FIELD] = round(mean, 12)
+        if not self._values:
+            low, high = self._bounds
+            return fields | {self._name: min(high, max(low, fields[EXPECTED_FIELD]))}
+        best = max(self._values, key=lambda value: probabilities[value])
+        return fields | {self._name: best, PROBABILITY_FIELD: probabilities[best]}

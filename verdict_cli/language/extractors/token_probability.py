@@ -260,12 +260,14 @@ def distribution(
     return {value: mass.get(value, 0.0) / total for value in values}, min(total, 1.0)
 
 
-def decided_distribution(reply: Reply, scale: Scale) -> tuple[dict[Any, float], float]:
-    """The probability of each value in a decision model's answer, and their sum. ReplyError where the reply has none."""
+def decided_distribution(reply: Reply, anchors: Sequence[tuple[str, Any]]) -> tuple[dict[Any, float], float]:
+    """The probability of each value in a decision model's answer, and their sum. ``anchors`` are those of the scale.
+
+    ReplyError where the reply has none.
+    """
     if not reply.logprobs:
         raise _no_logprobs()
     probabilities = {alternative.token: math.exp(alternative.logprob) for alternative in reply.logprobs[0]}
-    anchors = scale.anchors()
     unknown = [token for token, _ in anchors if token not in probabilities]
     if unknown:
         raise ReplyError(f"the answer has no probability of {unknown[0]!r:.80}", kind="no-logprobs")
@@ -575,6 +577,7 @@ class _TokenExtractor(Extractor):
         """The extractor for a scale: what it makes of the distribution, beside the evidence for it."""
         ((field, own),) = _judged(response).items()
         scale, after, explains = _scale(response), self.after, EXPLANATION in response.fields
+        anchors = scale.anchors()
         reading = self.made_as()
         name, kind, score = reading.field or field, reading.kind(own), reading.score(self, scale)
         support = support_of(scale)
@@ -589,7 +592,7 @@ class _TokenExtractor(Extractor):
         def read(reply: Reply, request: Request) -> dict[str, Any]:
             least = self.min_mass
             if request.questions:
-                return output(reply, request, *decided_distribution(reply, scale))
+                return output(reply, request, *decided_distribution(reply, anchors))
             if not self.sequence:
                 evidence = distribution(reply, scale, after=after, min_mass=least, first_token=self.first_token)
                 return output(reply, request, *evidence)
