@@ -53,8 +53,9 @@ from verdict_cli.llm.providers.http_errors import error_detail
 from verdict_cli.messages import Message, Reply, Request, Row
 from verdict_cli.model import Model
 from verdict_cli.plan.build import load_plan
-from verdict_cli.storage.journal.entry import JournalEntry
-from verdict_cli.storage.journal.journal import Journal
+from verdict_cli.storage.database.database import Database
+from verdict_cli.storage.database.records import CallContent
+from verdict_cli.storage.database.repair import is_sound, repair
 
 ROOT = Path(__file__).parents[1]
 SLOWEST_S = 10.0
@@ -240,13 +241,16 @@ def _write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
-def journal(content: bytes) -> None:
-    """A journal with any bytes in it, opened, read, and written on."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
-        path = Path(folder) / "journal.jsonl"
+def database(content: bytes) -> None:
+    """A database with any bytes in it, repaired, opened, read, and written on."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.db"
         path.write_bytes(content)
-        with Journal.open(path) as opened:
-            opened.append(JournalEntry("1", "judge", 0, 0, Reply("x"), latency_s=0.1))
+        if not is_sound(path):
+            repair(path)
+        with Database.open(path) as opened:
+            opened.find(b"1")
+            opened.add_call(b"2", (0, "judge", "", 0, 0), "m", CallContent(Reply("x")))
 
 
 def replies(content: bytes) -> None:
@@ -273,15 +277,15 @@ def addresses(text: bytes) -> None:
     assert others == (bare,) * 3, (spelled, others)
 
 
-def seeds_of_journal() -> list[bytes]:
-    """A journal as the program writes it."""
+def seeds_of_database() -> list[bytes]:
+    """A database as the program writes it."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "journal.jsonl"
-        with Journal.open(path) as opened:
-            for row in range(4):
-                opened.append(JournalEntry(str(row), "judge", 0, 0, Reply("four", "stop"), latency_s=0.2))
-            opened.append(JournalEntry("9", "judge", 1, 2, None, "timeout", "slow", retryable=True))
-        return [path.read_bytes(), b""]
+        path = Path(folder) / "run.db"
+        with Database.open(path) as opened:
+            for row in range(3):
+                opened.add_call(b"%d" % row, (row, "judge", "", 0, 0), "m", CallContent(Reply("four", "stop")))
+            opened.add_call(b"9", (9, "judge", "", 1, 2), "m", CallContent(None, error="slow"), failure="timeout")
+        return [path.read_bytes()]
 
 
 CHAT = (
@@ -315,7 +319,7 @@ REPLY_WORDS += [
 ANSWER = b'```json\n{"why": "a", "score": 4, "n": 1, "p": 0.5, "ok": true, "items": ["a"]}\n```\nFINAL VERDICT: 4'
 
 PIPELINES = [path.read_bytes() for path in sorted(ROOT.glob("configs/*.yaml"))]
-JOURNALS = seeds_of_journal()
+DATABASES = seeds_of_database()
 BODIES = [CHAT, b"data: " + EVENT + b"\n\ndata: [DONE]\n"]
 
 HOSTS = words(
@@ -348,7 +352,7 @@ PARTS: dict[str, tuple[Callable[[Any], None], st.SearchStrategy[Any]]] = {
     "scales": (scales, JSON),
     "extractors": (extractors, mutated([ANSWER, *ANSWERS], [*JSON_WORDS, *REPLY_WORDS]) | st.lists(st.sampled_from([b"a" * 40 + b"!", *JSON_WORDS]), max_size=9).map(b" ".join)),
     "runs": (runs, mutated([b"\x1e".join(ANSWERS), *ANSWERS], REPLY_WORDS)),
-    "journal": (journal, mutated(JOURNALS, [*JSON_WORDS, b"\n", b"\0"])),
+    "database": (database, mutated(DATABASES, [*JSON_WORDS, b"\n", b"\0"])),
     "addresses": (addresses, mutated(ADDRESSES, ADDRESS_WORDS) | st.lists(st.sampled_from(ADDRESS_WORDS) | st.binary(max_size=2), max_size=12).map(lambda parts: b"http://" + b"".join(parts))),
     "replies": (replies, mutated(BODIES, [*JSON_WORDS, b"\n", b"\ndata: "]) | JSON.map(lambda one: json.dumps(one).encode())),
 }  # fmt: skip
@@ -361,7 +365,7 @@ CORPORA: dict[str, tuple[list[bytes], list[bytes]]] = {
     "scales": (JSON_WORDS, JSON_WORDS),
     "extractors": ([ANSWER], JSON_WORDS),
     "runs": ([b"\x1e".join(ANSWERS)], REPLY_WORDS),
-    "journal": (JOURNALS, JSON_WORDS),
+    "database": (DATABASES, JSON_WORDS),
     "addresses": (ADDRESSES, ADDRESS_WORDS),
     "replies": (BODIES, JSON_WORDS),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,10 @@ from verdict_cli.language.load import load
 from verdict_cli.messages import Reply, Request
 from verdict_cli.plan.build import build_plan
 from verdict_cli.run.job import RunJob, Stop
+from verdict_cli.run.local import LocalEngine
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.run_metadata import node_fingerprints
-from verdict_cli.run.whole_run import LocalEngine
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import scan
@@ -59,7 +59,6 @@ class Bench:
         seed: int = 0,
         limit: int | None = None,
         sample: int | None = None,
-        part_rows: int = 0,
         **settings: Any,
     ) -> RunJob:
         config = self.folder / "pipeline.yaml"
@@ -78,7 +77,6 @@ class Bench:
             started="2026-01-01T00:00:00+00:00",
             seed=seed,
             rows=found.rows,
-            part_rows=part_rows if found.rows > part_rows else 0,
             nodes=node_fingerprints(plan, seed),
         )
         return RunJob(
@@ -93,7 +91,9 @@ class Bench:
 
     def run(self, job: RunJob) -> RunFacts:
         self.stop = Stop()
-        return LocalEngine().run(job, self.stop, self.seen.append)
+        with job.directory.lock():
+            earlier = None if job.fresh else job.directory.earlier_run(job.start)
+            return LocalEngine().run(replace(job, earlier=earlier), self.stop, self.seen.append)
 
     def calls(self) -> list[tuple[int, str, int, int]]:
         """(row, node, call, attempt) of what was asked, in order."""

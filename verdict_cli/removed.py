@@ -7,6 +7,8 @@ from collections.abc import Sequence
 _WRITE_JUDGE = "write the judge in YAML, see docs/recipes.md; logs are still read: verdict import"
 COMMAND_LINES = {
     "extract": "write the other extractor into the pipeline, then: verdict run NEW.yaml DATA --replay RUN",
+    "run --update": "judge it in another directory by the same replies: verdict run NEW.yaml DATA --out NEW --reuse RUN",
+    "run --part-rows": "leave it out: run.db holds a run of any size, and each table is one file",
     "init --from promptfoo": _WRITE_JUDGE,
     "init --from deepeval": _WRITE_JUDGE,
 }

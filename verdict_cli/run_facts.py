@@ -71,8 +71,6 @@ class RunFacts:
     """What that saved, less what writing to the caches cost; None if a price is unknown."""
     digests: Mapping[str, str] = field(default_factory=dict)
     """The SHA-256 of the run's files by name, once its report is written."""
-    part_rows: int = 0
-    """The number of rows in each of its parts, 0 if it has one."""
     shared: int = 0
     """The cached replies whose request was of this run."""
     id_column: str | None = None

@@ -51,6 +51,9 @@ def with_calls(run: Any, **changed: Any) -> None:
             cells = [cell if cell is None or isinstance(cell, str) else json.dumps(cell) for cell in cells]
         table = table.set_column(place, name, pa.array(cells))
     pq.write_table(table, path)
+    facts = json.loads((path.parent / "run.json").read_text("utf-8"))
+    (path.parent / "run.json").write_text(json.dumps({**facts, "digests": {}}), "utf-8")
+    (path.parent / "run.db").unlink(missing_ok=True)  # as of an earlier version
 
 
 def told(run: Any) -> list[dict[str, Any]]:

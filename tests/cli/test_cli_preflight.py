@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import sqlite3
 from typing import Any
 
 import pytest
@@ -300,6 +301,9 @@ def test_a_run_that_exists_keeps_the_ids_it_began_with(shell: Any) -> None:
     assert facts["id_column"] == "id"
     del facts["id_column"]  # as a version wrote it that took the rows' numbers
     path.write_text(json.dumps(facts | {"status": "interrupted"}))
+    with sqlite3.connect(path.with_name("run.db")) as connection:
+        connection.execute("DELETE FROM rows")
+    connection.close()
     assert shell(*words).code == 0
     assert json.loads(path.read_text())["id_column"] is None
     (batch,) = read_table(shell.folder / "out" / "results.parquet", ["id"])

@@ -31,7 +31,7 @@ def shout(ask, calls):
         reply = await ask(request)
         return type(reply)(reply.text.upper())
     return ask_loudly
-shout.before = "cache"
+shout.before = "prefix_leader"
 """
 ENTRY_POINTS = """[verdict_cli.providers]
 own = own_parts:OwnProvider
@@ -72,7 +72,7 @@ def test_a_package_brings_a_provider(package: Any) -> None:
 
 def test_a_package_brings_middleware_that_says_where_it_belongs(package: Any) -> None:
     names = middleware_order()
-    assert names.index("shout") == names.index("cache") - 1
+    assert names.index("shout") == names.index("prefix_leader") - 1
     assert asked(build_chain(answer, RunCalls(limit=lambda ask: ask)).ask) == "SAID"
 
 

@@ -75,19 +75,7 @@ def test_a_finished_run_is_compared_and_is_a_baseline(runs: Path) -> None:
     assert gated.exit_code == 0, gated.output
 
 
-@pytest.mark.parametrize("name", ["unfinished", "unfinished_parts"])
-def test_an_unfinished_run_is_resumed(name: str, runs: Path, scripted_model: Any) -> None:
-    scripted_model.answer = lambda _: '{"score": 4}'
-    parts = {"part_rows": 5} if name.endswith("parts") else {}
-    try:
-        session = open_earlier(runs, name, **parts)
-    except JournalError as error:  # a later version may compute other fingerprints: then the message says what to do
-        assert "--update" in str(error)
-        return
-    with session:
-        facts = session.execute().facts
-    assert (facts.status, facts.done) == ("finished", 12)
-    assert [request.row.index for request in scripted_model.requests] == list(range(7, 12))
-    before = scores(EARLIER / name.replace("unfinished", "finished"))
-    assert scores(runs / name)[:7] == before[:7]
-    assert scores(runs / name)[7:] == [4] * 5
+def test_an_unfinished_run_is_refused_with_what_to_do(runs: Path) -> None:
+    with pytest.raises(JournalError, match="an earlier version") as caught:
+        open_earlier(runs, "unfinished")
+    assert "--fresh" in str(caught.value)

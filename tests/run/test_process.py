@@ -41,7 +41,7 @@ def test_closed_descriptors_change_nothing(folder: Path, closed: str) -> None:
     done = run(folder, closed)
     assert done.returncode == 0, done.stderr
     assert (folder / "o" / "report.md").exists()
-    assert (folder / "o" / "journal.jsonl").read_bytes().count(b"Files") == 0
+    assert (folder / "o" / "run.db").read_bytes().count(b"Files") == 0
 
 
 @pytest.mark.parametrize("where", [">/dev/full", "2>/dev/full"])

@@ -96,6 +96,7 @@ def without(run: Path, table: str, column: str, to: Path) -> Path:
     facts = directory.facts()
     assert facts is not None
     write_digests(directory, replace(facts, digests={}), tuple(facts.digests))
+    (to / "run.db").unlink()
     return to
 
 

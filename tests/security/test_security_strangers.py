@@ -89,8 +89,6 @@ def test_tables_of_other_columns_are_told_and_never_a_mistake_of_the_program(run
             changed = whole.set_column(place, name, values[kind])
         pq.write_table(changed, path)
         codes = [ran("report", str(run))]
-        if table == "calls":
-            codes.append(ran("extract", str(run), "--with", "raw"))
         assert 70 not in codes
         needed = not name.startswith("source.") and (table, name) != ("calls", "id")
         needed = needed and not (kind == "missing" and name in later_columns())
@@ -98,7 +96,7 @@ def test_tables_of_other_columns_are_told_and_never_a_mistake_of_the_program(run
             assert codes[0] == 2, name
 
 
-@pytest.mark.parametrize("name", ["journal.jsonl", "run.json.part", "results.parquet.part", "report.html.part"])
+@pytest.mark.parametrize("name", ["run.db", "run.json.part", "results.parquet.part", "report.html.part"])
 @pytest.mark.parametrize("command", ["run", "report"])
 def test_nothing_is_written_through_a_link(
     made: Path, run: Path, name: str, command: str, capsys: pytest.CaptureFixture[str]
@@ -131,7 +129,7 @@ def test_a_label_is_not_written_through_a_link(run: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff\xfe{", b'{"a": 1e999}', b"", b"[]", b"null"])
 def test_files_that_are_no_json_are_told(run: Path, content: bytes) -> None:
-    for name in ("run.json", "report.json", "labels.jsonl", "journal.jsonl"):
+    for name in ("run.json", "report.json", "labels.jsonl", "run.db"):
         kept = (run / name).read_bytes() if (run / name).exists() else None
         (run / name).write_bytes(content)
         assert ran("report", str(run)) == (2 if name == "run.json" else 0)

@@ -11,7 +11,6 @@ from verdict_cli.cli.console import print_error, print_json, print_message, prin
 from verdict_cli.cli.help_format import HelpCommand
 from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import OutputError
-from verdict_cli.llm.middleware.cache import KEY_PARTS
 from verdict_cli.llm.middleware.cache_store import (
     CACHE_FILE_NAME,
     CacheContents,
@@ -19,6 +18,7 @@ from verdict_cli.llm.middleware.cache_store import (
     cache_directory,
     store_files,
 )
+from verdict_cli.llm.middleware.replies import KEY_PARTS
 from verdict_cli.plural import plural
 from verdict_cli.run.preflight import open_cache
 

@@ -51,7 +51,7 @@ def tell_cost(sessions: Sequence[Session], *, yes: bool, quiet: bool) -> bool:
         if session.is_finished or options.recording is not None or not _paid(options.plan):
             continue
         left = options.data.rows
-        if session.earlier is not None and session.difference is None:
+        if session.earlier is not None:
             left = max(0, left - session.earlier.done)
         key = (options.plan.fingerprint, left)
         if key not in known:
@@ -68,16 +68,7 @@ def tell_cost(sessions: Sequence[Session], *, yes: bool, quiet: bool) -> bool:
     rows = max(left for _, left, _ in runs)
     what = f"{len(runs)} runs of {rows:,} rows" if len(runs) > 1 else f"{rows:,} rows"
     what += f", estimated from {SAMPLE} of them" if rows > SAMPLE else ""
-    options, _, lines = runs[0]
-    deferred = None if options.deferring is None else options.deferring.estimate(options.plan, lines)
-    ask_to_spend(
-        what,
-        [lines for _, _, lines in runs],
-        [options.plan for options, _, _ in runs],
-        phrase=None if deferred is None or len(runs) > 1 else deferred.phrase,
-        yes=yes,
-        quiet=quiet,
-    )
+    ask_to_spend(what, [lines for _, _, lines in runs], [options.plan for options, _, _ in runs], yes=yes, quiet=quiet)
     return True
 
 
@@ -158,7 +149,7 @@ def stopping(stop: Stop) -> Iterator[None]:
             os._exit(130)
         stop.request()
         with suppress(OSError):  # the terminal may be closed
-            print_message("Stopping: waiting up to 5 s for calls in flight. Press Ctrl-C again to quit now.")
+            print_message("Stopping: what is answered is on the disk. Press Ctrl-C again to quit now.")
 
     previous = {number: signal.signal(number, handle) for number in _SIGNALS}
     try:

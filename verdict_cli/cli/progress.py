@@ -174,10 +174,8 @@ def progress_line(progress: Progress) -> str:
     if progress.running or progress.waiting:
         calls += f" ({progress.running} running, {progress.waiting} waiting)"
     parts = [f"rows {progress.done:,}/{progress.rows:,}", f"failed {progress.failed:,}", calls]
-    if progress.pending is not None and (pending := progress.pending.text()):
-        parts.append(pending)
     if progress.recalled:
-        parts.append(f"{progress.recalled:,} from the journal")
+        parts.append(f"{progress.recalled:,} from the run before")
     if progress.cached:
         parts.append(f"{progress.cached:,} from the cache")
     parts.append("cost unknown" if progress.cost_usd is None else f"${progress.cost_usd:.4f}")

@@ -31,15 +31,7 @@ class RunCommand:
     """The options of `verdict run` beside those of all commands that judge a dataset."""
 
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Retry only the failed calls of rows that failed.")
-    ] = False
-    update: Annotated[
-        bool,
-        typer.Option(
-            "--update",
-            help="With --out: resume its run although the pipeline or the dataset has changed. Units whose calls "
-            "change, and units that depend on them, are called again; so are new rows.",
-        ),
+        bool, typer.Option("--retry-failed", help="Run failed rows again, with their failed calls.")
     ] = False
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Skip and count rows that cannot be read, instead of stopping.")
@@ -59,14 +51,13 @@ class RunCommand:
     engine: Annotated[
         str, typer.Option("--engine", metavar="|".join(ENGINES.names()), help="Judge in this process, or on workers.")
     ] = "local"
-    part_rows: Annotated[
-        int | None,
+    reuse: Annotated[
+        Path | None,
         typer.Option(
-            "--part-rows",
-            metavar="N",
-            min=1_000,
-            help="Keep a run of more than N rows in parts of N rows, which a resumed run does not read again. "
-            "[default: 10,000 for more than 50,000 rows]",
+            "--reuse",
+            metavar="RUN",
+            help="The directory of another run, whose replies answer equal requests: of an earlier version of the "
+            "pipeline or the data.",
         ),
     ] = None
     yes: Yes = False
@@ -98,7 +89,7 @@ def run(
     """Judge every row of a dataset and report the metrics.
 
     The same command on an unfinished directory resumes the run; completed calls are not repeated.
-    A different pipeline or dataset is refused, unless --update is given.
+    A different pipeline or dataset is refused: --out NEW --reuse OLD pays only for what differs.
 
     Example: verdict run xstest xstest_sample --model baseline/lexical
     """
@@ -126,7 +117,7 @@ def judged_dataset(
     from verdict_cli.storage.paths import path_of
 
     command = command or RunCommand()
-    _check_combination(how, command, out)
+    _check_combination(how, command)
     from verdict_cli.cli.multi_run import execute_or_exit, stopping, tell_cost
     from verdict_cli.cli.open_dataset import check_data, open_dataset
     from verdict_cli.cli.show_report import finish_with_report
@@ -164,10 +155,9 @@ def judged_dataset(
             recording,
             out=out,
             retry_failed=command.retry_failed,
-            update=command.update,
+            reuse=command.reuse,
             engine=command.engine,
             chosen_hooks=hooks or {},
-            part_rows=command.part_rows,
             observer=observer or RunObserver(),
             preload=partial(preload_report, plan),
         )
@@ -188,24 +178,16 @@ def _check_baselines(plan: Plan, session: Session) -> None:
         check_baselines(plan.gates, session.directory.results)
 
 
-def _check_combination(how: RowOptions, command: RunCommand, out: Path | str | None) -> None:
+def _check_combination(how: RowOptions, command: RunCommand) -> None:
     """UsageError for options that exclude one another."""
     if how.fresh and command.retry_failed:
         raise UsageError("--fresh leaves nothing that --retry-failed could retry", hint="give one of them")
-    if command.update and (how.fresh or out is None):
-        needs_out = "--update needs the directory of the run that it resumes"
-        raise UsageError(
-            "--fresh and --update cannot be combined" if how.fresh else needs_out,
-            hint="give one of them" if how.fresh else "give its --out",
-        )
 
 
 def _resume_message(session: Session) -> str:
     """What the command does in a directory that holds its run."""
     earlier = session.earlier
     assert earlier is not None
-    if session.difference is not None:
-        return f"the update {session.difference.work()}"
     if earlier.status != "finished":
         return "resuming where it stopped"
     if not session.options.retry_failed:

@@ -13,7 +13,7 @@ from verdict_cli.plural import plural
 
 
 def verify(run: Annotated[Path, typer.Argument(help="The directory of a finished run.")]) -> None:
-    """Check the journal, tables and report of a run against the digests in its run.json.
+    """Check the tables and report of a run against the digests in its run.json.
 
     Exits with 0 if every file is as the run wrote it, and with 2 if not. It detects damage, but no deliberate change: the
     digests are in the same directory. Sign run.json with another program, such as minisign or cosign, to prove that too.
@@ -21,9 +21,10 @@ def verify(run: Annotated[Path, typer.Argument(help="The directory of a finished
     Example: verdict verify runs/demo/judge
     """
     from verdict_cli.run.digests import changed_files
-    from verdict_cli.run.part_files import PART_TABLES
     from verdict_cli.run.run_directory import RunDirectory
+    from verdict_cli.run.tables import TABLES
     from verdict_cli.run.validate_run import check_links
+    from verdict_cli.storage.database.database import RUN_DB
     from verdict_cli.storage.tables.human_labels import FILE
 
     directory = RunDirectory(run)
@@ -36,7 +37,7 @@ def verify(run: Annotated[Path, typer.Argument(help="The directory of a finished
         print_error(message)
     if changed:
         raise typer.Exit(2)
-    known = {*(name.partition("/")[0] for name in (*facts.digests, *PART_TABLES)), FILE, "published"}
+    known = {*(name.partition("/")[0] for name in (*facts.digests, *TABLES)), FILE, RUN_DB, "published"}
     for name in sorted(path.name for path in run.iterdir() if path.name not in known):
         print_message(f"{name}: not a file of the run")
     print_message(f"{run}: {plural(len(facts.digests), 'file is|files are')} as the run wrote them")

@@ -33,7 +33,7 @@ class DatasetRunOptions:
     concurrency: int
     limit: int | None
     seed: int
-    update: bool = False
+    reuse: Path | None = None
     retry_failed: bool = False
     cache: bool = False
 
@@ -67,7 +67,7 @@ def run_dataset(plan: Plan, data: Any, options: DatasetRunOptions) -> pandas.Dat
             recording=recording,
             concurrency=options.concurrency,
             retry_failed=options.retry_failed,
-            update=options.update,
+            reuse=options.reuse,
             preload=partial(preload_report, plan) if options.out else _nothing,
         )
         try:
@@ -144,6 +144,6 @@ def _to_json_value(value: Any) -> Any:
 
 def _in_python(hint: str) -> str:
     """The hint for a directory that belongs to another run, with the arguments in place of the options."""
-    if not hint.startswith("--update"):
+    if "--reuse" not in hint:
         return hint
-    return "`update=True` keeps that run and calls models only for what changed; or choose another `out`, or remove that directory"
+    return "choose another `out`, with that directory as `reuse`: models are called only for what differs"

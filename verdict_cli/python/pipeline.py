@@ -216,21 +216,22 @@ class Pipeline:
         concurrency: int = 64,
         limit: int | None = None,
         seed: int = 0,
-        update: bool = False,
+        reuse: str | Path | None = None,
         retry_failed: bool = False,
         cache: bool = False,
     ) -> pandas.DataFrame:
         """The scored table, one row a row of the data, with the columns of `results.parquet`.
 
         `data` is a DataFrame, a list of rows, or a path as `verdict run` takes it. `out` keeps the run's directory,
-        and resumes an unfinished one; with `update` also when the pipeline or the data have changed since: only changed
-        units and new rows are called. `retry_failed` repeats the failed calls of failed rows; `cache` shares replies with
+        and resumes an unfinished one. `reuse` is the directory of another run, whose replies answer equal requests, such as
+        one of an earlier version of the pipeline or the data. `retry_failed` repeats the failed calls of failed rows; `cache` shares replies with
         other runs, as `verdict run` does. A failed row has `status` "failed" and its failure in columns of its own.
         """
         from verdict_cli.python.dataset_run import DatasetRunOptions, run_dataset
 
         where, replies = optional_path("out", out), optional_path("replay", replay)
-        options = DatasetRunOptions(where, replies, concurrency, limit, seed, update, retry_failed, cache)
+        other = optional_path("reuse", reuse)
+        options = DatasetRunOptions(where, replies, concurrency, limit, seed, other, retry_failed, cache)
         return run_dataset(self.plan(model), data, options)
 
     def _plan(self, model: ModelLike | None) -> Built:

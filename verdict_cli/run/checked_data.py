@@ -1,8 +1,9 @@
-"""What the check of a dataset found, kept with a run in parts: reading a million rows to check them takes seconds, which a
+"""What the check of a dataset found, kept with its run: reading a million rows to check them takes seconds, which a
 resumed run of the same pipeline and dataset saves."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import blake2b
@@ -16,13 +17,14 @@ from verdict_cli.errors import DataError, Problem
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.run.job import RunJob
+from verdict_cli.storage.database.database import RUN_DB, Database
+from verdict_cli.storage.database.schema import DamagedError
 from verdict_cli.storage.datasets.dataset import UNDECIDED, Dataset, DatasetFacts, Selection
 from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
-from verdict_cli.storage.journal.partition import PARTS
 from verdict_cli.storage.paths import is_remote_url
-from verdict_cli.storage.stores import open_folder
 
-_FILE = f"{PARTS}/checked.json"
+_NAME = "checked"
+"""Its name in the database."""
 
 
 class _Checked(Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,7 +41,7 @@ class _Checked(Struct, frozen=True, forbid_unknown_fields=True):
     warnings: tuple[Problem, ...] = ()
 
 
-def keep_checked(job: RunJob) -> None:
+def keep_checked(job: RunJob, database: Database) -> None:
     """Keep what the check found of the job's dataset."""
     data = job.data
     checked = _Checked(
@@ -53,7 +55,7 @@ def keep_checked(job: RunJob) -> None:
         data.selection.id,
         data.warnings,
     )
-    job.directory.write(_FILE, msgspec.json.encode(checked))
+    database.put(_NAME, checked)
 
 
 def checked_earlier(
@@ -90,18 +92,12 @@ def checked_earlier(
 
 
 def _found(out: str | None, plan: Plan) -> Iterator[_Checked]:
-    for content in _contents(out, plan):
-        with suppress(msgspec.DecodeError):
-            yield msgspec.json.decode(content, type=_Checked)
-
-
-def _contents(out: str | None, plan: Plan) -> Iterator[bytes]:
     if out is not None and is_remote_url(out):
-        yield open_folder(out).read(_FILE) or b""
         return
-    for path in Path("runs").glob(f"{plan.name}-*/{_FILE}") if out is None else (Path(out) / _FILE,):
-        with suppress(OSError):
-            yield path.read_bytes()
+    for path in Path("runs").glob(f"{plan.name}-*/{RUN_DB}") if out is None else (Path(out) / RUN_DB,):
+        faults = (DataError, DamagedError, sqlite3.Error, msgspec.ValidationError)
+        with suppress(*faults), Database.open_foreign(path) as database:
+            yield msgspec.convert(database.get(_NAME), _Checked)
 
 
 def _digest(plan: Plan) -> str:

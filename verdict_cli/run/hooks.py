@@ -1,4 +1,4 @@
-"""What features do at the steps of a run: their options, engines by name, and calls that are answered later."""
+"""What features do at the steps of a run: their options, and engines by name."""
 
 from __future__ import annotations
 
@@ -8,56 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from verdict_cli.errors import Problem
-from verdict_cli.messages import Ask, Request
 from verdict_cli.registry import Registry
 from verdict_cli.run_facts import RunFacts
 
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
     from verdict_cli.run.estimate import Line
-    from verdict_cli.run.job import Halt, RunJob, RunOptions, Stop
-    from verdict_cli.run.model_client import ModelClient
-    from verdict_cli.run.progress import PendingCalls, Progress
+    from verdict_cli.run.job import RunJob, RunOptions, Stop
+    from verdict_cli.run.progress import Progress
     from verdict_cli.run.run_directory import RunDirectory
-    from verdict_cli.storage.journal.journal import Journal
-
-
-class DeferredCalls(Protocol):
-    """Calls that are answered together, some time after they are made.
-
-    ``ask`` raises Pending for a call that is not answered yet. The rows are run again and again, until none is pending.
-    """
-
-    ask: Ask
-    forget: Callable[[Request], None]
-    waiting: bool
-    """Whether the run ends although calls are still to be answered."""
-
-    def again(self, request: Request) -> bool:
-        """As `Context.again`."""
-
-    @property
-    def retry(self) -> Callable[[Request], bool] | None:
-        """As `again`, for the rows that failed; None where they stay failed."""
-
-    @property
-    def pending(self) -> PendingCalls:
-        """The calls that are to be answered, for display."""
-
-    async def start(self) -> None:
-        """Take over what an earlier process left."""
-
-    def begin_pass(self) -> None:
-        """Collect the calls of another pass over the rows."""
-
-    async def answer(self) -> bool:
-        """Have the collected calls answered; False where nothing more can be answered now. Raises VerdictError."""
-
-    async def close(self) -> None:
-        """From now on, make no call and collect none."""
-
-    def facts(self, facts: RunFacts) -> RunFacts:
-        """The facts of the run with what is known of these calls."""
 
 
 class OtherEstimate(Struct, frozen=True):
@@ -82,31 +41,6 @@ class RunHooks:
 
     def check_resumed(self, options: RunOptions, directory: RunDirectory, start: RunFacts) -> None:
         """Raise UsageError where the directory's run, whose facts are ``start``, cannot be resumed with these options."""
-
-    def check_claimed(self, job: RunJob, *, same: bool) -> None:
-        """Raise UsageError where the earlier run of the directory cannot be taken over now.
-
-        ``same``: its pipeline and dataset are those of this run."""
-
-    def part_rows(self, options: RunOptions) -> int | None:
-        """The rows of each part of a new run, where the feature decides that; 0 for a run that has one part."""
-        return None
-
-    def defers(self, options: RunOptions) -> bool:
-        """Whether the run's calls are answered later than they are made."""
-        return False
-
-    def deferred_calls(self, job: RunJob, journal: Journal, client: ModelClient, halt: Halt) -> DeferredCalls:
-        """The calls of a run that `defers`."""
-        raise NotImplementedError
-
-    def awaits(self, folder: RunDirectory) -> bool:
-        """Whether calls that a part has made are still to be answered."""
-        return False
-
-    def add_facts(self, directory: RunDirectory, facts: RunFacts) -> RunFacts:
-        """The facts with what is known of the calls of all parts."""
-        return facts
 
     def model_problems(self, plan: Plan) -> Iterable[Problem]:
         """What would keep models from answering."""
@@ -138,7 +72,7 @@ class Engine(Protocol):
         """
 
 
-ENGINES: Registry[type[Engine]] = Registry("verdict_cli.run", {"local": "whole_run.LocalEngine"}, "verdict_cli.engines")
+ENGINES: Registry[type[Engine]] = Registry("verdict_cli.run", {"local": "local.LocalEngine"}, "verdict_cli.engines")
 
 
 def hook_classes() -> dict[str, type[RunHooks]]:

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-
-import msgspec
-from msgspec import Struct
 
 from verdict_cli.errors import VerdictError
 from verdict_cli.llm.middleware.budget import HaltedError
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.providers.recording import Recording
-from verdict_cli.messages import Output, Row
+from verdict_cli.messages import Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.hooks import RunHooks, hook_classes
 from verdict_cli.run.observer import RunObserver
-from verdict_cli.run.progress import Counts
 from verdict_cli.run.result_columns import column_types, result_columns
 from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.run.tables import TableColumns
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
-from verdict_cli.storage.tables.column_types import ColumnKind
-from verdict_cli.storage.tables.reader import concatenate_tables
-from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, column_kinds_of, column_types_of
-from verdict_cli.storage.tables.writer import ParquetTable
 
 GRACE_S = 5.0
-"""How long calls in flight may still take once a run is to stop: most replies take less, and they are paid for."""
+"""How long calls in flight may still take once an error stops a run: most replies take less, and they are paid for."""
+SIGNAL_GRACE_S = 0.3
+"""How long they may take once a signal stops it, which ends it within a second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +51,10 @@ class RunOptions:
     """A path or a URL; None is a directory in `runs/` that belongs to this pipeline and dataset."""
     fresh: bool = False
     """Discard the run that is there."""
-    update: bool = False
-    """Resume it although the pipeline or the dataset has changed."""
     retry_failed: bool = False
-    """Retry the failed calls of its failed rows."""
-    part_rows: int | None = None
-    """The rows in each part of a new run; None: by their number."""
+    """Run its failed rows again."""
+    reuse: Path | None = None
+    """The directory of another run, whose replies answer equal requests."""
 
     # its calls
 
@@ -94,11 +87,6 @@ class RunOptions:
         """What each feature does in the run, by the features' names."""
         return {name: self.chosen_hooks.get(name) or hooks() for name, hooks in hook_classes().items()}
 
-    @property
-    def deferring(self) -> RunHooks | None:
-        """The feature that has the run's calls answered later than they are made, if any."""
-        return next((hooks for hooks in self.hooks.values() if hooks.defers(self)), None)
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunJob(RunOptions):
@@ -110,11 +98,14 @@ class RunJob(RunOptions):
     store: CacheStore | None = None
     """The cache of replies, which is open."""
 
-    def warn_of_damage(self, lines: int, journal: Path) -> None:
-        """Warn of lines of a journal that cannot be read."""
-        if lines:
-            are = "line is" if lines == 1 else "lines are"
-            self.warn(f"{journal}: {lines:,} {are} damaged; what is lost with them is called again")
+    earlier: RunFacts | None = None
+    """The facts of the run that it resumes."""
+
+    @cached_property
+    def table_columns(self) -> TableColumns:
+        """The columns of the results."""
+        declared = column_types(self.plan, self.dataset)
+        return TableColumns(result_columns(self.plan, self.data.columns, declared), declared)
 
 
 @dataclass
@@ -148,54 +139,6 @@ class Stop:
         self.loop = self.event = None
 
 
-class Partition(Struct, frozen=True):
-    """``rows`` in the dataset's order, ``count`` of them, each with a key that no other row of the run has.
-
-    ``folder`` takes the partition's journal and tables. ``pinned`` are the outputs of the pinned units, None where this
-    partition is to call them; a partition without rows does only that.
-    """
-
-    rows: Iterable[Row]
-    count: int
-    folder: RunDirectory
-    pinned: Mapping[int, Output | None] | None = None
-
-
-class PartitionResult(Struct, frozen=True):
-    """A partition's counts, and the outputs of the pinned units.
-
-    ``complete``: each of its rows has a result. ``error`` is what stopped it, None where nothing did. ``columns`` are those
-    of its tables, by the tables' names. ``waits``: batches of it are in flight.
-    """
-
-    stats: Counts
-    pinned: Mapping[int, Output | None]
-    complete: bool
-    error: VerdictError | None = None
-    columns: Mapping[str, Mapping[str, tuple[ColumnKind, bool]]] = msgspec.field(default_factory=dict)
-    waits: bool = False
-
-
-def open_tables(job: RunJob, results: Path, calls: Path) -> tuple[ParquetTable, ParquetTable]:
-    """The tables of results and calls at these paths, with the columns that the plan declares."""
-    declared = column_types(job.plan, job.dataset)
-    columns = result_columns(job.plan, job.data.columns, declared)
-    table = ParquetTable(results, columns, declared=declared)
-    return table, ParquetTable(calls, column_kinds_of(CALL_COLUMNS), declared=column_types_of(CALL_COLUMNS))
-
-
-def join_partitions(parts: Sequence[Partition], job: RunJob) -> None:
-    """Write the tables of the partitions, in this order, as one: the same bytes as a run of all rows in one partition.
-
-    OutputError when the disk refuses, DataError for a table that is damaged.
-    """
-    into, declared = job.directory, column_types(job.plan, job.dataset)
-    columns = result_columns(job.plan, job.data.columns, declared)
-    concatenate_tables([part.folder.results for part in parts], into.results, columns, declared)
-    of_calls = column_kinds_of(CALL_COLUMNS), column_types_of(CALL_COLUMNS)
-    concatenate_tables([part.folder.calls for part in parts], into.calls, *of_calls)
-
-
 class Halt:
     """Whether a run is to stop, in the running event loop: by `Stop`, or by an error."""
 
@@ -212,11 +155,6 @@ class Halt:
             self.error = error
         self.set()
 
-    def continue_after_stop(self) -> None:
-        """Continue after a request to stop that has ended all waiting: what is done is still to be written."""
-        self.stop.requested = False
-        self.event.clear()
-
     async def wait_for(self, tasks: set[asyncio.Task[None]]) -> bool:
         """Wait for the tasks; once the run is to stop, for `GRACE_S` at most. True when none was cut short."""
         halted = asyncio.create_task(self.event.wait())
@@ -228,7 +166,8 @@ class Halt:
                 self.set()
         halted.cancel()
         if pending:
-            _, pending = await asyncio.wait(pending, timeout=GRACE_S)
+            grace_s = SIGNAL_GRACE_S if self.stop.requested else GRACE_S
+            _, pending = await asyncio.wait(pending, timeout=grace_s)
         for task in pending:
             task.cancel()
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)

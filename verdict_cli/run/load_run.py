@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+import orjson
+from msgspec import Struct
+
 from verdict_cli.errors import UsageError
 from verdict_cli.language.load import load, validated
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.digests import check_digests
-from verdict_cli.run.run_directory import RunDirectory
-from verdict_cli.run.validate_run import check_links, check_rows, check_tables
+from verdict_cli.run.digests import check_digests, file_digest
+from verdict_cli.run.progress import Counts
+from verdict_cli.run.run_directory import LOCK, RunDirectory
+from verdict_cli.run.tables import TABLES, TableColumns, write_tables
+from verdict_cli.run.validate_run import check_links, check_rows, check_tables, facts_of
 from verdict_cli.run_facts import RunFacts
+from verdict_cli.storage.database.database import Database
+from verdict_cli.storage.database.schema import DamagedError, unreadable
+from verdict_cli.storage.file_lock import is_locked
 from verdict_cli.storage.paths import was_url
 from verdict_cli.storage.tables.reader import read_table
 
@@ -72,7 +82,7 @@ def load_run(path: Path, *, unchanged: bool = False) -> RunResult:
     """
     directory = RunDirectory(path)
     check_links(path)
-    facts = directory.facts()
+    facts = restore_run(directory, directory.facts())
     if facts is None or not (path / "spec.yaml").exists():
         raise UsageError(
             f"{path} is not the directory of a run",
@@ -88,3 +98,52 @@ def load_run(path: Path, *, unchanged: bool = False) -> RunResult:
         check_digests(directory, facts)
     check_tables(directory.results, directory.calls, plan)
     return RunResult(directory, facts, plan)
+
+
+def restore_run(directory: RunDirectory, facts: RunFacts | None) -> RunFacts | None:
+    """The facts of a run, whose files that are missing are written again from its database.
+
+    The tables are, too, unless `run.json` vouches for them: a run that a signal stopped has written none.
+    """
+    if not directory.database.is_file():
+        return facts
+    present = all((directory.path / name).exists() and name in (facts.digests if facts else ()) for name in TABLES)
+    if present:
+        return facts
+    with Database.open_foreign(directory.database) as database:
+        stored = _stored_run(database, directory)
+    if stored is None:
+        return facts
+    if facts is None or not (directory.path / "spec.yaml").exists():
+        for name, content in stored.files.items():
+            directory.write(name, content)
+    begun = facts or facts_of(orjson.dumps(stored.facts))
+    counts = write_tables(
+        directory.path, directory.database, TableColumns.from_json(stored.columns), Counts(begun.rows)
+    )
+    status = "finished" if counts.done >= begun.rows else "interrupted"
+    if begun.status == "running" and is_locked(directory.path / LOCK):
+        status = "running"
+    counted = replace(counts.facts(begun, status, floors=begun.floors), wall_s=begun.wall_s)
+    digests = {name: file_digest(directory.path / name) for name in TABLES}
+    restored = replace(counted, digests=digests)
+    if status != "running":
+        directory.write_facts(restored)
+    return restored
+
+
+class _StoredRun(Struct, frozen=True):
+    """What a run's database has beside its calls and rows."""
+
+    facts: dict[str, Any]
+    files: dict[str, str]
+    columns: dict[str, Any]
+
+
+def _stored_run(database: Database, directory: RunDirectory) -> _StoredRun | None:
+    """What is needed to write the run's files; None where the run has not begun. DataError where it cannot be read."""
+    try:
+        stored = database.get("run")
+        return None if stored is None else msgspec.convert(stored, _StoredRun)
+    except (DamagedError, msgspec.ValidationError, sqlite3.Error) as error:
+        raise unreadable(directory.database, error) from None

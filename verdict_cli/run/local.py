@@ -1,64 +1,58 @@
-"""The local engine: a part's rows streamed through the plan in one event loop, results written in input order."""
+"""A run in this process: rows go through the plan in one event loop, their results go to the run's database."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import ExitStack, suppress
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from msgspec import structs
-
-from verdict_cli.errors import Pending, PinnedError, VerdictError
-from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal
-from verdict_cli.messages import Ask, Output, Request, Result, Row
+from verdict_cli.errors import Pending, VerdictError
+from verdict_cli.llm.middleware.chain import StopSignal
+from verdict_cli.messages import Call, Result, Row
 from verdict_cli.run.attempts import Context, EntrySlots
 from verdict_cli.run.event_loop import loop_factory
-from verdict_cli.run.hooks import DeferredCalls
-from verdict_cli.run.job import Halt, Partition, PartitionResult, RunJob, Stop, open_tables
+from verdict_cli.run.job import Halt, RunJob, RunOptions, Stop
 from verdict_cli.run.model_client import ModelClient, has_alternative
-from verdict_cli.run.progress import Progress, RunStats
-from verdict_cli.run.result_columns import ResultRows
-from verdict_cli.run.retry_failed import FailedCalls, RunJournal, was_attempted
-from verdict_cli.run.row import run_pinned, run_row
-from verdict_cli.run.row_writer import OnePart, PartTables, RowWriter, RunTables
+from verdict_cli.run.progress import Counts, Progress
+from verdict_cli.run.row import run_pinned
+from verdict_cli.run.run_directory import RunDirectory, reused_database
+from verdict_cli.run.run_metadata import changed_dataset, finish_run, start_run
+from verdict_cli.run.run_state import RunState
 from verdict_cli.run.scores import run_observed_row
+from verdict_cli.run.tables import write_tables
 from verdict_cli.run.worker_loop import BREATH_S, WorkerLoop
-from verdict_cli.storage.tables.writer import ParquetTable
+from verdict_cli.run_facts import RunFacts
+from verdict_cli.storage.database.database import Database
+from verdict_cli.storage.datasets.read import stream_rows
 
 STARTING_S = 0.0004
 """About what starting one call takes (measured): `preload` waits for the first calls, so that it delays none."""
 TICK_S = 0.25
 """Seconds between two reports of the progress."""
+MOST_ROWS_AT_STOP = 5_000
+"""Rows whose tables are written when a signal stops a run: within a second. `verdict report` writes those of more."""
 T = TypeVar("T")
 
 
-def run_part(
-    job: RunJob, part: Partition, stop: Stop, show: Callable[[Progress], None], client: ModelClient | None = None
-) -> PartitionResult:
-    """Run a partition of the job's rows; its journal and tables are then in its folder, whatever stopped it.
+class LocalEngine:
+    """Judges rows in this process."""
 
-    The caller has written the run's facts. ``client`` shares its limits and budget with other partitions; without it the
-    partition has its own. What stopped it is in its result; an unusable folder is raised.
-    """
+    def check(self, options: RunOptions, directory: RunDirectory) -> None:
+        """As `Engine.check`: this engine makes any run."""
 
-    async def work(client: ModelClient) -> PartitionResult:
-        runner = LocalRunner(job, part, stop, show, client)
-        await runner.go()
-        columns = {table.name: table.columns for table in runner.tables}
-        return PartitionResult(runner.stats, runner.pinned, runner.complete, runner.halt.error, columns, runner.waiting)
-
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(with_client(job, work, client))
+    def run(self, job: RunJob, stop: Stop, show: Callable[[Progress], None]) -> RunFacts:
+        """As `Engine.run`."""
+        with job.observer.run(job.start.name) as ended, asyncio.Runner(loop_factory=loop_factory()) as runner:
+            facts = runner.run(with_client(job, lambda client: run_within(job, stop, show, client)))
+            ended(facts)
+            return facts
 
 
-async def with_client(
-    job: RunJob, work: Callable[[ModelClient], Coroutine[Any, Any, T]], client: ModelClient | None = None
-) -> T:
-    """The work's result, with the client, which is then closed; one of the job's own where none is given."""
-    client = client or ModelClient.open(
+async def with_client(job: RunJob, work: Callable[[ModelClient], Coroutine[Any, Any, T]]) -> T:
+    """The work's result, with a client of the job, which is then closed."""
+    client = ModelClient.open(
         concurrency=job.concurrency, recording=job.recording, budget_usd=job.budget_usd, store=job.store
     )
     try:
@@ -67,203 +61,134 @@ async def with_client(
         await client.close()
 
 
-class LocalRunner:
-    """A partition of the rows through the plan."""
+async def run_within(job: RunJob, stop: Stop, show: Callable[[Progress], None], client: ModelClient) -> RunFacts:
+    """As `LocalEngine.run`, in the running event loop and with a client whose limits and budget others share."""
+    state = RunState.open(job)
+    run = LocalRun(job, stop, show, client, state)
+    try:
+        await run.go()
+    finally:
+        stop.release()
+        state.close()
+    facts = run.conclude()
+    if run.halt.error is not None:
+        raise run.halt.error
+    return facts
+
+
+class LocalRun:
+    """The rows of a run that have no result yet, through the plan."""
 
     def __init__(
-        self, job: RunJob, part: Partition, stop: Stop, show: Callable[[Progress], None], client: ModelClient
+        self, job: RunJob, stop: Stop, show: Callable[[Progress], None], client: ModelClient, state: RunState
     ) -> None:
         self.job = job
-        self.part = part
         self.stop = stop
         self.show = show
         self.client = client
-        self.stats = RunStats(part.count)
-        self.failed: FailedCalls | None = None
-        """With `--retry-failed`: which calls of a row are retried."""
-        self.forget: Callable[[Request], None] = lambda _: None
-        self.reader: Iterator[tuple[int, Row]] = enumerate(part.rows)
-        self.pinned: dict[int, Output | None] = {}
-        self.deferred: DeferredCalls | None = None
-        self.tables: tuple[ParquetTable, ...] = ()
+        self.state = state
+        self.counts = Counts(job.data.rows)
+        self.halt = Halt(stop)
+        self.read = 0
+        """A digest of the rows that were read."""
 
     async def go(self) -> None:
-        """Open the journal and the tables, work, and close them whatever happened."""
-        job, folder = self.job, self.part.folder
-        self.root = folder.open_journal(job.start.nodes, fresh=job.fresh)
-        self.journal: RunJournal = self.root
-        self.halt = Halt(self.stop)
-        job.warn_of_damage(self.journal.damaged, folder.journal)
+        """Run the rows, whatever stops them; their results are then on the disk."""
+        job, state = self.job, self.state
+        loop = asyncio.get_running_loop()
+        state.database.writer.on_failure = lambda error: _in_loop(loop, self.halt.fail, error)
+        start_run(job, state.database)
+        self._count_earlier()
+        with suppress(VerdictError):
+            await self._work()
+        if state.database.damaged:
+            job.warn(f"{state.database.path}: {state.database.damaged:,} damaged calls were asked again")
         try:
-            # Only now: the journal's lock keeps other processes of this machine out of the folder.
-            await self.claim()
-            await self._answer_deferred()
-            with ExitStack() as stack:
-                tables = self.open_tables(stack)
-                ahead = max(4 * job.concurrency, 1000)
-                self.writer = RowWriter(self.journal, ResultRows(job.plan), tables, ahead)
-                self.add_call = tables.add_call
-                await self._work(self._middleware())
-                # A stopped run leaves rows that are done behind one that is not; the table has them, too.
-                self.writer.write_rest()
-                for table in self.tables:
-                    table.end()
-            self.conclude()
-        finally:
-            self.stop.release()
-            self.journal.close()
-
-    async def claim(self) -> None:
-        """Check that the folder, whose journal is locked, belongs to this run."""
-
-    def all_rows(self) -> Iterable[Row]:
-        """The rows, from the first."""
-        return self.part.rows
-
-    @property
-    def waiting(self) -> bool:
-        """Whether the run ends although calls are still to be answered."""
-        return self.deferred is not None and self.deferred.waiting
-
-    async def _answer_deferred(self) -> None:
-        """Where the run's calls are answered later than they are made: have all of them answered, as far as that can be done now.
-
-        Each pass over the rows runs those that are not done, as far as recorded replies allow. No row waits in memory for its
-        calls. Results are dropped, and made again from the journal when the tables are written, whatever stopped the passes.
-        """
-        deferring = None if self.client.recorded else self.job.deferring
-        if deferring is None:
-            return
-        calls = self.deferred = deferring.deferred_calls(self.job, self.root, self.client, self.halt)
-        done = _DoneRows()
-
-        def show() -> None:
-            progress = self.stats.progress(self.client.limiters)
-            self.show(structs.replace(progress, done=done.count, pending=calls.pending))
-
-        ticker = asyncio.create_task(self._tick(show))
-        try:
-            await calls.start()
-            while not self.halt.is_set():
-                calls.begin_pass()
-                await self._run_pass(calls, done)
-                if self.halt.is_set() or not await calls.answer():
-                    break
+            await state.database.writer.flush()
         except VerdictError as error:
             self.halt.fail(error)
-        finally:
-            await calls.close()
-            ticker.cancel()
-            with suppress(asyncio.CancelledError):
-                await ticker
-        if self.halt.is_set():  # the error, if any, is kept: it ends the run once its tables are written
-            self.halt.continue_after_stop()
 
-    async def _run_pass(self, calls: DeferredCalls, done: _DoneRows) -> None:
-        """Run the rows that are not done."""
-        context = Context(
-            calls.ask,
-            seed=self.job.start.seed,
-            forget=calls.forget,
-            again=calls.again,
-            slots=EntrySlots(self.job.concurrency),
-        )
-        retried = None if calls.retry is None else replace(context, again=calls.retry)
+    def _count_earlier(self) -> None:
+        """Count what earlier processes have done and paid."""
+        finished = self.state.finished
+        self.counts.done = self.counts.kept = finished.count
+        self.counts.failed = self.state.failed
+        for spent in self.state.database.spent() if self.state.own.resumed else ():
+            self.client.spending.add_earlier(spent.cost_usd, spent.model)
+            self.counts.add_earlier(spent.cost_usd)
 
-        async def judge(row: Row) -> Result:
-            result = await run_row(self.job.plan, row, context)
-            if result.failure is None or retried is None:
-                return result
-            return await run_row(self.job.plan, row, retried)
+    def rows(self) -> Iterator[Row]:
+        """The rows that have no result."""
+        job, finished = self.job, self.state.finished
+        rows = self._noted(stream_rows(job.dataset, job.data.selection, finished=finished))
+        return rows if job.transform_row is None else map(job.transform_row, rows)
 
-        try:
-            if self.part.pinned is not None:
-                context.pinned = dict(self.part.pinned)
-            else:
-                context.pinned = await self._deferred_pinned(context, retried)
-        except Pending:
-            return
-        if retried is not None:
-            retried.pinned = context.pinned
-        rows = ((number, row) for number, row in enumerate(self.all_rows()) if not done.has(number))
-        await WorkerLoop(rows, judge, done, self.halt).run(min(self.job.concurrency, self.part.count))
+    def _noted(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """The rows, each of which is noted in `read`."""
+        for row in rows:
+            self.read ^= hash((row.index, row.key))
+            yield row
 
-    async def _deferred_pinned(self, context: Context, retried: Context | None) -> dict[int, Output | None]:
-        try:
-            return (await run_pinned(self.job.plan, context))[0]
-        except PinnedError:
-            if retried is None:
-                raise
-        return (await run_pinned(self.job.plan, retried))[0]
-
-    def open_tables(self, stack: ExitStack) -> RunTables:
-        """Open the tables, which are closed with the stack."""
-        self.tables = open_tables(self.job, self.part.folder.results, self.part.folder.calls)
-        for table in self.tables:
-            stack.enter_context(table)
-        return OnePart(PartTables(self.stats, *self.tables))
-
-    def conclude(self) -> None:
-        """Record the outcome, once the tables are written."""
+    def _are_same_rows(self) -> bool:
+        """Whether the dataset still has the rows that were read: a rewrite may have been undone."""
+        rows = stream_rows(self.job.dataset, self.job.data.selection, finished=self.state.finished)
+        now = 0
+        for row in rows:
+            now ^= hash((row.index, row.key))
+        return now == self.read
 
     @property
-    def counted(self) -> RunStats:
-        """The counts of all rows that are done."""
-        return self.stats
-
-    @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether each row has a result, and nothing stopped the run."""
-        return self.counted.done == self.part.count and self.halt.error is None
+        return self.counts.done >= self.job.data.rows and self.halt.error is None
 
-    def _middleware(self) -> Ask:
-        if self.deferred is not None:
-            self.forget = self.deferred.forget
-            return self.deferred.ask
-        journal = JournalOptions(
-            self.journal,
-            resumed=self.journal.resumed,
-            as_recorded=self.job.retry_failed,
-            is_spared=has_alternative(self.job.plan),
-            on_append=self.writer.notify,
-            updated=self.job.update,
+    def conclude(self) -> RunFacts:
+        """Write the tables and `run.json`, and return the facts."""
+        job = self.job
+        if self.is_complete and (error := changed_dataset(job, self._are_same_rows)):
+            self.halt.fail(error)
+        status = "finished" if self.is_complete else "interrupted"
+        is_late = self.stop.requested and self.counts.done > MOST_ROWS_AT_STOP
+        if is_late and status != "finished":
+            return finish_run(job, self.counts, status)
+        counts = write_tables(job.directory.path, job.directory.database, job.table_columns, self.counts)
+        return finish_run(job, counts, status)
+
+    async def _work(self) -> None:
+        job, state = self.job, self.state
+        signal = StopSignal(self.halt.is_set, self.halt.fail, job.directory.confirm_lease)
+        reuse = None if job.reuse is None else Database.open_foreign(reused_database(job.reuse))
+        chain = self.client.chain(
+            job.observer,
+            signal,
+            own=state.own,
+            reuse=reuse,
+            is_spared=has_alternative(job.plan),
+            renamed=job.rename_unit,
         )
-        stop = StopSignal(self.halt.is_set, self.halt.fail, self.part.folder.confirm_lease)
-        chain = self.client.chain(self.job.observer, stop, journal, self.job.rename_unit)
-        self.forget = chain.forget
-        if self.job.retry_failed and not self.client.recorded:
-            self.failed = FailedCalls(self.job.plan, chain.ask_models, self.journal)
-        return chain.ask
-
-    async def _work(self, ask: Ask) -> None:
-        again = self._again if self.client.recorded or self.journal.resumed else None
-        if self.deferred is not None:
-            again = self.deferred.again
         context = Context(
-            ask,
-            seed=self.job.start.seed,
-            forget=self.forget,
-            again=again,
-            unit=self.job.observer.unit,
-            paid=self.add_call,
-            slots=EntrySlots(self.job.concurrency),
+            chain.ask,
+            seed=job.start.seed,
+            forget=chain.forget,
+            again=(lambda _: True) if self.client.recorded else None,
+            unit=job.observer.unit,
+            paid=self._add_extra,
+            slots=EntrySlots(job.concurrency),
         )
-        ticker = asyncio.create_task(self._tick(self._show_counted))
-        writing = asyncio.create_task(self._write())
-        writing.add_done_callback(lambda _: self.halt.set())  # a disk that refuses stops the rows
+        ticker = asyncio.create_task(self._tick())
         preloading = asyncio.create_task(self._preload())
         try:
             if await self.halt.wait_for({asyncio.create_task(self._pinned(context))}):
-                loop = WorkerLoop(self.reader, partial(self._judge, context), self.writer, self.halt)
-                await loop.run(min(self.job.concurrency, self.part.count))
+                loop = WorkerLoop(self.rows(), partial(self._judge, context), self, self.halt)
+                await loop.run(min(job.concurrency, job.data.rows))
         finally:
-            for task in (ticker, writing, preloading):
+            for task in (ticker, preloading):
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
-            # The writer was cancelled in its pause: rows that were completed since are in no table yet.
-            await self.writer.flush()
-            self._show_counted()
+            if reuse is not None:
+                reuse.close()
+            self._show()
 
     async def _preload(self) -> None:
         """Call `preload` when as many calls are in flight as may be, or after about the time that this takes."""
@@ -274,71 +199,45 @@ class LocalRunner:
                 break
         await asyncio.to_thread(self.job.preload)
 
-    def _again(self, request: Request) -> bool:
-        """Whether a call that failed was retried by an earlier run with `--retry-failed`.
-
-        A recording is read until it has no further attempt.
-        """
-        return self.client.recorded or was_attempted(self.journal, request)
-
     async def _pinned(self, context: Context) -> None:
-        if self.part.pinned is not None:
-            self.pinned = context.pinned = dict(self.part.pinned)
-            return
         try:
             # Pinned units run before any row, because every row reads their outputs.
-            chosen = context if self.failed is None else await self.failed.context(None, context)
-            context.pinned, calls = await run_pinned(self.job.plan, chosen)
-            self.pinned = context.pinned
+            context.pinned, calls = await run_pinned(self.job.plan, context)
+            self.state.add_pinned(calls)
         except Pending:
             self.halt.set()
             return
         except VerdictError as error:
             self.halt.fail(error)
             return
-        for call in calls:
-            self.add_call(call)
+        self.counts.count([(call, 0.0) for call in calls])
 
     async def _judge(self, context: Context, row: Row) -> Result:
-        chosen = context if self.failed is None else await self.failed.context(row, context)
-        return await run_observed_row(self.job.plan, row, chosen, self.job.observer)
-
-    async def _write(self) -> None:
-        try:
-            await self.writer.write_as_completed()
-        except VerdictError as error:
-            self.halt.fail(error)
-
-    async def _tick(self, show: Callable[[], None]) -> None:
-        while True:
-            show()
-            await asyncio.sleep(TICK_S)
-
-    def _show_counted(self) -> None:
-        self.show(self.counted.progress(self.client.limiters))
-
-
-class _DoneRows:
-    """The rows of which all calls are answered: a byte for each."""
-
-    def __init__(self) -> None:
-        self._is_done = bytearray()
-        self.count = 0
-
-    def has(self, number: int) -> bool:
-        return number < len(self._is_done) and self._is_done[number] == 1
-
-    def is_full(self, begun: int) -> bool:
-        return False
+        return await run_observed_row(self.job.plan, row, context, self.job.observer)
 
     async def wait_for_room(self) -> None:
-        """There is always room."""
+        """Return once few enough rows wait for the disk."""
+        await self.state.database.writer.wait_for_room()
 
-    def add(self, number: int, result: Result) -> None:
-        if number >= len(self._is_done):
-            self._is_done.extend(bytes(1024 + number - len(self._is_done)))
-        self._is_done[number] = 1
-        self.count += 1
+    def add(self, result: Result) -> None:
+        """Take a row's result."""
+        self.state.add(result)
+        self.counts.add(result)
 
-    def put_back(self, number: int) -> None:
-        """It is run again in the next pass."""
+    def _add_extra(self, call: Call) -> None:
+        self.state.add_extra(call)
+        self.counts.count([(call, 0.0)])
+
+    async def _tick(self) -> None:
+        while True:
+            self._show()
+            await asyncio.sleep(TICK_S)
+
+    def _show(self) -> None:
+        self.show(self.counts.progress(self.client.limiters))
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[VerdictError], None], error: VerdictError) -> None:
+    """Call a function in the event loop, unless that was closed."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(call, error)

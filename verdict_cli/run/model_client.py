@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 
 from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.cache_store import CacheStore
-from verdict_cli.llm.middleware.chain import Chain, JournalOptions, RunCalls, StopSignal, build_chain
+from verdict_cli.llm.middleware.chain import Chain, RunCalls, StopSignal, build_chain
 from verdict_cli.llm.middleware.prefix_leader import PrefixLeaders
 from verdict_cli.llm.middleware.rate_limit import RateLimiters, rate_limited
+from verdict_cli.llm.middleware.replies import OwnCalls, ReplySources
 from verdict_cli.llm.providers import Providers, TokenCallback
 from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.messages import Ask, Request
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.run.observer import RunObserver
 from verdict_cli.run.process import calls_at_once
+from verdict_cli.storage.database.database import Database
 
 
 @dataclass
@@ -48,7 +50,9 @@ class ModelClient:
         self,
         observer: RunObserver,
         stop: StopSignal | None = None,
-        journal: JournalOptions | None = None,
+        own: OwnCalls | None = None,
+        reuse: Database | None = None,
+        is_spared: Callable[[Request], bool] | None = None,
         renamed: Callable[[str], str] | None = None,
     ) -> Chain:
         """The middleware around the providers; see `RunCalls`."""
@@ -57,9 +61,9 @@ class ModelClient:
             spending=self.spending,
             leaders=self.leaders,
             stop=stop or StopSignal(),
-            store=self.store,
+            replies=ReplySources(own, reuse, self.store),
             recorded=self.recorded,
-            journal=journal,
+            is_spared=is_spared,
             renamed=renamed,
             observer=observer,
         )

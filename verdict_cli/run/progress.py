@@ -6,24 +6,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Protocol
 
 from msgspec import Struct, field
 
 from verdict_cli.llm.middleware.rate_limit import Flow, RateLimiters
-from verdict_cli.llm.providers.price_book import cache_saved_usd
-from verdict_cli.messages import Call, Result, Stage
+from verdict_cli.messages import Call, Failure, Result, Stage
 from verdict_cli.run_facts import RunFacts
-
-
-class PendingCalls(Protocol):
-    """Calls that are answered some time after they are made, for display. A feature has the counts."""
-
-    def plus(self, other: PendingCalls | None) -> PendingCalls:
-        """The pending calls of two parts of a run."""
-
-    def text(self) -> str:
-        """A phrase of the progress line; "" where no call is pending."""
 
 
 class Progress(Struct, frozen=True):
@@ -43,13 +31,17 @@ class Progress(Struct, frozen=True):
     left_s: float | None
     cached: int = 0
     units: Mapping[str, Flow] = dataclasses.field(default_factory=dict)
-    pending: PendingCalls | None = None
 
 
 class Counts(Struct):
-    """What is counted of rows that are done, of a part or of a whole run. `RunFacts` has the same names."""
+    """What is counted of the rows of a run. `RunFacts` has the same names.
+
+    ``kept`` are rows that an earlier process finished.
+    """
 
     rows: int
+    started: float = field(default_factory=perf_counter)
+    kept: int = 0
     done: int = 0
     failed: int = 0
     calls: int = 0
@@ -72,27 +64,37 @@ class Counts(Struct):
     stages: dict[str, tuple[Stage, ...]] = {}
 
     def add(self, result: Result) -> None:
-        """Count a completed row and its calls."""
+        """Count a row with its calls."""
+        self.add_row(result.row.index, result.status, result.failure, result.saved, result.stages)
+        self.count([(call, 0.0) for call in result.calls])
+
+    def add_row(
+        self,
+        row: int,
+        status: str,
+        failure: Failure | None,
+        saved: Mapping[str, int],
+        stages: Mapping[str, tuple[Stage, ...]],
+    ) -> None:
+        """Count a row without its calls."""
         self.done += 1
-        if result.failure is not None:
+        if failure is not None:
             self.failed += 1
-            _add_up(self.failures, {result.failure.kind: 1})
-            self._add_reasons({result.failure.kind: (result.row.index, result.failure.message)})
-        if result.saved:
-            _add_up(self.saved, result.saved)
-        self.abstained += result.abstained
-        if result.stages:
-            self._add_stages(result.stages)
-        for call in result.calls:
-            self._count(call)
-        self.requests += requests_of(result.calls)
+            _add_up(self.failures, {failure.kind: 1})
+            reason = (row, failure.message)
+            self.reasons[failure.kind] = min(reason, self.reasons.get(failure.kind, reason))
+        _add_up(self.saved, saved)
+        self.abstained += status == "abstained"
+        if stages:
+            self._add_stages(stages)
 
-    def count(self, call: Call) -> None:
-        """Count one call that was made alone."""
-        self._count(call)
-        self.requests += requests_of((call,))
+    def count(self, calls: Sequence[tuple[Call, float | None]]) -> None:
+        """Count the calls of a row, each with what the provider's cache saved."""
+        for call, saved_usd in calls:
+            self._count(call, saved_usd)
+        self.requests += requests_of([call for call, _ in calls])
 
-    def _count(self, call: Call) -> None:
+    def _count(self, call: Call, saved_usd: float | None) -> None:
         self.calls += 1
         name, reply = call.request.model.name, call.reply
         self.models[name] = self.models.get(name, 0) + 1
@@ -107,29 +109,14 @@ class Counts(Struct):
             self.recalled += reply.recalled
             self.cached += reply.cached
             self.shared += reply.shared
-        if usage.cached_tokens or usage.cache_write_tokens:
-            self.cached_tokens += usage.cached_tokens
-            if not reply.cached:
-                saved = cache_saved_usd(call.request.model, usage, reply.service_tier)
-                self.cache_saved_usd = _sum(self.cache_saved_usd, saved)
-        self.cost_usd = None if cost is None or self.cost_usd is None else self.cost_usd + cost
+        self.cached_tokens += usage.cached_tokens
+        if not reply.cached:
+            self.cache_saved_usd = _sum(self.cache_saved_usd, saved_usd)
+        self.cost_usd = _sum(self.cost_usd, cost)
 
-    def include(self, other: Counts) -> None:
-        """Add the counts of another part; the number of rows stays."""
-        for name in _SUMS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.cost_usd = _sum(self.cost_usd, other.cost_usd)
-        self.cache_saved_usd = _sum(self.cache_saved_usd, other.cache_saved_usd)
-        for mine, others in ((self.failures, other.failures), (self.models, other.models), (self.saved, other.saved)):
-            _add_up(mine, others)
-        for model, answered in other.served.items():
-            _add_up(self.served.setdefault(model, {}), answered)
-        self._add_reasons(other.reasons)
-        self._add_stages(other.stages)
-
-    def _add_reasons(self, reasons: Mapping[str, tuple[int, str]]) -> None:
-        for kind, reason in reasons.items():
-            self.reasons[kind] = min(reason, self.reasons.get(kind, reason))
+    def add_earlier(self, cost_usd: float | None) -> None:
+        """Count what an earlier process has paid."""
+        self.cost_usd = _sum(self.cost_usd, cost_usd)
 
     def _add_stages(self, stages: Mapping[str, tuple[Stage, ...]]) -> None:
         for node, counted in stages.items():
@@ -137,17 +124,6 @@ class Counts(Struct):
             self.stages[node] = (
                 counted if before is None else tuple(a.plus(b) for a, b in zip(before, counted, strict=True))
             )
-
-
-_SUMS = tuple(name for name, kind in Counts.__annotations__.items() if kind == "int" and name != "rows")
-
-
-class RunStats(Counts, kw_only=True):
-    """The counts of a run in progress."""
-
-    started: float = field(default_factory=perf_counter)
-    kept: int = 0
-    """Rows that are done because an earlier process finished their part."""
 
     def progress(self, gates: RateLimiters) -> Progress:
         """The current state."""
@@ -176,7 +152,7 @@ class RunStats(Counts, kw_only=True):
             start,
             status=status,
             rows=self.rows,
-            **{name: getattr(self, name) for name in (*_SUMS, "cost_usd", "cache_saved_usd")},
+            **{name: getattr(self, name) for name in _SUMS},
             wall_s=start.wall_s + perf_counter() - self.started,
             failures=dict(sorted(self.failures.items())),
             reasons={kind: message for kind, (_, message) in sorted(self.reasons.items())},
@@ -193,6 +169,12 @@ def requests_of(calls: Sequence[Call]) -> int:
     made = [call.reply for call in calls if call.reply is None or not call.reply.cached]
     alone = sum(reply is None or not reply.request for reply in made)
     return alone + len({reply.request for reply in made if reply is not None and reply.request})
+
+
+_SUMS = (
+    "done", "failed", "calls", "requests", "recalled", "cached", "shared", "prompt_tokens", "completion_tokens",
+    "cached_tokens", "abstained", "cost_usd", "cache_saved_usd",
+)  # fmt: skip
 
 
 def _add_up(mine: dict[str, int], others: Mapping[str, int]) -> None:

@@ -19,8 +19,8 @@ from verdict_cli.run.escalation import Answered, escalate_answer, stages_of
 from verdict_cli.run.event_loop import cancel_all
 from verdict_cli.run.node_run import answer_node, calls_of, fails_row
 from verdict_cli.run.stopping_rule import EarlyStopState, is_audited, is_decided
-from verdict_cli.storage.journal.entry import PINNED
 
+PINNED = "pinned"
 PINNED_ROW = Row(-1, PINNED, {}, PINNED)
 """The row under which the calls of pinned units are recorded."""
 

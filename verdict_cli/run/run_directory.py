@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import shutil
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import MISSING, fields
 from pathlib import Path
 
@@ -11,58 +12,27 @@ import orjson
 from msgspec import Struct
 
 from verdict_cli.errors import JournalError, OutputError, UsageError
-from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.plan.node import Plan
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.run.validate_run import check_links, facts_of
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.storage.journal.journal import JOURNAL, Journal
+from verdict_cli.storage.database.database import RUN_DB
+from verdict_cli.storage.file_lock import exclusive
 from verdict_cli.storage.paths import output_errors, replacing, was_url
 from verdict_cli.storage.stores import RunStore, StoreFolder, store_of
 
 
-class RunDiff(Struct, frozen=True):
-    """``changes`` has (what, the earlier fingerprint, the new one) of the pipeline and the dataset where they differ.
-
-    ``units`` are the units that call a model and whose calls change, of ``llm_units`` in all.
-    """
-
-    changes: tuple[tuple[str, str, str], ...]
-    units: tuple[str, ...]
-    llm_units: int
-
-    def refusal(self, directory: Path) -> str:
-        """Why the run is not resumed without `--update`."""
-        others = " and ".join(
-            f"another {what} ({earlier[:12]}…, this one is {now[:12]}…)" for what, earlier, now in self.changes
-        )
-        return f"{directory} holds a run of {others}"
-
-    def work(self) -> str:
-        """What `--update` does, as a phrase."""
-        parts = []
-        if any(what == "pipeline" for what, _, _ in self.changes):
-            names = f": {', '.join(self.units[:6])}{', …' if len(self.units) > 6 else ''}" if self.units else ""
-            parts.append(f"calls {len(self.units)} of {self.llm_units} units again{names}")
-        if any(what == "dataset" for what, _, _ in self.changes):
-            parts.append("calls models for rows that it does not have")
-        return " and ".join(parts)
-
-
-def diff_runs(plan: Plan, earlier: RunFacts, now: RunFacts) -> RunDiff | None:
-    """How the earlier run differs from what the plan would do now; None where it is the same run."""
-    changes = tuple(
-        (what, before, after)
-        for what, before, after in (
-            ("pipeline", earlier.spec_fingerprint, now.spec_fingerprint),
-            ("dataset", earlier.data_fingerprint, now.data_fingerprint),
-        )
+def difference(earlier: RunFacts, now: RunFacts) -> str:
+    """How the earlier run differs from what would be done now, in words; "" where it is the same run."""
+    pairs = (
+        ("pipeline", earlier.spec_fingerprint, now.spec_fingerprint),
+        ("dataset", earlier.data_fingerprint, now.data_fingerprint),
+    )
+    return " and ".join(
+        f"another {what} ({before[:12]}…, this one is {after[:12]}…)"
+        for what, before, after in pairs
         if before != after
     )
-    if not changes:
-        return None
-    llm_units = [node.id for node in plan.nodes if isinstance(node.work, LLMNode)]
-    units = tuple(name for name in llm_units if earlier.nodes.get(name) != now.nodes[name])
-    return RunDiff(changes, units, len(llm_units))
 
 
 _REQUIRED = {field.name for field in fields(RunFacts) if field.default is MISSING and field.default_factory is MISSING}
@@ -71,6 +41,10 @@ _OUTCOME = (
     "report.json", "report.md", "report.html", "junit.xml",
 )  # fmt: skip
 """Files that a run writes when it ends. A new run in the directory removes them."""
+
+
+LOCK = "run.lock"
+"""The file that is there while a process writes to the directory."""
 
 
 class RunDirectory(Struct, frozen=True):
@@ -91,8 +65,11 @@ class RunDirectory(Struct, frozen=True):
         return self.remote.folder.url if self.remote else str(self.path)
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keep other processes out of a directory in a store. On a disk the lock of the open journal does it."""
-        return self.remote.lock() if self.remote else nullcontext()
+        """Create the directory, and keep other processes out of it. JournalError while another one writes to it."""
+        if self.remote:
+            return self.remote.lock()
+        self.prepare()
+        return exclusive(self.path / LOCK)
 
     @property
     def confirm_lease(self) -> Callable[[], Awaitable[None]] | None:
@@ -110,25 +87,15 @@ class RunDirectory(Struct, frozen=True):
         return self.path / "calls.parquet"
 
     @property
-    def journal(self) -> Path:
-        """The completed calls of a run, to resume it."""
-        return self.path / JOURNAL
-
-    def open_journal(self, nodes: Mapping[str, str], *, fresh: bool = False) -> Journal:
-        """Open the journal. Raises what `Journal.open` raises."""
-        segments = self.remote.segments() if self.remote else None
-        return Journal.open(self.journal, nodes, fresh=fresh, segments=segments)
+    def database(self) -> Path:
+        """Everything that must survive: calls, finished rows, batches."""
+        return self.path / RUN_DB
 
     def put(self, *names: str) -> None:
         """Send files of the copy to the store, where the directory is in one. OutputError when the store refuses."""
         if self.remote:
             for name in names:
                 self.remote.put(name)
-
-    def put_journal(self) -> None:
-        """Send the copy's journal, which is closed, to the store, and remove it here. OutputError when the store refuses."""
-        if self.remote:
-            self.remote.put_journal()
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove files from the store, where the directory is in one. OutputError when the store refuses."""
@@ -152,10 +119,6 @@ class RunDirectory(Struct, frozen=True):
     def get_tables(self) -> None:
         """Fetch the tables that the copy lacks, where the directory is in a store."""
         self.get([*self.stored(self.results.name), *self.stored(self.calls.name)])
-
-    def below(self, name: str) -> RunDirectory:
-        """A folder in it, as the directory of a run."""
-        return RunDirectory(self.path / name, self.remote and self.remote.below(name))
 
     def prepare(self) -> None:
         """Create the directory, readable by its owner only. OutputError when the disk refuses, JournalError for links in it."""
@@ -187,48 +150,54 @@ class RunDirectory(Struct, frozen=True):
         except ValueError as fault:
             raise JournalError(f"{path} is not that of a run: {fault}", hint="choose another --out") from None
 
-    def earlier_run(
-        self, plan: Plan, facts: RunFacts, *, update: bool = False
-    ) -> tuple[RunFacts | None, RunDiff | None]:
-        """The facts of the run in the directory, None in a new one, and how the run with ``facts`` differs from it.
-
-        JournalError where they differ, unless ``update``.
-        """
+    def earlier_run(self, facts: RunFacts) -> RunFacts | None:
+        """The facts of the run in the directory, None in a new one. JournalError where it is not the run with ``facts``."""
         earlier = self.facts()
         if earlier is None:
-            return None, None
-        difference = diff_runs(plan, earlier, facts)
-        if difference is not None and not update:
+            return None
+        other = difference(earlier, facts)
+        if other:
             raise JournalError(
-                difference.refusal(self.path),
-                hint=f"--update keeps that run and {difference.work()}; or choose another --out, or --fresh to discard it",
+                f"{self.path} holds a run of {other}",
+                hint=f"to judge this one and pay only for what differs: --out NEW --reuse {self.path}; "
+                "--fresh discards the run that is there",
             )
-        return earlier, difference
+        if earlier.status != "finished" and not self.database.exists() and (self.path / "journal.jsonl").exists():
+            raise JournalError(
+                f"{self.path} holds an unfinished run of an earlier version, which this one cannot resume",
+                hint="finish it with the version that began it, or give --fresh to start over",
+            )
+        return earlier
 
     def discard(self) -> None:
         """Remove the outcome of an earlier run; files with other names stay."""
         with output_errors(self.path):
             for name in _OUTCOME:
-                if not (self.path / name).is_dir():
+                if (self.path / name).is_dir():  # of an earlier version
+                    shutil.rmtree(self.path / name)
+                else:
                     (self.path / name).unlink(missing_ok=True)
         if self.remote:
             self.remove(name for name in _OUTCOME if name in self.stored(name))
 
-    def write_spec(self, plan: Plan) -> None:
-        """Write `spec.yaml` and the published tables that it names, so that the directory needs no other file.
+    def write_spec(self, plan: Plan) -> dict[str, str]:
+        """Write `spec.yaml` and the published tables that it names, so that the directory needs no other file; return them.
 
         A pipeline with Python functions has no YAML form and writes none.
         """
+        files: dict[str, str] = {}
         if any(node.code for node in plan.nodes):
-            return
+            return files
         data = dict(plan.resolved)
         if plan.published:
             data["evaluate"] = {name: dict(keys) for name, keys in data["evaluate"].items()}
             for name, table in plan.published.items():
                 data["evaluate"][name]["published"] = f"published/{name}.yaml"
-                content = as_yaml(table.model_dump(mode="json", exclude_none=True))
-                self.write(f"published/{name}.yaml", content)
-        self.write("spec.yaml", as_yaml(data))
+                files[f"published/{name}.yaml"] = as_yaml(table.model_dump(mode="json", exclude_none=True))
+        files["spec.yaml"] = as_yaml(data)
+        for name, content in files.items():
+            self.write(name, content)
+        return files
 
     def write_facts(self, facts: RunFacts) -> None:
         """Write `run.json`."""
@@ -245,3 +214,11 @@ class RunDirectory(Struct, frozen=True):
             part.write_bytes(content.encode() if isinstance(content, str) else content)
         self.put(name)
         return path
+
+
+def reused_database(run: Path) -> Path:
+    """The database of the run that `--reuse` names. UsageError where there is none."""
+    path = run / RUN_DB if run.is_dir() else run
+    if not path.is_file():
+        raise UsageError(f"--reuse: {run} has no {RUN_DB}", hint="name the --out of a `verdict run` of this version")
+    return path

@@ -14,60 +14,54 @@ from verdict_cli import __version__
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.providers.recorded_calls import recorded_file
 from verdict_cli.plan.node import Plan
+from verdict_cli.run.checked_data import keep_checked
+from verdict_cli.run.digests import file_digest
 from verdict_cli.run.job import RunJob, RunOptions
-from verdict_cli.run.part_files import rows_a_part
-from verdict_cli.run.progress import RunStats
+from verdict_cli.run.progress import Counts
 from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.run.tables import TABLES
 from verdict_cli.run_facts import RunFacts
+from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.datasets.dataset import UNDECIDED
 from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
 from verdict_cli.storage.datasets.parquet import table_files
 from verdict_cli.storage.paths import is_remote_url, path_of
 
-AddFacts = Callable[[RunFacts], RunFacts]
 
-
-def start_run(job: RunJob) -> None:
-    """Write the run's facts and pipeline into its directory, whose journal this process has locked.
-
-    JournalError when the directory belongs to another run. It is checked again because another process may have run
-    there between `open_run` and the lock.
-    """
-    difference = None if job.fresh else job.directory.earlier_run(job.plan, job.start, update=job.update)[1]
-    if job.fresh or difference is not None:
+def start_run(job: RunJob, database: Database) -> None:
+    """Write the run's facts and pipeline into its directory, and what its tables are written from into its database."""
+    if job.fresh:
         job.directory.discard()
     job.directory.write_facts(job.start)
-    job.directory.write_spec(job.plan)
+    files = job.directory.write_spec(job.plan)
+    database.put("run", {"facts": job.start.as_json(), "files": files, "columns": job.table_columns.as_json()})
+    keep_checked(job, database)
 
 
-def finish_run(
-    job: RunJob, stats: RunStats, *, complete: bool, waiting: bool = False, add_facts: AddFacts | None = None
-) -> RunFacts:
+def finish_run(job: RunJob, counts: Counts, status: str) -> RunFacts:
     """The facts of the run as it ended, which are then in `run.json`.
 
-    Baseline models are named in them only where they answered, not a recording. ``waiting``: calls of it are
-    still to be answered. ``add_facts`` adds what is known of such calls.
+    Baseline models are named in them only where they answered, not a recording.
     """
     recorded = job.recording is not None
-    floors = () if recorded else tuple(sorted(name for name in stats.models if name.startswith("baseline/")))
-    facts = stats.facts(job.start, "finished" if complete else "waiting" if waiting else "interrupted", floors=floors)
-    if add_facts is not None:
-        facts = add_facts(facts)
-    # The tables of parts are there as soon as they are finished.
-    job.directory.put(*(path.name for path in (job.directory.results, job.directory.calls) if path.is_file()))
+    floors = () if recorded else tuple(sorted(name for name in counts.models if name.startswith("baseline/")))
+    facts = counts.facts(job.start, status, floors=floors)
+    files = [name for name in TABLES if (job.directory.path / name).is_file()]
+    if status == "finished" or counts.calls:
+        facts = replace(facts, digests={name: file_digest(job.directory.path / name) for name in files})
+    job.directory.put(*files)
     job.directory.write_facts(facts)
     return facts
 
 
-def changed_dataset(job: RunJob, same_rows: Callable[[], bool] | None = None) -> DataError | None:
+def changed_dataset(job: RunJob, same_rows: Callable[[], bool]) -> DataError | None:
     """The error of a dataset whose files were rewritten while they were judged; None where they were not.
 
-    ``same_rows`` compares the rows with those that were judged. It is called if the files were written to but are as before,
-    because a rewrite may have been undone.
+    ``same_rows`` compares the rows. It is called if the files were written to but are as before.
     """
     try:
         same_files = dataset_fingerprint(job.dataset, job.data.selection) == job.data.of_files
-        if same_files and (same_rows is None or file_stamps(job.dataset) == job.data.stamps or same_rows()):
+        if same_files and (file_stamps(job.dataset) == job.data.stamps or same_rows()):
             return None
     except DataError as error:
         return error
@@ -75,7 +69,7 @@ def changed_dataset(job: RunJob, same_rows: Callable[[], bool] | None = None) ->
         Problem(
             "dataset-changed",
             "the dataset was rewritten while it was judged: some rows may be of its former content",
-            "the same command with --update judges it as it is now, and pays only for rows that it does not have",
+            "judge it as it is now with --out NEW --reuse and this run's directory, and pay only for rows that differ",
             str(job.dataset.files[0]),
         )
     )
@@ -122,7 +116,6 @@ def first_facts(options: RunOptions) -> RunFacts:
         started="",
         seed=options.seed,
         rows=data.rows,
-        part_rows=_part_rows(options),
         skipped_bad_rows=data.skipped,
         warnings=tuple(dict.fromkeys(problem.message for problem in data.warnings)),
         nodes=node_fingerprints(plan, options.seed),
@@ -143,18 +136,8 @@ def with_ids_of(options: RunOptions, facts: RunFacts, earlier: RunFacts | None) 
     return replace(options, data=data), replace(facts, id_column=earlier.id_column)
 
 
-def _part_rows(options: RunOptions) -> int:
-    """The rows of each part, 0 for a run in one part."""
-    chosen = next((rows for hooks in options.hooks.values() if (rows := hooks.part_rows(options)) is not None), None)
-    return rows_a_part(options.data.rows, options.part_rows) if chosen is None else chosen
-
-
 def resumed_facts(facts: RunFacts, earlier: RunFacts | None) -> RunFacts:
-    """The facts with the start of the run: that of the earlier run and its duration so far, else now; and with its parts."""
+    """The facts with the start of the run: that of the earlier run and its duration so far, else now."""
     if earlier is not None:
-        same = (facts.spec_fingerprint, facts.data_fingerprint) == (earlier.spec_fingerprint, earlier.data_fingerprint)
-        size = earlier.part_rows if same else facts.part_rows
-        if earlier.part_rows > 0 and not same:
-            size = earlier.part_rows if facts.rows > earlier.part_rows else 0
-        return replace(facts, started=earlier.started, wall_s=earlier.wall_s, part_rows=size)
+        return replace(facts, started=earlier.started, wall_s=earlier.wall_s)
     return replace(facts, started=datetime.now(UTC).isoformat(timespec="seconds"))

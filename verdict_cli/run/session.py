@@ -19,14 +19,14 @@ from verdict_cli.run.digests import check_digests
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.hooks import ENGINES, Engine
 from verdict_cli.run.job import RunJob, RunOptions, Stop
-from verdict_cli.run.load_run import RunResult
+from verdict_cli.run.load_run import RunResult, restore_run
+from verdict_cli.run.local import run_within
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.process import calls_at_once, check_space
 from verdict_cli.run.progress import Progress
-from verdict_cli.run.run_directory import RunDiff, RunDirectory
+from verdict_cli.run.run_directory import RunDirectory, reused_database
 from verdict_cli.run.run_metadata import first_facts, resumed_facts, run_directory, with_ids_of
 from verdict_cli.run.validate_run import check_rows
-from verdict_cli.run.whole_run import run_within
 from verdict_cli.run_facts import RunFacts
 
 Show = Callable[[Progress], None]
@@ -35,32 +35,29 @@ Show = Callable[[Progress], None]
 def open_run(options: RunOptions) -> Session:
     """The run with its directory, which an earlier run may have begun.
 
-    A directory in a store is locked until the session is closed. Raises JournalError where the directory belongs to
-    another run and ``update`` is not given, UsageError where the run cannot be made with these options.
+    The directory is locked until the session is closed. Raises JournalError where it belongs to another run, UsageError
+    where the run cannot be made with these options.
     """
     facts = first_facts(options)
     directory = run_directory(options.out, facts)
-    if options.replay is not None and recorded_file(options.replay).resolve() == directory.calls.resolve():
+    own = (directory.calls.resolve(), directory.database.resolve())
+    if options.replay is not None and recorded_file(options.replay).resolve() in own:
         raise UsageError(f"{directory.display_name} holds the recording itself", hint="choose another --out")
+    if options.reuse is not None and reused_database(options.reuse).resolve() == directory.database.resolve():
+        raise UsageError("--reuse names the run itself, which finds its own replies", hint="leave --reuse out")
     check_hooks(options)
     engine_of(options).check(options, directory)
     with ExitStack() as stack:
         stack.enter_context(directory.lock())
-        earlier, difference = None, None
+        earlier = None
         if not options.fresh and directory.facts() is not None:
             _check_identifiable(options.plan, directory)
-            earlier, difference = directory.earlier_run(options.plan, facts, update=options.update)
+            earlier = directory.earlier_run(facts)
             options, facts = with_ids_of(options, facts, earlier)
         start = resumed_facts(facts, earlier)
         for hooks in options.hooks.values():
             hooks.check_resumed(options, directory, start)
-        if options.part_rows is not None and start.part_rows != facts.part_rows:
-            parts = f"parts of {start.part_rows:,} rows" if start.part_rows else "one part"
-            raise UsageError(
-                f"{directory.display_name} holds a run in {parts}, which --part-rows cannot change",
-                hint="leave --part-rows out, or choose another --out",
-            )
-        return Session(options, directory, start, earlier, difference, stack.pop_all())
+        return Session(options, directory, start, earlier, stack.pop_all())
 
 
 def engine_of(options: RunOptions) -> Engine:
@@ -99,10 +96,8 @@ class Session:
     """Its facts before it is executed."""
     earlier: RunFacts | None
     """The facts of the run that it resumes."""
-    difference: RunDiff | None
-    """How this run differs from that one; None where both are the same."""
     lock: ExitStack
-    """Keeps other processes out of a directory in a store until the session is closed."""
+    """Keeps other processes out of the directory until the session is closed."""
 
     def __enter__(self) -> Session:
         return self
@@ -116,7 +111,7 @@ class Session:
     def is_finished(self) -> bool:
         """Whether the earlier run has left nothing to do."""
         earlier = self.earlier
-        if earlier is None or earlier.status != "finished" or self.difference is not None:
+        if earlier is None or earlier.status != "finished":
             return False
         return not (self.options.retry_failed and earlier.failed)
 
@@ -140,7 +135,6 @@ class Session:
         return self._result(await run_within(self._job(client.store), stop, show, client))
 
     def _job(self, store: CacheStore | None) -> RunJob:
-        self.directory.prepare()
         check_space(self.directory.path)
         chosen = {field.name: getattr(self.options, field.name) for field in fields(RunOptions)}
         at_once = calls_at_once(self.options.concurrency)
@@ -150,12 +144,14 @@ class Session:
                 "raise the limit with `ulimit -n`"
             )
             chosen["concurrency"] = at_once
-        return RunJob(**chosen, directory=self.directory, start=self.start, store=store)
+        return RunJob(**chosen, directory=self.directory, start=self.start, earlier=self.earlier, store=store)
 
     def _finished_result(self) -> RunResult:
         # Evaluations, gates and the report's settings may have changed: no fingerprint covers them.
         self.directory.write_spec(self.options.plan)
-        assert self.earlier is not None
+        earlier = restore_run(self.directory, self.earlier)
+        assert earlier is not None
+        self.earlier = earlier
         warnings = tuple(dict.fromkeys((*self.earlier.warnings, *self.start.warnings)))
         result = self._result(replace(self.earlier, warnings=warnings))
         check_rows(result.directory.results, self.earlier)

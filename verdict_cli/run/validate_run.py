@@ -76,19 +76,19 @@ def _bounded(value: Any) -> bool:
 
 
 def check_rows(results: Path, facts: RunFacts) -> None:
-    """DataError where the results of a finished run have more or fewer rows than its `run.json` says."""
-    if facts.status != "finished":
+    """DataError where the results of a run have more or fewer rows than its `run.json` says."""
+    if facts.status == "running":
         return
     rows = 0
     for file in table_files(results):
         with open_parquet(file) as table:
             rows += table.metadata.num_rows
     if rows != facts.done:
-        message = f"the table has {rows:,} rows, and run.json says {facts.done:,}: a part is missing, or was replaced"
+        message = f"the table has {rows:,} rows, and run.json says {facts.done:,}: the file was replaced"
         raise DataError(Problem("rows-differ", message, RESTORE, str(results)))
 
 
-RESTORE = "copy the run's directory again, or judge it again with --fresh: calls that were answered are in the cache"
+RESTORE = "remove the file: `verdict report RUN` writes the tables again from run.db"
 """What to do about tables that are not as the run wrote them."""
 
 

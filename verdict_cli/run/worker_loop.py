@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from time import monotonic
 from typing import Protocol
 
@@ -16,26 +17,23 @@ BREATH_S = 0.005
 
 
 class RowSink(Protocol):
-    """Takes what the loop gives, by the number of each row."""
-
-    def is_full(self, begun: int) -> bool:
-        """Whether no further row may be begun after so many."""
+    """Takes what the loop gives."""
 
     async def wait_for_room(self) -> None:
         """Return once another row may be begun."""
 
-    def add(self, number: int, result: Result) -> None:
+    def add(self, result: Result) -> None:
         """Take a row's result."""
-
-    def put_back(self, number: int) -> None:
-        """Take a row with a call that cannot be answered yet."""
 
 
 class WorkerLoop:
-    """Runs rows until there are none, or the run is to stop. An error that stops the run is given to ``halt``."""
+    """Runs rows until there are none, or the run is to stop. An error that stops the run is given to ``halt``.
+
+    A row with a call that cannot be answered yet is dropped: no row waits in memory.
+    """
 
     def __init__(
-        self, rows: Iterator[tuple[int, Row]], judge: Callable[[Row], Awaitable[Result]], sink: RowSink, halt: Halt
+        self, rows: Iterator[Row], judge: Callable[[Row], Awaitable[Result]], sink: RowSink, halt: Halt
     ) -> None:
         self._rows, self._judge, self._sink, self._halt = rows, judge, sink, halt
         self._begun = 0
@@ -50,21 +48,16 @@ class WorkerLoop:
         try:
             # `requested` is set by a signal handler at once, the event only when the loop has its turn.
             while not (halt.is_set() or halt.stop.requested):
-                # A full sink holds many finished rows behind a slow one: begin no more, or memory grows with the rows.
-                if sink.is_full(self._begun):
-                    await sink.wait_for_room()
-                    continue
-                number, row = next(self._rows, (None, None))
-                if number is None or row is None:
+                row = next(self._rows, None)
+                if row is None:
                     return
                 self._begun = begun = self._begun + 1
-                try:
-                    sink.add(number, await judge(row))
-                except Pending:
-                    sink.put_back(number)
-                # Where another row was begun meanwhile, this one waited for a call, and left the loop to others. Else no row
-                # has waited: without a pause, timers and the writer would starve.
+                with suppress(Pending):
+                    sink.add(await judge(row))
+                # Where another row was begun meanwhile, this one waited for a call, and left the loop to others. Else no
+                # row has waited: without a pause, timers and the writer would starve.
                 if self._begun == begun and monotonic() - self._yielded > BREATH_S:
+                    await sink.wait_for_room()
                     await asyncio.sleep(0)
                     self._yielded = monotonic()
         except VerdictError as error:

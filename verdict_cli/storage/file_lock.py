@@ -75,3 +75,12 @@ def _locked(path: Path) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock file at the path."""
+    try:
+        with path.open("rb+") as file:
+            return not lock_file(file.fileno())
+    except OSError:
+        return False

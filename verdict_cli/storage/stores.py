@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Protocol
+from typing import Protocol
 
 from verdict_cli.errors import UsageError
 from verdict_cli.registry import Registry
@@ -46,22 +46,6 @@ class StoreFolder(Protocol):
         """Remove all objects in a folder."""
 
 
-class JournalSegments(Protocol):
-    """A journal in a store: one object with its lines, and others with those that were added since."""
-
-    def copy_to(self, file: IO[bytes]) -> None:
-        """Write all lines to the file."""
-
-    def wait(self) -> None:
-        """Wait until lines may be added."""
-
-    def put(self, lines: bytes) -> None:
-        """Add lines."""
-
-    def clear(self) -> None:
-        """Remove all lines."""
-
-
 class RunStore(Protocol):
     """A run's directory in a store, which is authoritative, and its copy on this machine."""
 
@@ -78,29 +62,14 @@ class RunStore(Protocol):
     async def confirm_lease(self) -> None:
         """Return once this process certainly has the directory. JournalError where another has taken it over."""
 
-    def segments(self) -> JournalSegments:
-        """The journal in the store, for the copy's journal to be opened with."""
-
-    def below(self, name: str) -> RunStore:
-        """A folder in it."""
-
     def put(self, name: str) -> None:
         """Send a file of the copy to the store. OutputError, or JournalError where another process has taken it over."""
-
-    def put_journal(self) -> None:
-        """Send the copy's journal to the store as a whole, and remove it here. Raises as `put`."""
 
     def get(self, names: Iterable[str]) -> None:
         """Fetch files that the copy lacks."""
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove files from the store. Raises as `put`."""
-
-    def refresh(self) -> None:
-        """Replace what a run needs from the start by what the store has."""
-
-    def clear(self) -> None:
-        """Remove the copy, unless it has calls that were not sent."""
 
 
 class Store(Protocol):

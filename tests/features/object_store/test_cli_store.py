@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow  # `make test-all`
 
 ROWS = 60
 FILES = {
-    *("results.parquet", "calls.parquet", "run.json", "spec.yaml", "journal.jsonl"),
+    *("results.parquet", "calls.parquet", "run.json", "spec.yaml", "run.db"),
     *("report.html", "report.json", "report.md", "junit.xml"),
 }
 
@@ -176,7 +176,7 @@ def test_a_file_url_is_a_path_and_memory_a_store(shell: Any) -> None:
     assert shell("run", config, shell.rows(2), "--out", (shell.folder / "here").as_uri()).code == 0
     assert (shell.folder / "here" / "results.parquet").exists()
     assert shell("run", config, shell.rows(2), "--out", "memory://here/run").code == 0
-    assert set(RemoteFolder.at("memory://here/run").names()) >= FILES - {"journal.jsonl"}
+    assert set(RemoteFolder.at("memory://here/run").names()) >= FILES
 
 
 @pytest.mark.parametrize("flags", [(), ("--part-rows", "1000")], ids=["one part", "parts"])
@@ -226,4 +226,3 @@ def test_a_writer_that_was_stopped_and_taken_over_makes_no_call_after_it_wakes(
     assert (done.code, "another run has taken over" in done.err) == (2, True), done.err
     assert len(scripted_model.requests) <= 8 + 4
     assert place.read("run.json") == b"of the other"
-    assert not place.names("journal")

@@ -13,8 +13,8 @@ from browser_fixtures import HOSTILE, check_chat
 
 from verdict_cli.messages import Reply, Usage
 from verdict_cli.run.run_directory import RunDirectory
-from verdict_cli.storage.journal.entry import JournalEntry
-from verdict_cli.storage.journal.journal import Journal
+from verdict_cli.storage.database.database import Database
+from verdict_cli.storage.database.records import CallContent
 from verdict_cli.storage.tables.human_labels import read_labels
 
 ROWS = "table.rows tbody tr"
@@ -191,17 +191,17 @@ def test_a_run_that_goes_on_is_followed_until_it_has_results(runs, shown, look, 
     facts = directory.facts()
     assert facts is not None
     (folder / "results.parquet").rename(folder / "kept")
-    (folder / "journal.jsonl").unlink()
+    (folder / "run.db").unlink()
     directory.write_facts(replace(facts, status="running", rows=4, done=0))
     reply = Reply("<b>yes</b>", usage=Usage(10, 2), cost_usd=0.5, model="m")
-    with Journal.open(folder / "journal.jsonl") as journal:
-        journal.append(JournalEntry("r1", "judge", 0, 0, reply))
-        journal.append(JournalEntry("r2", "judge", 0, 0, None, "timeout", "too slow"))
+    with Database.open(folder / "run.db") as database:
+        database.add_call(b"1", (1, "judge", "", 0, 0), "m", CallContent(reply))
+        database.add_call(b"2", (2, "judge", "", 0, 0), "m", CallContent(None, error="too slow"), failure="timeout")
     page = look(f"{shown(folder)}/run?run=live", wait="progress").page
     assert "2 of 4 rows started, $0.50" in page.locator("main").inner_text()
     assert "<b>yes</b>" in page.locator("main").inner_text()
-    with Journal.open(folder / "journal.jsonl") as journal:
-        journal.append(JournalEntry("r3", "judge", 0, 0, reply))
+    with Database.open(folder / "run.db") as database:
+        database.add_call(b"3", (3, "judge", "", 0, 0), "m", CallContent(reply))
     page.wait_for_selector("text=3 of 4 rows started, $1.00")
     (folder / "kept").rename(folder / "results.parquet")
     directory.write("run.json", json.dumps(asdict(facts)))

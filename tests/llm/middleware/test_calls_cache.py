@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from verdict_cli.errors import Retryable
-from verdict_cli.llm.middleware.cache import CacheKeys, cached
 from verdict_cli.llm.middleware.cache_store import CacheStore
+from verdict_cli.llm.middleware.replies import ReplySources, RequestDigests, answer_from
 from verdict_cli.messages import Message, Reply, Request, Row
 from verdict_cli.model import Model
 
@@ -51,6 +51,14 @@ def store(tmp_path: Path) -> Iterator[CacheStore]:
         opened.close()
 
 
+def digest(request: Request) -> bytes:
+    """The request's digest in the shared cache."""
+    digests = RequestDigests()
+    plain = digests.get(request)
+    assert plain is not None
+    return digests.with_address(plain, request.model)
+
+
 def one_by_one(ask: Callable[[Request], Awaitable[Reply]], *requests: Request) -> list[Reply]:
     async def run() -> list[Reply]:
         return [await ask(request) for request in requests]
@@ -60,7 +68,7 @@ def one_by_one(ask: Callable[[Request], Awaitable[Reply]], *requests: Request) -
 
 def test_an_equal_request_is_answered_from_the_cache_free_of_charge_and_marked(store: CacheStore) -> None:
     server = Server()
-    ask, _ = cached(server.ask, store)
+    ask, _ = answer_from(server.ask, ReplySources(store=store))
     first, second = one_by_one(ask, REQUEST, asking(row=Row(7, "z", {}), attempt=1))
     assert server.calls == 1
     assert (first.text, first.cached, first.cost_usd) == ("1", False, 0.5)
@@ -71,7 +79,7 @@ def test_another_run_finds_what_an_earlier_one_kept(tmp_path: Path) -> None:
     server = Server()
     for _ in range(2):
         store = CacheStore.open(tmp_path / "replies.sqlite3")
-        ask, _ = cached(server.ask, store)
+        ask, _ = answer_from(server.ask, ReplySources(store=store))
         one_by_one(ask, REQUEST)
         store.close()
     assert server.calls == 1
@@ -100,8 +108,7 @@ def test_another_run_finds_what_an_earlier_one_kept(tmp_path: Path) -> None:
     ],
 )
 def test_whatever_may_change_the_reply_makes_another_request(other: Request) -> None:
-    keys = CacheKeys()
-    assert keys.get(other) != keys.get(REQUEST)
+    assert digest(other) != digest(REQUEST)
 
 
 @pytest.mark.parametrize(
@@ -118,25 +125,23 @@ def test_whatever_may_change_the_reply_makes_another_request(other: Request) -> 
     ],
 )
 def test_what_cannot_change_the_reply_does_not_count(same: Request) -> None:
-    keys = CacheKeys()
-    assert keys.get(same) == keys.get(REQUEST)
+    assert digest(same) == digest(REQUEST)
 
 
 def test_the_order_in_which_parameters_are_written_does_not_count() -> None:
-    keys = CacheKeys()
     one, other = with_model(params={"a": 1, "b": 2}), with_model(params={"b": 2, "a": 1})
-    assert keys.get(one) == keys.get(other)
+    assert digest(one) == digest(other)
 
 
 def test_repeated_units_draw_a_sample_each(store: CacheStore) -> None:
-    ask, _ = cached(Server().ask, store)
+    ask, _ = answer_from(Server().ask, ReplySources(store=store))
     replies = one_by_one(ask, *(asking(node=f"judge[{n}]") for n in range(3)))
     assert [reply.text for reply in replies] == ["1", "2", "3"]
 
 
 def test_equal_requests_in_flight_are_one_call(store: CacheStore) -> None:
     server = Server()
-    ask, _ = cached(server.ask, store)
+    ask, _ = answer_from(server.ask, ReplySources(store=store))
 
     async def run() -> list[Reply]:
         return await asyncio.gather(*(ask(REQUEST) for _ in range(20)))
@@ -149,7 +154,7 @@ def test_equal_requests_in_flight_are_one_call(store: CacheStore) -> None:
 
 def test_when_the_call_in_flight_fails_one_of_those_waiting_makes_it(store: CacheStore) -> None:
     server = Server(Retryable("gone"))
-    ask, _ = cached(server.ask, store)
+    ask, _ = answer_from(server.ask, ReplySources(store=store))
 
     async def run() -> list[Any]:
         return await asyncio.gather(*(ask(REQUEST) for _ in range(5)), return_exceptions=True)
@@ -162,7 +167,7 @@ def test_when_the_call_in_flight_fails_one_of_those_waiting_makes_it(store: Cach
 
 def test_when_the_call_in_flight_is_cancelled_the_others_are_answered(store: CacheStore) -> None:
     server = Server()
-    ask, _ = cached(server.ask, store)
+    ask, _ = answer_from(server.ask, ReplySources(store=store))
 
     async def run() -> list[Any]:
         tasks = [asyncio.ensure_future(ask(REQUEST)) for _ in range(4)]
@@ -178,7 +183,7 @@ def test_when_the_call_in_flight_is_cancelled_the_others_are_answered(store: Cac
 
 def test_failures_are_not_kept(store: CacheStore) -> None:
     server = Server(Retryable("gone"))
-    ask, _ = cached(server.ask, store)
+    ask, _ = answer_from(server.ask, ReplySources(store=store))
     with pytest.raises(Retryable):
         one_by_one(ask, REQUEST)
     assert one_by_one(ask, REQUEST)[0].text == "2"
@@ -194,13 +199,13 @@ def test_replies_that_fall_short_are_not_kept(store: CacheStore, reply: Reply, f
         calls.append(request)
         return reply
 
-    ask, _ = cached(provider, store)
+    ask, _ = answer_from(provider, ReplySources(store=store))
     one_by_one(ask, asking(**fields), asking(**fields))
     assert len(calls) == 2
 
 
 def test_a_reply_that_could_not_be_read_is_forgotten(store: CacheStore) -> None:
-    ask, forget = cached(Server().ask, store)
+    ask, forget = answer_from(Server().ask, ReplySources(store=store))
 
     async def run() -> list[str]:
         first = await ask(REQUEST)
@@ -210,19 +215,16 @@ def test_a_reply_that_could_not_be_read_is_forgotten(store: CacheStore) -> None:
     assert asyncio.run(run()) == ["1", "2", "2"]
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [with_model(cache=False), with_model(name="baseline/random", api_base=None), with_model(name="replay/x")],
-)
-def test_models_that_may_not_be_cached_are_asked_every_time(store: CacheStore, request_: Request) -> None:
+def test_models_that_may_not_be_cached_are_asked_every_time(store: CacheStore) -> None:
     server = Server()
-    ask, _ = cached(server.ask, store)
-    assert not any(reply.cached for reply in one_by_one(ask, request_, request_))
+    ask, _ = answer_from(server.ask, ReplySources(store=store))
+    request = with_model(cache=False)
+    assert not any(reply.cached for reply in one_by_one(ask, request, request))
     assert server.calls == 2
 
 
 def test_a_prompt_that_is_no_text_is_passed_on(store: CacheStore) -> None:
     server = Server()
-    ask, _ = cached(server.ask, store)
+    ask, _ = answer_from(server.ask, ReplySources(store=store))
     one_by_one(ask, asking(messages=(Message("user", "\ud800"),)))
     assert server.calls == 1

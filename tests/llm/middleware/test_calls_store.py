@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from verdict_cli.errors import OutputError
-from verdict_cli.llm.middleware.cache_store import CacheStore, cache_directory, store_files
+from verdict_cli.llm.middleware import cache_store
+from verdict_cli.llm.middleware.cache_store import CacheStore, store_files
 from verdict_cli.messages import Alternative, Reply, Usage
 
 REPLY = Reply(
@@ -90,7 +92,7 @@ def test_a_damaged_entry_is_as_good_as_none(tmp_path: Path) -> None:
     store.put(b"k", "m", REPLY)
     store.close()
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE replies SET reply = '{\"text\": 1'")
+        connection.execute("UPDATE calls SET record = x'93'")
     connection.close()
     store = CacheStore.open(path)
     assert store.get(b"k") is None
@@ -101,33 +103,36 @@ def test_a_disk_that_refuses_later_ends_the_keeping_and_says_why(tmp_path: Path)
     path = tmp_path / "replies.sqlite3"
     store = CacheStore.open(path)
     with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE replies")
+        connection.execute("DROP TABLE calls")
     connection.close()
     store.put(b"k", "m", REPLY)
     store.close()
-    assert "replies" in store.error
+    assert "calls" in store.error
 
 
-def test_a_reply_that_json_cannot_write_is_left_out(tmp_path: Path) -> None:
+def test_the_oldest_replies_are_removed_beyond_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "replies.sqlite3"
     store = CacheStore.open(path)
-    store.put(b"k", "m", Reply("\ud800"))
-    store.put(b"l", "m", REPLY)
+    for number in range(400):
+        store.put(b"%d" % number, "m", replace(REPLY, text=f"{number} " * 200))
     store.close()
+    size = path.stat().st_size
+    monkeypatch.setattr(cache_store, "MOST_BYTES", size // 2)
+    CacheStore.open(path).close()
     store = CacheStore.open(path)
-    assert store.contents().replies == 1
+    assert store.get(b"0") is None
+    assert store.get(b"399") is not None
+    assert 100 < store.contents().replies < 250
     store.close()
 
 
-@pytest.mark.parametrize(
-    ("environ", "platform", "ends"),
-    [
-        ({"VERDICT_CACHE_DIR": "/x/y", "XDG_CACHE_HOME": "/z"}, "linux", "/x/y"),
-        ({"XDG_CACHE_HOME": "/z"}, "linux", "/z/verdict"),
-        ({}, "linux", "/.cache/verdict"),
-        ({}, "darwin", "/Library/Caches/verdict"),
-        ({"LOCALAPPDATA": "/local"}, "win32", "/local/verdict/Cache"),
-    ],
-)
-def test_it_stands_where_the_platform_keeps_caches(environ: dict[str, str], platform: str, ends: str) -> None:
-    assert cache_directory(environ, platform).as_posix().endswith(ends)
+def test_below_the_bound_no_reply_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "replies.sqlite3"
+    store = CacheStore.open(path)
+    store.put(b"k", "m", REPLY)
+    store.close()
+    monkeypatch.setattr(cache_store, "MOST_BYTES", path.stat().st_size)
+    CacheStore.open(path).close()
+    store = CacheStore.open(path)
+    assert store.get(b"k") == REPLY
+    store.close()

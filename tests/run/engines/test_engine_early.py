@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 from typing import Any
 
-from verdict_cli.messages import Reply, Request, Result, Row, Stage
-from verdict_cli.run.progress import RunStats
+from verdict_cli.messages import Reply, Request
 
 STEPS = """
 - layer: [{unit: JudgeUnit, name: judge, scale: boolean, prompt: 'Is {source.text} right?', extract: {type: regex, fields: {score: yes|no}}}]
@@ -27,31 +28,18 @@ def test_a_run_cut_anywhere_asks_only_what_is_left_and_ends_the_same(bench: Any)
     facts = bench.run(whole)
     asked = len(bench.asked)
     assert facts.saved == {"vote": 9 * 12 - asked}
-    lines = whole.directory.journal.read_bytes().splitlines(keepends=True)
-    for cut in (1, len(lines) // 2, len(lines) - 1):
+    for cut in (1, asked // 2, asked - 1):
         bench.asked.clear()
         job = bench.job(12, STEPS, out=f"cut-{cut}")
-        job.directory.path.mkdir(parents=True)
-        job.directory.journal.write_bytes(b"".join(lines[:cut]))
+        shutil.copytree(whole.directory.path, job.directory.path)
+        with sqlite3.connect(job.directory.database) as connection:
+            connection.execute("DELETE FROM calls WHERE number > ?", (cut,))
+            connection.execute("DELETE FROM rows")
+        connection.close()
         again = bench.run(job)
         assert (again.saved, again.calls) == (facts.saved, facts.calls)
         assert len(bench.asked) == asked - again.recalled
         assert job.directory.results.read_bytes() == whole.directory.results.read_bytes()
-
-
-def test_parts_of_a_run_are_counted_together() -> None:
-    def part(saved: int, answered: int, cost: float | None) -> RunStats:
-        tally = RunStats(1)
-        stages = (Stage("cheap", answered, 1, 0.1), Stage("strong", 1 - answered, 1 - answered, cost))
-        tally.add(Result(Row(0, 0, {}), (), saved={"vote": saved}, stages={"judge": stages}, abstained=True))
-        return tally
-
-    whole = part(3, 1, 0.0)
-    whole.include(part(4, 0, None))
-    assert (dict(whole.saved), whole.abstained) == ({"vote": 7}, 2)
-    cheap, strong = whole.stages["judge"]
-    assert (cheap.answered, cheap.calls, cheap.cost_usd) == (1, 2, 0.2)
-    assert (strong.answered, strong.calls, strong.cost_usd) == (1, 1, None)
 
 
 FAMILIES = """

@@ -12,8 +12,8 @@ import pytest
 from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
 from verdict_cli.run.job import RunJob, Stop
+from verdict_cli.run.local import LocalEngine
 from verdict_cli.run.run_directory import RunDirectory
-from verdict_cli.run.whole_run import LocalEngine
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import scan

@@ -30,7 +30,7 @@ def kills(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize(
     ("count", "flags", "each"),
     [(5, ("--no-cache",), False), (2, (), False), (3, ("--no-cache",), True)],
-    ids=["journal", "cache", "each"],
+    ids=["no-cache", "cache", "each"],
 )
 def test_a_run_killed_at_random_moments_ends_with_the_same_table_and_repeats_only_what_was_in_flight(
     count: int,
@@ -47,4 +47,4 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_table_and_repeats_onl
     found = kills.killed(tmp_path, urls, kills=count, rows=rows, concurrency=concurrency, flags=flags, each=each)
     assert (found.kills, found.calls) == (count, 2 * rows)
     assert found.same_table
-    assert 0 <= found.repeated <= found.bound == count * concurrency
+    assert 0 <= found.repeated <= found.bound

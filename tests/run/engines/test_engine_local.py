@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
-import os
 import random
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -28,7 +27,8 @@ from verdict_cli.errors import (
     recorded_error,
 )
 from verdict_cli.messages import Reply, Request, Usage
-from verdict_cli.storage.journal.journal import Journal
+from verdict_cli.storage.database import writer
+from verdict_cli.storage.database.schema import insert
 
 LEXICAL = "model: baseline/lexical"
 RATES = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'%s}"
@@ -80,25 +80,6 @@ def test_no_more_calls_than_allowed_are_in_flight(bench: Any) -> None:
     layer = "- layer: [{unit: JudgeUnit, prompt: Rate}]\n  repeat: 5\n- {unit: MeanPoolUnit}"
     bench.run(bench.job(30, layer, concurrency=7))
     assert most == 7
-
-
-def test_a_row_that_hangs_does_not_let_finished_rows_pile_up(bench: Any, read: Any) -> None:
-    job = bench.job(1500, concurrency=4)
-    full = asyncio.Event()
-
-    async def stalled(request: Request) -> Reply:
-        if len(bench.asked) == 1000:
-            full.set()
-        if request.row.index == 0:
-            await full.wait()
-            for _ in range(100):  # turns in which another row could begin
-                await asyncio.sleep(0)
-            assert len(bench.asked) == 1000
-        return Reply('{"score": 3}')
-
-    bench.rule = stalled
-    assert bench.run(job).done == 1500
-    assert read(job.directory.results, "row") == list(range(1500))
 
 
 def test_a_failure_is_a_value_of_its_row_which_keeps_what_is_finished(bench: Any, read: Any) -> None:
@@ -155,7 +136,7 @@ def test_no_call_is_started_once_the_budget_is_spent_and_a_larger_one_goes_on(be
             bench.run(job)
         assert len(bench.asked) == 3
     facts = bench.run(replace(job, budget_usd=100))
-    assert (facts.status, facts.calls, facts.recalled, facts.cost_usd) == ("finished", 10, 3, 10.0)
+    assert (facts.status, facts.calls, facts.cost_usd) == ("finished", 10, 10.0)
     assert len(bench.asked) == 10
 
 
@@ -212,16 +193,18 @@ def test_a_call_without_a_known_cost_ends_a_run_with_a_budget(bench: Any) -> Non
     assert len(bench.asked) == 1
 
 
-def test_a_damaged_journal_line_is_told_and_its_call_alone_is_made_again(bench: Any) -> None:
+def test_a_damaged_record_is_told_and_its_row_alone_is_asked_again(bench: Any) -> None:
     job = bench.job(10)
     bench.run(job)
-    journal = job.directory.journal
-    journal.write_bytes(journal.read_bytes().replace(b"score", b"scorf", 1))
+    database = job.directory.database
+    with sqlite3.connect(database) as connection:
+        connection.execute("UPDATE rows SET record=x'00' WHERE row=3")
+    connection.close()
     told: list[str] = []
     facts = bench.run(replace(job, warn=told.append))
-    assert facts.recalled == 9
-    assert len(bench.asked) == 11
-    assert len(told) == 1 and "1 line is damaged" in told[0]
+    assert (facts.done, facts.recalled, len(bench.asked)) == (10, 1, 10)
+    assert len(told) == 1 and "is damaged: 9 finished rows and 10 calls could be read" in told[0]
+    assert database.with_name("run.db.damaged-1").exists()
 
 
 def test_a_dataset_that_is_rewritten_while_it_is_judged_is_told_and_the_run_is_not_finished(bench: Any) -> None:
@@ -324,10 +307,9 @@ def test_a_stopped_run_goes_on_and_asks_no_finished_call_again(bench: Any, read:
     assert (first.status, first.rows) == ("interrupted", 60)
     assert 0 < first.done < 60
     assert len(read(job.directory.results, "row")) == first.done
-    asked = len(bench.asked)
     bench.rule = spoken
     second = bench.run(job)
-    assert (second.status, second.done, second.calls, second.recalled) == ("finished", 60, 120, asked)
+    assert (second.status, second.done, second.calls) == ("finished", 60, 120)
     assert len(bench.asked) == len(set(bench.calls())) == 120
     uninterrupted = bench.job(60, TWO_STEPS, out="whole")
     bench.run(uninterrupted)
@@ -360,27 +342,28 @@ def test_a_failure_that_lasts_is_not_asked_again_when_the_run_goes_on(bench: Any
     assert bench.calls().count((0, "judge", 0, 0)) == 1
 
 
-def test_a_process_that_dies_loses_no_call_that_came_back(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second call of every row never ends; what the first ones said is in the journal by then."""
-    held: list[int] = []
-    journal = bench.folder / "out" / "journal.jsonl"
-
-    def four_lines() -> None:
-        while journal.read_bytes().count(b"\n") < 4:
-            sleep(0.005)
+def test_calls_of_rows_that_are_not_finished_are_found_by_the_next_process(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second call of every row never ends."""
+    held = []
 
     async def never_the_second(request: Request) -> Reply:
         if request.node == "judge":
-            await asyncio.to_thread(four_lines)
-            held.append(request.row.index)
-            bench.stop.request()
+            held.append(request)
+            if len(held) == 4:
+                bench.stop.request()
             await asyncio.sleep(60)
         return await spoken(request)
 
-    monkeypatch.setattr("verdict_cli.run.job.GRACE_S", 0.05)
+    monkeypatch.setattr("verdict_cli.run.job.SIGNAL_GRACE_S", 0.05)
     bench.rule = never_the_second
     assert bench.run(bench.job(4, TWO_STEPS, concurrency=4)).done == 0
-    assert held
+    bench.asked.clear()
+    bench.rule = spoken
+    facts = bench.run(bench.job(4, TWO_STEPS, concurrency=4))
+    assert (facts.done, facts.recalled) == (4, 4)
+    assert {request.node for request in bench.asked} == {"judge"}
 
 
 def test_a_directory_of_another_pipeline_or_dataset_is_refused_with_both_fingerprints(bench: Any) -> None:
@@ -411,8 +394,7 @@ def test_fresh_discards_what_another_run_left(bench: Any, read: Any) -> None:
 
 def test_two_runs_on_one_directory_exclude_each_other(bench: Any) -> None:
     job = bench.job(5)
-    job.directory.prepare()
-    with Journal.open(job.directory.journal):
+    with job.directory.lock():
         for fresh in (False, True):
             with pytest.raises(JournalError, match="another run is writing"):
                 bench.run(replace(job, fresh=fresh))
@@ -447,30 +429,27 @@ def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def slowly(request: Request) -> Reply:
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(0.01)
         return await spoken(request)
 
-    write = os.write
-    room = 1
+    room = 2
 
-    def full(descriptor: int, data: bytes) -> int:
+    def full(*inputs: Any) -> None:
         nonlocal room
-        if bytes(data[:7]) == b'{"row":':
-            room -= 1
-            if room < 0:
-                raise OSError(errno.ENOSPC, "No space left on device")
-        return write(descriptor, data)
+        room -= 1
+        if room < 0:
+            raise sqlite3.OperationalError("database or disk is full")
+        insert(*inputs)
 
     bench.rule = slowly
     job = bench.job(30, concurrency=2)
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
-        with pytest.raises(OutputError, match="No space left"):
+        patch.setattr(writer, "insert", full)
+        with pytest.raises(OutputError, match="disk is full"):
             bench.run(job)
     assert len(bench.asked) < 30
     facts = bench.run(job)
     assert (facts.status, facts.done) == ("finished", 30)
-    assert facts.recalled > 0
 
 
 def test_a_table_that_cannot_be_written_stops_the_run(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:

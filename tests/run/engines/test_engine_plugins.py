@@ -20,7 +20,7 @@ PACKAGE = '''
 from pathlib import Path
 
 from verdict_cli.errors import UsageError
-from verdict_cli.run.whole_run import LocalEngine
+from verdict_cli.run.local import LocalEngine
 
 
 class QuietEngine(LocalEngine):

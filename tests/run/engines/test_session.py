@@ -14,7 +14,6 @@ from msgspec import structs
 from verdict_cli.errors import BudgetError, JournalError, Refused, UsageError
 from verdict_cli.messages import Reply, Request
 from verdict_cli.run.job import RunJob, RunOptions, Stop
-from verdict_cli.run.row_writer import RowWriter
 from verdict_cli.run.session import execute_all, open_run
 
 
@@ -48,15 +47,16 @@ def test_failed_rows_leave_something_to_do_only_with_retry_failed(bench: Any) ->
     assert not open_run(replace(chosen, fresh=True)).is_finished
 
 
-def test_another_dataset_is_refused_and_resumed_with_update(bench: Any) -> None:
-    open_run(options(bench.job(3))).execute()
+def test_another_dataset_is_refused_and_judged_elsewhere_by_the_same_replies(bench: Any) -> None:
+    with open_run(options(bench.job(3))) as session:
+        first = session.execute()
     other = options(bench.job(4))
-    with pytest.raises(JournalError, match="another dataset"):
+    with pytest.raises(JournalError, match="another dataset") as caught:
         open_run(other)
-    session = open_run(replace(other, update=True))
-    assert session.difference is not None and not session.is_finished
-    assert session.execute().facts.done == 4
-    assert len(bench.asked) == 4
+    assert f"--reuse {first.directory.path}" in str(caught.value)
+    with open_run(replace(other, out=first.directory.path.parent / "new", reuse=first.directory.path)) as session:
+        facts = session.execute().facts
+    assert (facts.done, facts.cached, len(bench.asked)) == (4, 3, 4)
 
 
 def test_a_resumed_run_keeps_its_start_and_adds_its_duration(bench: Any) -> None:
@@ -93,39 +93,30 @@ def test_several_runs_share_one_budget_which_finished_runs_have_spent(bench: Any
     bench.rule = priced
     job = bench.job(3)
     chosen = [options(job, out, budget_usd=5.0) for out in ("first", "second")]
-    open_run(chosen[0]).execute()
-    sessions = [open_run(each) for each in chosen]
-    assert [session.is_finished for session in sessions] == [True, False]
-    with pytest.raises(BudgetError):
-        execute_all([*sessions[:1], open_run(replace(chosen[1], concurrency=1))], Stop())
+    with open_run(chosen[0]) as session:
+        session.execute()
+    with open_run(chosen[0]) as first, open_run(replace(chosen[1], concurrency=1)) as second:
+        sessions = [first, second]
+        assert [session.is_finished for session in sessions] == [True, False]
+        with pytest.raises(BudgetError):
+            execute_all(sessions, Stop())
     assert 5 <= len(bench.asked) < 6 + 4
     written = orjson.loads((sessions[1].directory.path / "run.json").read_bytes())
     assert written["status"] == "interrupted"
 
 
-def test_a_stopped_runs_table_has_the_rows_after_the_one_that_stopped_it_in_input_order(
-    bench: Any, read: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replied = [asyncio.Event() for _ in range(5)]
-    flushed = asyncio.Event()
-    flush = RowWriter.flush
-
-    async def noted_flush(writer: RowWriter) -> None:
-        await flush(writer)
-        flushed.set()
+def test_a_stopped_runs_table_has_the_rows_after_the_one_that_stopped_it_in_input_order(bench: Any, read: Any) -> None:
+    replied = [asyncio.Event() for _ in range(6)]
+    replied[5].set()
 
     async def last_first(request: Request) -> Reply:
         row = request.row.index
-        if row < 4:
-            await replied[row + 1].wait()
-            flushed.clear()
-            await flushed.wait()  # the completed rows are written, each before those that precede it
+        await replied[row + 1].wait()
         replied[row].set()
         if row == 0:
             raise Refused("bad key")
         return Reply('{"score": 3}')
 
-    monkeypatch.setattr(RowWriter, "flush", noted_flush)
     bench.rule = last_first
     job = bench.job(5, concurrency=5)
     with pytest.raises(Refused):

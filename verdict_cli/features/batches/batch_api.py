@@ -20,7 +20,6 @@ from pyreqwest.response import Response
 
 from verdict_cli.errors import Refused, Rejected, Retryable
 from verdict_cli.features.batches.batch_keys import batch_settings
-from verdict_cli.features.batches.ledger import disk_errors
 from verdict_cli.language.model_address import parse_address
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.llm.model_families import family
@@ -35,6 +34,7 @@ from verdict_cli.llm.providers.wire_protocol import ProtocolBodies, WireProtocol
 from verdict_cli.llm.providers.wire_values import loads
 from verdict_cli.messages import Request
 from verdict_cli.model import Model
+from verdict_cli.storage.paths import output_errors
 
 BATCHES_A_PAGE = 100
 """Batches in one page of a list."""
@@ -271,7 +271,7 @@ class HttpBatchApi(BatchApi):
                 await self._content(response, url)
             with to.open("ab") as file:
                 while (part := await response.body_reader.read_chunk()) is not None:
-                    with disk_errors(to):
+                    with output_errors(to):
                         file.write(part)
 
     def _request(

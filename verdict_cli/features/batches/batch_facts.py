@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
 
-from msgspec import Struct, convert
+from msgspec import convert
 
-from verdict_cli.plural import plural
 from verdict_cli.run_facts import RunFacts
-
-if TYPE_CHECKING:
-    from verdict_cli.run.progress import PendingCalls
 
 _KEY = "batches"
 TO_FILE = "file"
@@ -45,25 +40,3 @@ def with_batches(facts: RunFacts, batches: Iterable[BatchFacts]) -> RunFacts:
 def batches_of(facts: RunFacts) -> tuple[BatchFacts, ...]:
     """The batches by which a run was answered. ValueError for what no run writes."""
     return convert(facts.added.get(_KEY, ()), tuple[BatchFacts, ...])
-
-
-class PendingBatches(Struct, frozen=True):
-    """Calls that batches are to answer: the last wave, the batches in flight, their requests, and how many are answered."""
-
-    wave: int
-    batches: int
-    requests: int
-    answered: int
-
-    def plus(self, other: PendingCalls | None) -> PendingCalls:
-        if not isinstance(other, PendingBatches):
-            return self
-        counts = (self.batches + other.batches, self.requests + other.requests, self.answered + other.answered)
-        return PendingBatches(max(self.wave, other.wave), *counts)
-
-    def text(self) -> str:
-        """As `PendingCalls.text`, such as `wave 2: 1,200 of 6,000 requests answered in 2 batches`."""
-        if not self.batches:
-            return ""
-        number = plural(self.batches, "batch|batches")
-        return f"wave {self.wave}: {self.answered:,} of {self.requests:,} requests answered in {number}"

@@ -25,13 +25,13 @@ from verdict_cli.features.batches.batch_api import (
 )
 from verdict_cli.features.batches.batch_facts import TO_FILE
 from verdict_cli.features.batches.batch_keys import batch_settings
-from verdict_cli.features.batches.ledger import disk_errors
 from verdict_cli.llm.model_families import provider_of
 from verdict_cli.llm.providers.chat_completions import RequestBodies
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import count, object_at, objects
 from verdict_cli.messages import Request
 from verdict_cli.model import Model
+from verdict_cli.storage.paths import output_errors
 
 TAG = "verdict"
 """The key of a batch's metadata."""
@@ -121,7 +121,7 @@ class FileBatches(BatchApi):
         target = self._target
         if self._written > 1:
             target = target.with_name(f"{target.stem}-{self._written}{target.suffix}")
-        with disk_errors(target):
+        with output_errors(target):
             shutil.copyfile(file, target)
         return BatchState(str(target), _EXPORTED, ended=False)
 

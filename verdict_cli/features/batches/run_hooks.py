@@ -7,12 +7,11 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verdict_cli.errors import Problem, UsageError
-from verdict_cli.features.batches.batch_facts import TO_FILE, batches_of, with_batches
+from verdict_cli.features.batches.batch_facts import TO_FILE, batches_of
 from verdict_cli.features.batches.batch_keys import batch_key, batch_settings
 from verdict_cli.llm.model_families import (
     BASELINE_PREFIX,
@@ -26,17 +25,14 @@ from verdict_cli.messages import Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.plural import plural
-from verdict_cli.run.hooks import DeferredCalls, OtherEstimate, RunHooks
+from verdict_cli.run.hooks import OtherEstimate, RunHooks
 from verdict_cli.run.preflight import models_in_use, models_of
 from verdict_cli.run_facts import RunFacts
 
 if TYPE_CHECKING:
     from verdict_cli.features.batches.batch_api import HttpBatchApi
     from verdict_cli.run.estimate import Line
-    from verdict_cli.run.job import Halt, RunJob, RunOptions
-    from verdict_cli.run.model_client import ModelClient
-    from verdict_cli.run.run_directory import RunDirectory
-    from verdict_cli.storage.journal.journal import Journal
+    from verdict_cli.run.job import RunOptions
 
 # `validate` loads these hooks. What only runs need is imported in their methods: the waves with their clients, asyncio, prices.
 
@@ -113,13 +109,8 @@ class BatchOptions(RunHooks):
         """Whether a run of the plan sends batches."""
         return self.every_model or any(batch_key(model) is not False for model in models_of(plan))
 
-    def defers(self, options: RunOptions) -> bool:
-        return options.recording is None and self.sends(options.plan)
-
     def check(self, options: RunOptions) -> None:
-        if options.recording is not None and self.every_model:
-            raise UsageError("--batch sends calls, and --replay makes none", hint="give one of them")
-        if not self.defers(options):
+        if options.recording is not None or not self.sends(options.plan):
             return
         for node, model, _ in models_in_use(options.plan):
             if not (self.every_model or batch_key(model) is not False):
@@ -131,52 +122,9 @@ class BatchOptions(RunHooks):
                     f"{node.id}: calls of model {model.name} cannot be sent as batches: {problem}",
                     hint=hint or "remove `batch` from this model",
                 )
-
-    def part_rows(self, options: RunOptions) -> int | None:
-        """One part, because the run goes through its rows once a wave. On Ray, each part sends its own batches."""
-        if not self.defers(options):
-            return None
-        from verdict_cli.run.part_files import ROWS_A_PART
-
-        return (options.part_rows or ROWS_A_PART) if options.engine == "ray" else 0
-
-    def check_resumed(self, options: RunOptions, directory: RunDirectory, start: RunFacts) -> None:
-        if self.defers(options) and bool(start.part_rows) != (options.engine == "ray"):
-            form = "parts, each of which sends its own batches" if start.part_rows else "one part"
-            raise UsageError(
-                f"{directory.display_name} holds a run in {form}: --batch does not resume it with --engine {options.engine}",
-                hint=f"resume it with --engine {'ray' if start.part_rows else 'local'}, or without --batch",
-            )
-
-    def check_claimed(self, job: RunJob, *, same: bool) -> None:
-        """UsageError where batches of the run are in flight: their requests would be sent a second time."""
-        if (self.defers(job) and same) or (job.recording is not None and not job.start.part_rows):
-            return
-        from verdict_cli.features.batches.ledger import fetch_ledgers
-
-        flying = [batch for ledger in fetch_ledgers(job.directory) for batch in ledger.in_flight]
-        if flying:
-            raise UsageError(
-                f"{job.directory.display_name} has {plural(len(flying), 'batch|batches')} in flight",
-                hint="collect them by the command that sent them; or `verdict batch cancel RUN`, then `verdict batch fetch RUN`",
-            )
-
-    def deferred_calls(self, job: RunJob, journal: Journal, client: ModelClient, halt: Halt) -> DeferredCalls:
-        # Its clients of the providers take a while to import, which runs of ordinary calls need not wait for.
-        waves: DeferredCalls = import_module("verdict_cli.features.batches.waves").Waves(
-            self, job, journal, client, halt
+        raise UsageError(
+            "runs do not send batches at present", hint="remove `batch` from the models: calls cost twice as much"
         )
-        return waves
-
-    def awaits(self, folder: RunDirectory) -> bool:
-        from verdict_cli.features.batches.ledger import fetch_ledgers
-
-        return any(ledger.in_flight for ledger in fetch_ledgers(folder))
-
-    def add_facts(self, directory: RunDirectory, facts: RunFacts) -> RunFacts:
-        from verdict_cli.features.batches.ledger import fetch_ledgers
-
-        return with_batches(facts, [batch for ledger in fetch_ledgers(directory) for batch in ledger.facts])
 
     def model_problems(self, plan: Plan) -> Iterable[Problem]:
         for _, model, _ in models_in_use(plan):

@@ -7,16 +7,15 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from threading import Event, Lock, Thread
-from time import monotonic, sleep
+from time import sleep
 from typing import IO, Any
 
 import orjson
@@ -25,7 +24,8 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import JournalError, OutputError, UsageError
 from verdict_cli.llm.middleware.cache_store import cache_directory
-from verdict_cli.storage.journal.journal import JOURNAL, SENT, lock_file
+from verdict_cli.storage.database.database import RUN_DB
+from verdict_cli.storage.file_lock import lock_file
 
 _BATCH = 32
 """Objects that are read concurrently."""
@@ -335,9 +335,9 @@ def _fields(content: bytes | None) -> dict[str, Any]:
 
 
 LOCK, OWNER = "copy.lock", "owner"
-_KEPT = frozenset({JOURNAL, SENT, LOCK, OWNER})
-"""Files of a copy that outlive the process: the journal may have calls that were not sent."""
-_NEEDED = re.compile(r"run\.json|batches\.jsonl|batches/.*|parts/[0-9]{6,}/done\.json")
+_KEPT = frozenset({RUN_DB, f"{RUN_DB}-wal", f"{RUN_DB}-shm", LOCK, OWNER})
+"""Files of a copy that outlive the process: the database may have calls that were not sent."""
+_NEEDED = ("run.json", "spec.yaml")
 """Files in the store that a copy needs from the start."""
 
 
@@ -351,29 +351,14 @@ class RemoteRunDirectory:
 
     folder: RemoteFolder
     lease: Lease | None = None
-    journalled: bool = False
-    path: Path | None = None
-    """The path of the copy, where another directory's has it."""
 
     @property
     def copy(self) -> Path:
-        return self.path or cache_directory() / "runs" / blake2b(self.folder.url.encode(), digest_size=12).hexdigest()
-
-    def segments(self) -> Segments:
-        self.journalled = True
-        return Segments(self.folder, self.lease.check) if self.lease else Segments(self.folder)
-
-    def below(self, name: str) -> RemoteRunDirectory:
-        return RemoteRunDirectory(self.folder.below(name), self.lease, path=self.copy / name)
+        return cache_directory() / "runs" / blake2b(self.folder.url.encode(), digest_size=12).hexdigest()
 
     def put(self, name: str) -> None:
         self._check()
         self.folder.put(self.copy / name, name)
-
-    def put_journal(self) -> None:
-        self.segments().put_whole(self.copy / JOURNAL)
-        for name in (SENT, JOURNAL):  # a journal without a count would be sent again
-            (self.copy / name).unlink(missing_ok=True)
 
     def remove(self, names: Iterable[str]) -> None:
         self._check()
@@ -409,19 +394,19 @@ class RemoteRunDirectory:
             try:
                 self.refresh()
                 yield
-                if self.journalled:
-                    self.segments().put_whole(self.copy / JOURNAL)
             finally:
-                self.clear()
+                self._send_database()
                 with suppress(OutputError):  # the lease expires by itself
                     self.lease.release()
         finally:
             os.close(descriptor)
 
-    def clear(self) -> None:
+    def _send_database(self) -> None:
+        """Send the database, and remove the copy, which is then not needed. Where the store refuses, the copy stays."""
+        if (self.copy / RUN_DB).exists():
+            self.put(RUN_DB)
         with suppress(OSError):
-            if all(map(_is_sent, (self.copy / JOURNAL, *self.copy.glob(f"parts/*/{JOURNAL}")))):
-                shutil.rmtree(self.copy)
+            shutil.rmtree(self.copy)
 
     def _owner(self) -> str:
         path = self.copy / OWNER
@@ -430,73 +415,12 @@ class RemoteRunDirectory:
         return path.read_text(encoding="utf-8")
 
     def refresh(self) -> None:
-        # Journals stay: they may have calls that were not sent.
-        for path in [*self.copy.iterdir(), *self.copy.glob("parts/*/*")]:
-            if path.name not in (*_KEPT, "parts"):
+        # The database stays: it may have calls that were not sent.
+        for path in self.copy.iterdir():
+            if path.name not in _KEPT:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        kept = [name for part in ("run.json", "batches.jsonl", "batches", "parts") for name in self.folder.names(part)]
-        self.get(filter(_NEEDED.fullmatch, kept))
-
-
-def _is_sent(journal: Path) -> bool:
-    """Whether all of a journal is in the store."""
-    sent = journal.with_name(SENT)
-    return not journal.exists() or (sent.exists() and sent.read_text() == str(journal.stat().st_size))
-
-
-SEGMENT_FOLDER = "journal"
-_SEGMENT = re.compile(r"/[0-9]{8}-([0-9]{10})-[^/]*$")
-PACE_S = 0.5
-"""Seconds between two objects, at least: a store lists and bills every object, and a run may take days."""
-
-
-class Segments:
-    """`JournalSegments`: the object `JOURNAL`, and in `SEGMENT_FOLDER` an object for each batch of lines sent since that was written.
-
-    Objects are write-once with unique names, so a writer that was wrongly presumed dead cannot corrupt them. Their
-    names begin with the writer's fencing token and sort in the order in which they were sent: what a writer sends after
-    another took over sorts before the lines of that one. ``check`` returns the token, or raises where writing is not
-    allowed.
-    """
-
-    def __init__(self, folder: RemoteFolder, check: Callable[[], int] = lambda: 0) -> None:
-        self._folder, self._check = folder, check
-        self._number = 0
-        self._last = -PACE_S
-
-    def names(self) -> list[str]:
-        """The segments, in order."""
-        return self._folder.names(SEGMENT_FOLDER)
-
-    def copy_to(self, file: IO[bytes]) -> None:
-        with self._folder.opened(JOURNAL) as whole:
-            if whole is not None:
-                shutil.copyfileobj(whole, file, 1 << 20)
-        for content in self._folder.read_all(self.names()):
-            file.write(content if content.endswith(b"\n") else content + b"\n")
-
-    def wait(self) -> None:
-        sleep(max(0.0, self._last + PACE_S - monotonic()))
-        self._last = monotonic()
-
-    def put(self, lines: bytes) -> None:
-        token = self._check()
-        if not self._number:
-            matches = (_SEGMENT.search(name) for name in self.names())
-            self._number = max((int(match[1]) for match in matches if match), default=0)
-        self._number += 1
-        self._folder.write(f"{SEGMENT_FOLDER}/{token:08}-{self._number:010}-{os.urandom(4).hex()}.jsonl", lines)
-
-    def put_whole(self, path: Path) -> None:
-        """Send the file, which has all lines, as `JOURNAL`, and remove the segments that it replaces."""
-        self._check()
-        names = self.names()
-        self._folder.put(path, JOURNAL)
-        self._folder.remove(names)
-
-    def clear(self) -> None:
-        self._check()
-        self._folder.remove([*self._folder.names(JOURNAL), *self.names()])
+        stored = {*self.folder.names("run.json"), *self.folder.names("spec.yaml"), *self.folder.names(RUN_DB)}
+        self.get(name for name in (*_NEEDED, RUN_DB) if name in stored)
 
 
 class ObjectStore:

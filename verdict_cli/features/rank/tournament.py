@@ -42,7 +42,7 @@ from verdict_cli.report.conclusions import listed_names
 from verdict_cli.report.document import Note, ReportDocument, Section, Table
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.outcome import Reward, reward_of
-from verdict_cli.run.progress import Progress, RunStats
+from verdict_cli.run.progress import Counts, Progress
 from verdict_cli.stats.intervals.interval_methods import student
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class CountingJudge:
     def __init__(
         self, session: JudgeSession, rows: int, concurrency: int, on_progress: Callable[[Progress], None]
     ) -> None:
-        self.stats = RunStats(rows)
+        self.stats = Counts(rows)
         self._session = session
         self._concurrency = concurrency
         self._on_progress = on_progress

@@ -56,7 +56,7 @@ from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.session import open_run
 from verdict_cli.storage.datasets.dataset import Dataset, rename_columns
 from verdict_cli.storage.datasets.read import scan
-from verdict_cli.storage.journal.journal import lock_file
+from verdict_cli.storage.file_lock import lock_file
 from verdict_cli.storage.tables.reader import read_table
 
 if TYPE_CHECKING:

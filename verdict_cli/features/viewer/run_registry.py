@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from sqlite3 import Error
 from threading import Lock
 from time import time
 from typing import TYPE_CHECKING, Any, get_args
@@ -14,6 +16,7 @@ import orjson
 from msgspec import Struct
 from starlette.exceptions import HTTPException
 
+from verdict_cli.errors import DataError
 from verdict_cli.features.viewer.run_view import PER_PAGE, RunEntry, Runs, RunView, label_metrics
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.report import formatting
@@ -24,7 +27,9 @@ from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.columns.row_identities import row_identities
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.row_scores import Cell, PairedOutcomes
-from verdict_cli.storage.journal.entry import JournalEntry, decode_entry
+from verdict_cli.storage.database.database import Database
+from verdict_cli.storage.database.records import StoredCall
+from verdict_cli.storage.database.schema import DamagedError
 from verdict_cli.storage.tables.label_queue import next_rows, read_queue
 
 if TYPE_CHECKING:
@@ -327,20 +332,17 @@ def _of_leaderboards(boards: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 LATEST = 30
-_MOST_BYTES_live_run = 32 << 20
-"""The most bytes per reading; the next one reads on."""
+_MOST_CALLS = 20_000
+"""The most calls per reading; the next one reads on."""
 
 
 class LiveRun:
-    """Counts the finished calls in a run's journal, and in those of its parts."""
+    """Counts the finished calls in a run's database, in short transactions."""
 
-    def __init__(self, journal: Path) -> None:
-        self._journal = journal
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._lock = Lock()
-        self._reset()
-
-    def _reset(self) -> None:
-        self._offsets: Counter[Path] = Counter()
+        self._last = 0
         self._answered: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
         self._rows: set[int] = set()
@@ -365,45 +367,23 @@ class LiveRun:
             }
 
     def _idle_s(self) -> float | None:
-        """Seconds since the last call ended."""
-        try:
-            return max(0.0, time() - max(path.stat().st_mtime for path in self._journals()))
-        except OSError:
-            return None
-
-    def _journals(self) -> list[Path]:
-        return [self._journal, *sorted(self._journal.parent.glob(f"parts/*/{self._journal.name}"))]
+        """Seconds since the last call was written."""
+        files = [self._path, self._path.with_name(f"{self._path.name}-wal")]
+        times = [path.stat().st_mtime for path in files if path.exists()]
+        return max(0.0, time() - max(times)) if times else None
 
     def _read(self) -> None:
-        left = _MOST_BYTES_live_run
-        for path in self._journals():
-            try:
-                left -= self._read_journal(path, left)
-            except OSError:
-                continue
+        if not self._path.exists():
+            return
+        with suppress(DataError, DamagedError, Error), Database.open_foreign(self._path) as database:
+            for call in database.calls_after(self._last, _MOST_CALLS):
+                self._last = call.number
+                self._count(call)
 
-    def _read_journal(self, path: Path, most: int) -> int:
-        """Read on in a journal, and return how many bytes."""
-        with path.open("rb") as file:
-            if file.seek(0, 2) < self._offsets[path]:
-                self._reset()
-            file.seek(self._offsets[path])
-            size = 0
-            for line in file:
-                if not line.endswith(b"\n") or size > most:
-                    break
-                size += len(line)
-                try:
-                    self._count(decode_entry(line))
-                except ValueError:
-                    continue
-            self._offsets[path] += size
-        return size
-
-    def _count(self, entry: JournalEntry) -> None:
-        self._rows.add(hash(entry.row))
-        (self._failed if entry.failure else self._answered)[entry.node] += 1
-        reply = entry.reply
+    def _count(self, call: StoredCall) -> None:
+        self._rows.add(call.row)
+        (self._failed if call.failure else self._answered)[call.unit] += 1
+        reply = call.content.reply
         if reply is not None:
             self._tokens[0] += reply.usage.prompt_tokens
             self._tokens[1] += reply.usage.completion_tokens
@@ -411,11 +391,11 @@ class LiveRun:
             self._cost = (self._cost or 0.0) + (reply.cost_usd or 0.0) if known else None
         self._latest.append(
             {
-                "unit": entry.node,
+                "unit": call.unit,
                 "model": "" if reply is None else reply.model,
                 "reply": "" if reply is None else reply.text[:300],
-                "failure": entry.failure,
-                "seconds": entry.latency_s,
+                "failure": call.failure,
+                "seconds": call.content.latency_s,
             }
         )
 
@@ -508,9 +488,9 @@ class RunRegistry:
         return self._label_metrics.get(key, lambda: label_metrics(view), 2.0)
 
     def live(self, run: RunEntry) -> LiveRun:
-        """The journal of a running run."""
+        """The calls of a running run."""
         with self._lock:
-            live = self._live.setdefault(run.name, LiveRun(run.directory.journal))
+            live = self._live.setdefault(run.name, LiveRun(run.directory.database))
             while len(self._live) > MOST_OPEN:
                 self._live.popitem(last=False)
             return live

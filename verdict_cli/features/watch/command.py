@@ -166,7 +166,7 @@ def watch(
             f"no anchor has a score: {run.directory.path} is not counted as a look",
             hint="its report has the failures; --fresh judges the anchors again",
         )
-    look = Look(run.facts.started, name, missing, served_models(run.directory), scores)
+    look = Look(run.facts.started, name, missing, served_models(run.facts), scores)
     result = watch_result(known.with_look(look), reference, level)
     show_study(watch_document(result), folder, "watch", as_json=as_json)
     raise typer.Exit(1 if result.drifted else 3 if missing else 0)

@@ -25,10 +25,9 @@ from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import PlanePoint, Scatter, Series
 from verdict_cli.report.document import PAGE_FORMATS, FactList, Note, Only, Part, ReportDocument, Section, Table
-from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.storage.datasets.dataset import DatasetFacts
-from verdict_cli.storage.journal.entry import decode_entry
 from verdict_cli.storage.paths import replacing
 
 if TYPE_CHECKING:
@@ -229,20 +228,11 @@ def read_history(folder: Path) -> WatchHistory:
     return history
 
 
-def served_models(directory: RunDirectory) -> dict[str, int]:
-    """How many replies each model gave, by the name that the provider sent with the reply; empty for built-in models and
-    recordings, which are not journalled."""
+def served_models(facts: RunFacts) -> dict[str, int]:
+    """How many replies each model gave, by the name that the provider sent with the reply."""
     served: Counter[str] = Counter()
-    if not directory.journal.is_file():
-        return {}
-    with directory.journal.open("rb") as lines:
-        for line in lines:
-            try:
-                reply = decode_entry(line).reply
-            except ValueError:
-                continue
-            if reply is not None:
-                served[reply.model or "unknown"] += 1
+    for names in facts.served.values():
+        served.update(names)
     return dict(served.most_common())
 
 

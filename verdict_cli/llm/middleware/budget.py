@@ -6,7 +6,7 @@ It is inside the rate limits, so that a call that waited for them is checked whe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from verdict_cli.errors import BudgetError, Refused, Rejected, ReplyError, Retryable, VerdictError
@@ -25,7 +25,7 @@ class HaltedError(VerdictError):
 class Spending:
     """The cost of the calls so far, and with a budget what is reserved for the calls in flight.
 
-    The cost of the calls of the run that this one resumes counts when they are recalled.
+    The calls of the run that this one resumes count from the start.
     """
 
     budget_usd: float | None = None
@@ -47,10 +47,10 @@ class Spending:
         else:
             self.spent_usd += cost
 
-    def add_earlier(self, cost_usd: float | None, models: Iterable[str]) -> None:
-        """Count what the calls of an earlier run have cost that are not recalled; None: the price of one is not known."""
+    def add_earlier(self, cost_usd: float | None, models: str) -> None:
+        """Count what the calls of an earlier process have cost; None: the price of one of the models is not known."""
         if cost_usd is None:
-            self.unknown = ", ".join(models)
+            self.unknown = models
         else:
             self.spent_usd += cost_usd
 
@@ -136,20 +136,3 @@ def check_budget(ask: Ask, spending: Spending, halted: Callable[[], bool], halt:
         return reply
 
     return ask_unless_halted
-
-
-def count_recalled_cost(ask: Ask, spending: Spending) -> Ask:
-    """``ask``, which counts what an interrupted run paid for the calls that are recalled."""
-
-    async def ask_and_count(request: Request) -> Reply:
-        try:
-            reply = await ask(request)
-        except (ReplyError, Rejected, Retryable) as error:
-            if error.reply is not None and error.reply.recalled:
-                spending.add(error.reply, request.model)
-            raise
-        if reply.recalled:
-            spending.add(reply, request.model)
-        return reply
-
-    return ask_and_count

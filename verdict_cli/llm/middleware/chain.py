@@ -9,13 +9,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from verdict_cli.errors import VerdictError
-from verdict_cli.llm.middleware.budget import HaltedError, Spending, check_budget, count_recalled_cost
-from verdict_cli.llm.middleware.cache import cached
-from verdict_cli.llm.middleware.cache_store import CacheStore
+from verdict_cli.llm.middleware.budget import HaltedError, Spending, check_budget
 from verdict_cli.llm.middleware.circuit_breaker import circuit_breaker
-from verdict_cli.llm.middleware.journal_replay import CallJournal, replay_journal
 from verdict_cli.llm.middleware.pack_questions import pack_questions
 from verdict_cli.llm.middleware.prefix_leader import PrefixLeaders
+from verdict_cli.llm.middleware.replies import ReplySources, answer_from
 from verdict_cli.llm.middleware.require_logprobs import require_logprobs
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.messages import Ask, Reply, Request
@@ -36,17 +34,6 @@ class StopSignal(Struct, frozen=True):
     confirm: Callable[[], Awaitable[None]] | None = None
 
 
-class JournalOptions(Struct, frozen=True):
-    """How a run uses its journal. ``resumed``: it has calls of an earlier run; the rest is passed on to the middleware."""
-
-    journal: CallJournal
-    resumed: bool
-    as_recorded: bool
-    is_spared: Callable[[Request], bool]
-    on_append: Callable[[], None]
-    updated: bool = False
-
-
 class RunCalls(Struct, frozen=True):
     """What the calls of a run share: what its middleware is made from."""
 
@@ -55,25 +42,24 @@ class RunCalls(Struct, frozen=True):
     spending: Spending = field(default_factory=Spending)
     leaders: PrefixLeaders = field(default_factory=PrefixLeaders)
     stop: StopSignal = StopSignal()
-    store: CacheStore | None = None
-    """The cache of replies."""
+    replies: ReplySources = ReplySources()
+    """Where replies are looked for before a model is called."""
     recorded: bool = False
-    """All replies come from a recording, so nothing is cached or journalled."""
-    journal: JournalOptions | None = None
+    """All replies come from a recording, so nothing is looked for."""
+    is_spared: Callable[[Request], bool] | None = None
+    """Whether a request's rejection loses no row; None where no circuit breaker is wanted."""
     renamed: Callable[[str], str] | None = None
-    """The units' names in the cache and for the provider, where they differ from those in the journal."""
+    """The units' names for the provider, where they differ from those in the run."""
     observer: object = None
     """The run's `RunObserver`."""
     forgetting: list[Forget] = field(default_factory=list)
-    """What removes a reply that cannot be read: the cache adds it."""
+    """What marks a reply that cannot be read: the sources of replies add it."""
 
 
 class Chain(Struct, frozen=True):
-    """``ask`` makes a call; ``ask_models`` makes it without the journal. ``forget`` removes an unreadable reply from the
-    cache."""
+    """``ask`` makes a call; ``forget`` takes a request whose reply cannot be read."""
 
     ask: Ask
-    ask_models: Ask
     forget: Forget
 
 
@@ -81,30 +67,20 @@ Middleware = Callable[[Ask, RunCalls], Ask]
 """``ask`` with one concern around it; ``ask`` itself in a run that it does not concern."""
 
 
-def _journal(ask: Ask, calls: RunCalls) -> Ask:
-    options = calls.journal
-    if options is None:
+def _replies(ask: Ask, calls: RunCalls) -> Ask:
+    sources = calls.replies
+    if sources.own is None and sources.store is None and sources.reuse is None:
         return ask
-    return replay_journal(
-        ask,
-        options.journal,
-        as_recorded=options.as_recorded,
-        on_append=options.on_append,
-        updated=options.updated,
-        resumed=options.resumed,
-    )
+    renamed = calls.renamed
+    if renamed is not None:
+        sources = replace(sources, rename=with_renamed_units(lambda request: request, renamed))
+    ask, forget = answer_from(ask, sources)
+    calls.forgetting.append(forget)
+    return ask
 
 
 def _unit_names(ask: Ask, calls: RunCalls) -> Ask:
     return ask if calls.renamed is None else with_renamed_units(ask, calls.renamed)
-
-
-def _cache(ask: Ask, calls: RunCalls) -> Ask:
-    if calls.store is None:
-        return ask
-    ask, forget = cached(ask, calls.store)
-    calls.forgetting.append(forget if calls.renamed is None else with_renamed_units(forget, calls.renamed))
-    return ask
 
 
 def _confirm(ask: Ask, calls: RunCalls) -> Ask:
@@ -131,19 +107,11 @@ def with_renamed_units(take: Callable[[Request], T], renamed: Callable[[str], st
 
 
 _CORE: dict[str, Middleware] = {
-    # The journal's part: a recalled call reaches nothing below it, so it is neither limited nor paid.
-    "recalled_cost": lambda ask, calls: (
-        count_recalled_cost(ask, calls.spending) if calls.journal is not None and calls.journal.resumed else ask
-    ),
-    "journal": _journal,
-    # Inside the journal, which records no refusal: the resumed run makes these calls again.
-    "circuit_breaker": lambda ask, calls: (
-        ask if calls.journal is None else circuit_breaker(ask, calls.journal.is_spared)
-    ),
-    # Between the journal, which has the names of the run, and the cache, which all runs share.
+    # Outside of all that a call waits for: a reply that is there is neither limited nor paid.
+    "replies": _replies,
+    # Inside, so that what it refuses is not stored: the resumed run makes these calls again.
+    "circuit_breaker": lambda ask, calls: ask if calls.is_spared is None else circuit_breaker(ask, calls.is_spared),
     "unit_names": _unit_names,
-    # Outside of all that a call waits for: a reply from the cache must not queue behind the rate limit.
-    "cache": _cache,
     # Outside of the rate limit: a call that waits for its prefix to be cached holds no slot.
     "prefix_leader": lambda ask, calls: calls.leaders.around(ask),
     "logprobs": lambda ask, _: require_logprobs(ask),
@@ -160,7 +128,6 @@ MIDDLEWARE: Registry[Middleware] = Registry("verdict_cli.llm.middleware", _CORE,
 its `PartSpec`, or as an attribute of what an entry point gives. Retries are outside of all, in `run/attempts.py`, because a
 reply is found to be unreadable only after it has returned."""
 
-_UNTIL_JOURNALLED = "unit_names"
 _FOR_ALL_MODELS = "rate_limit"
 
 
@@ -178,16 +145,13 @@ def middleware_order() -> list[str]:
 def build_chain(provider: Ask, calls: RunCalls) -> Chain:
     """All middleware around ``provider``."""
     names = middleware_order()
-    shared, journalled = names.index(_FOR_ALL_MODELS), names.index(_UNTIL_JOURNALLED)
-    ask_local = ask = _wrapped(provider, names[shared:], calls)
+    shared = names.index(_FOR_ALL_MODELS)
+    ask = _wrapped(provider, names[shared:], calls)
+    ask_local = _unit_names(ask, calls)
     if calls.recorded:
-        ask = ask_local = _unit_names(ask, calls)
-        return Chain(ask, ask, _forget_nothing)
-    ask = _wrapped(ask, names[journalled:shared], calls)
-    ask_local = _unit_names(ask_local, calls)
-    ask_models = _unless_local(ask_local, ask)
-    ask = _unless_local(ask_local, _wrapped(ask, names[:journalled], calls))
-    return Chain(ask, ask_models, next(iter(calls.forgetting), _forget_nothing))
+        return Chain(ask_local, _forget_nothing)
+    ask = _unless_local(ask_local, _wrapped(ask, names[:shared], calls))
+    return Chain(ask, next(iter(calls.forgetting), _forget_nothing))
 
 
 def _wrapped(ask: Ask, names: list[str], calls: RunCalls) -> Ask:

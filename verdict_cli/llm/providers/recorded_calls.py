@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import mmap
 import re
+import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +20,9 @@ from verdict_cli.llm.providers.decision_answers import checked_answer
 from verdict_cli.llm.providers.usage import MOST_TOKENS
 from verdict_cli.llm.providers.wire_values import loads, read_logprobs
 from verdict_cli.messages import Alternative, Question, Reply, Usage
+from verdict_cli.storage.database.database import RUN_DB, Database
+from verdict_cli.storage.database.records import RowCall, StoredRow
+from verdict_cli.storage.database.schema import DamagedError, unreadable
 from verdict_cli.storage.datasets.parquet import table_files
 
 CALLS = "calls.parquet"
@@ -27,7 +32,7 @@ _ITEM = "item"
 """The number of the entry inside `each`; recordings of earlier versions do not have the column."""
 _REST = ("finish_reason", "logprobs", "prompt_tokens", "completion_tokens", "model", "error")
 _SHIFT = 32
-RECORDING_HINT = "a recording is a run directory, its calls.parquet, or a JSONL file"
+RECORDING_HINT = "a recording is a run directory, its run.db or calls.parquet, or a JSONL file"
 
 
 class RecordSource(Protocol):
@@ -43,8 +48,77 @@ class RecordSource(Protocol):
 
 
 def recorded_file(replay: Path) -> Path:
-    """The table or file behind `--replay`: the calls of a run's directory, or the path itself."""
-    return replay / CALLS if replay.is_dir() and replay.name != CALLS else replay
+    """The file behind `--replay`: the database of a run's directory, the calls of one of an earlier version, or the path
+    itself."""
+    if not replay.is_dir() or replay.name == CALLS:
+        return replay
+    return replay / RUN_DB if (replay / RUN_DB).exists() else replay / CALLS
+
+
+class RecordedRun:
+    """The calls of finished rows in a run's database; a position is the row, and the number of the call in it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._database = Database.open_foreign(path)
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        """Each record, without the parts that only an answer needs, with its position."""
+        with self._damage():
+            for row in self._database.rows():
+                for number, call in enumerate(row.calls if row.row >= _SHARED else ()):
+                    yield _position(row.row, number), _named(row, call) | {"failure": call.failure or "none"}
+
+    def read(self, position: int) -> Any:
+        """The record at a position."""
+        number, place = divmod(position, 1 << _SHIFT)
+        with self._damage():
+            row = self._database.row(number - 1)
+            if row is None:
+                raise DamagedError("a row is missing")
+            call = row.calls[place]
+            reply = self._database.calls([call.number])[call.number].content.reply
+        record = _named(row, call) | {"failure": call.failure, "error": call.error}
+        if reply is None:
+            return record
+        return record | {
+            "reply": reply.text,
+            "finish_reason": reply.finish_reason,
+            "logprobs": _logprobs(reply),
+            "prompt_tokens": reply.usage.prompt_tokens,
+            "completion_tokens": reply.usage.completion_tokens,
+            "model": reply.model,
+        }
+
+    def where(self, position: int) -> Problem:
+        """The position for an error message: the file, and the row from 1."""
+        return Problem("recording", "", file=str(self._path), line=position >> _SHIFT)
+
+    def close(self) -> None:
+        self._database.close()
+
+    @contextmanager
+    def _damage(self) -> Iterator[None]:
+        try:
+            yield
+        except (DamagedError, sqlite3.Error) as error:
+            raise unreadable(self._path, error) from None
+
+
+def _position(row: int, call: int) -> int:
+    return (row + 1) << _SHIFT | call
+
+
+def _named(row: StoredRow, call: RowCall) -> dict[str, Any]:
+    """What identifies a call of a row."""
+    name = None if row.row == _SHARED else row.id
+    return {"row": row.row, "id": name, "unit": call.unit, "call": call.call, "attempt": call.attempt, _ITEM: call.item}
+
+
+def _logprobs(reply: Reply) -> list[list[dict[str, Any]]] | None:
+    if reply.logprobs is None:
+        return None
+    return [[{"token": one.token, "logprob": one.logprob} for one in position] for position in reply.logprobs]
 
 
 class RecordedColumns:

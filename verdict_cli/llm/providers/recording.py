@@ -16,6 +16,7 @@ from verdict_cli.llm.providers.recorded_calls import (
     RecordedCall,
     RecordedColumns,
     RecordedLines,
+    RecordedRun,
     RecordKey,
     RecordSource,
     check_reply,
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 _NO_REPLY = frozenset({"refused", "content-filter"})
 """Failures whose recorded text is not the model's answer, whatever it contains."""
 
+
+_SOURCES: dict[str, type[RecordedColumns] | type[RecordedRun] | type[RecordedLines]] = {
+    ".parquet": RecordedColumns,
+    ".db": RecordedRun,
+}
 
 _Place = tuple[str, int, int, str]
 """Unit, call, attempt, and the number of the entry inside `each`."""
@@ -58,10 +64,10 @@ class Recording:
 
     @classmethod
     def load(cls, path: Path) -> Recording:
-        """The recording at a run directory, a ``calls.parquet`` or a JSONL file (``.gz`` allowed)."""
+        """The recording at a run directory, its ``run.db`` or ``calls.parquet``, or a JSONL file (``.gz`` allowed)."""
         file = recorded_file(path)
         try:
-            return cls(RecordedColumns(file) if file.suffix == ".parquet" else RecordedLines(file))
+            return cls(_SOURCES.get(file.suffix, RecordedLines)(file))
         except OSError as error:
             message = f"the recording cannot be read: {error.strerror or error}"
             raise DataError(Problem("recording", message, RECORDING_HINT, file=str(file))) from None

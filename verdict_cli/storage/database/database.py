@@ -23,8 +23,10 @@ from verdict_cli.storage.database.records import (
     check,
     checksum,
     decode,
+    decode_content,
     decode_text,
     encode,
+    encode_content,
     encode_text,
 )
 from verdict_cli.storage.database.schema import DamagedError, check_schema, connect, create, open_foreign, refused
@@ -62,6 +64,7 @@ class Database:
         self._reader, self._writer = reader, writer
         self._unwritten: OrderedDict[int, StoredCall] = OrderedDict()
         self._by_digest: dict[bytes, list[int]] = {}
+        self._unusable: set[int] = set()
         self._texts: OrderedDict[str, int] = OrderedDict()
         self._read_texts: OrderedDict[int, str] = OrderedDict()
         self._next_call, self._next_text = self._last("calls") + 1, self._last("texts") + 1
@@ -153,7 +156,7 @@ class Database:
         call = StoredCall(self._next_call, digest, *place, model, failure, usable, content)
         self._next_call += 1
         cost = 0.0 if content.reply is None or content.reused else content.reply.cost_usd
-        values = (digest, *place, model, failure, cost, int(time.time()), encode(content))
+        values = (digest, *place, model, failure, cost, int(time.time()), encode_content(content))
         number = None if self._shared else call.number
         self.writer.insert("calls", (number, *values, checksum(number, *values), usable))
         if digest is not None:
@@ -162,9 +165,7 @@ class Database:
 
     def mark_unusable(self, number: int) -> None:
         """Note that a reply could not be read: it answers no equal request."""
-        call = self._unwritten.get(number)
-        if call is not None:
-            self._unwritten[number] = msgspec.structs.replace(call, usable=False)
+        self._unusable.add(number)
         self.writer.execute("UPDATE calls SET usable=0 WHERE number=?", (number,))
 
     def find(self, digest: bytes) -> list[StoredCall]:
@@ -172,8 +173,13 @@ class Database:
         unwritten = [self._unwritten[number] for number in reversed(self._by_digest.get(digest, ()))]
         known = {call.number for call in unwritten}
         query = f"SELECT {_CALL} FROM calls WHERE digest=? AND usable>=0 ORDER BY number DESC"
-        stored = self._calls(self._reader.execute(query, (digest,)))
-        return unwritten + [call for call in stored if call.number not in known]
+        stored = self._calls(query, digest)
+        calls = unwritten + [call for call in stored if call.number not in known]
+        if self._unusable.isdisjoint(call.number for call in calls):
+            return calls
+        return [
+            msgspec.structs.replace(call, usable=False) if call.number in self._unusable else call for call in calls
+        ]
 
     def remove_calls(self, digest: bytes) -> None:
         """Remove the calls of a request."""
@@ -219,6 +225,13 @@ class Database:
             raise DamagedError("a row's call is missing")
         return found
 
+    def calls_after(self, number: int, most: int) -> Iterator[StoredCall]:
+        """The calls that were added after one, so many at most. DamagedError where one cannot be read."""
+        query = f"SELECT {_CALL} FROM calls WHERE number>? ORDER BY number LIMIT ?"
+        with _damage():
+            for record in self._reader.execute(query, (number, most)):
+                yield _call(record)
+
     def messages(self, content: CallContent) -> tuple[Message, ...]:
         """The messages of a call."""
         return tuple([Message(role, self.text(number), images) for role, number, images in content.messages])
@@ -229,6 +242,14 @@ class Database:
         with _damage():
             found = self._reader.execute(query).fetchall()
         return [Spent(model, calls, cost if priced == calls else None) for model, calls, cost, priced in found]
+
+    @property
+    def retracted_usd(self) -> float | None:
+        """What retracted calls have cost; None if the price of one is unknown."""
+        query = "SELECT count(*), coalesce(sum(cost_usd), 0.0), count(cost_usd) FROM calls WHERE usable=-1"
+        with _damage():
+            calls, cost, priced = self._reader.execute(query).fetchone()
+        return cost if priced == calls else None
 
     def failed_calls(self, row: int) -> list[int]:
         """The numbers of a row's calls without a reply that can be used."""
@@ -340,14 +361,18 @@ class Database:
         with _damage():
             return self._reader.execute(f"SELECT coalesce(max(number), 0) FROM {table}").fetchone()[0] or 0
 
-    def _calls(self, records: Iterator[tuple[Any, ...]]) -> list[StoredCall]:
+    def _calls(self, query: str, digest: bytes) -> list[StoredCall]:
         calls = []
-        with suppress(sqlite3.DatabaseError):
-            for record in records:
+        try:
+            for record in self._reader.execute(query, (digest,)):
                 try:
                     calls.append(_call(record, shared=self._shared))
                 except DamagedError:
                     self.damaged += 1
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError:
+            self.damaged += 1
         return calls
 
     def _remember(self, call: StoredCall) -> None:
@@ -377,7 +402,7 @@ def _call(record: tuple[Any, ...], *, shared: bool = False) -> StoredCall:
     number, *values, stored, usable = record
     check((None if shared else number, *values), stored)
     digest, row, unit, item, call, attempt, model, failure = values[:8]
-    content = decode(CallContent, values[10])
+    content = decode_content(values[10])
     return StoredCall(number, digest, row, unit, item, call, attempt, model, failure, bool(usable), content)
 
 

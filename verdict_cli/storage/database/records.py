@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
-from verdict_cli.messages import Reply, Stage
+from verdict_cli.messages import Alternative, Reply, Stage, Usage
 from verdict_cli.storage.database.schema import DamagedError
 
 _COMPRESSED_FROM = 400
@@ -25,7 +26,7 @@ T = TypeVar("T")
 Images = tuple[tuple[int, str], ...]
 
 
-class CallContent(Struct, frozen=True, array_like=True):
+class CallContent(Struct, frozen=True):
     """What is stored of a call beside the columns of its table.
 
     ``messages`` are role, number of the text, and images. ``error``, ``retryable``: of a failure.
@@ -39,6 +40,73 @@ class CallContent(Struct, frozen=True, array_like=True):
     latency_s: float = 0.0
     saved_usd: float | None = 0.0
     reused: bool = False
+
+
+class _StoredReply(Struct, frozen=True, array_like=True):
+    """A reply without what only the call itself needs."""
+
+    text: str
+    finish_reason: str
+    logprobs: tuple[tuple[tuple[str, float], ...], ...] | None
+    usage: Usage
+    cost_usd: float | None
+    model: str
+    latency_s: float
+    cached: bool
+    sent: str
+    system_fingerprint: str = ""
+    reasoning: str = ""
+    service_tier: str = ""
+    request: str = ""
+
+    @classmethod
+    def of(cls, reply: Reply) -> _StoredReply:
+        """The reply as it is stored."""
+        logprobs = reply.logprobs
+        return cls(
+            reply.text,
+            reply.finish_reason,
+            None if logprobs is None else tuple([tuple(map(astuple, position)) for position in logprobs]),
+            reply.usage,
+            reply.cost_usd,
+            reply.model,
+            reply.latency_s,
+            reply.cached,
+            reply.sent,
+            reply.system_fingerprint,
+            reply.reasoning,
+            reply.service_tier,
+            reply.request,
+        )
+
+    def reply(self) -> Reply:
+        """The reply."""
+        logprobs = self.logprobs
+        return Reply(
+            self.text,
+            self.finish_reason,
+            None if logprobs is None else tuple([tuple([Alternative(*one) for one in some]) for some in logprobs]),
+            self.usage,
+            self.cost_usd,
+            self.model,
+            self.latency_s,
+            cached=self.cached,
+            sent=self.sent,
+            system_fingerprint=self.system_fingerprint,
+            reasoning=self.reasoning,
+            service_tier=self.service_tier,
+            request=self.request,
+        )
+
+
+class _StoredContent(Struct, frozen=True, array_like=True):
+    reply: _StoredReply | None
+    messages: tuple[tuple[str, int, Images], ...]
+    error: str
+    retryable: bool
+    latency_s: float
+    saved_usd: float | None
+    reused: bool
 
 
 class StoredCall(Struct, frozen=True):
@@ -100,7 +168,7 @@ def _plain(value: Any) -> Any:
 
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_plain)
-_DECODERS = {kind: msgspec.msgpack.Decoder(kind) for kind in (CallContent, StoredRow)}
+_DECODERS: dict[Any, Any] = {kind: msgspec.msgpack.Decoder(kind) for kind in (_StoredContent, StoredRow)}
 _checked = msgspec.msgpack.Encoder().encode
 
 
@@ -123,6 +191,18 @@ def decode(kind: type[T], value: Any) -> T:
     except (ValueError, TypeError, IndexError, zlib.error, RecursionError) as error:
         raise DamagedError(f"a record cannot be read: {error}") from None
     return record
+
+
+def encode_content(content: CallContent) -> bytes | str:
+    """What is stored of a call as the value of a column."""
+    reply = None if content.reply is None else _StoredReply.of(content.reply)
+    return encode(_StoredContent(reply, *astuple(content)[1:]))
+
+
+def decode_content(value: Any) -> CallContent:
+    """What `encode_content` has stored. DamagedError for another value."""
+    stored = decode(_StoredContent, value)
+    return CallContent(None if stored.reply is None else stored.reply.reply(), *astuple(stored)[1:])
 
 
 def encode_text(text: str) -> bytes | str:

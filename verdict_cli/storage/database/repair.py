@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from verdict_cli.storage.database.database import Database
-from verdict_cli.storage.database.records import CallContent, StoredRow, check, decode, decode_text
+from verdict_cli.storage.database.records import StoredRow, check, decode, decode_content, decode_text
 from verdict_cli.storage.database.schema import TABLES, DamagedError, connect, create, insert
 from verdict_cli.storage.paths import output_errors, sync_directory
 
@@ -130,7 +130,7 @@ def _check(table: str, record: tuple[Any, ...], numbers: dict[str, set[int]]) ->
     """DamagedError for a record that cannot be used."""
     if table == "calls":
         check(record[:-2], record[-2])
-        content = decode(CallContent, record[11])
+        content = decode_content(record[11])
         if any(number not in numbers["texts"] for _, number, _ in content.messages):
             raise DamagedError("a text is missing")
         return

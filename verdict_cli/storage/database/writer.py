@@ -22,12 +22,19 @@ MOST_WAITING = 20_000
 _ORDER = ("texts", "calls", "rows", "meta", "batches")
 
 
-class _Group:
-    """What one commit writes."""
+class _Stage:
+    """Records, and the statements that are executed after them."""
 
     def __init__(self) -> None:
         self.records: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _ORDER}
         self.statements: list[tuple[str, tuple[Any, ...]]] = []
+
+
+class _Group:
+    """What one commit writes, in the order in which it was added."""
+
+    def __init__(self) -> None:
+        self.stages = [_Stage()]
         self.count = 0
 
 
@@ -61,14 +68,16 @@ class Writer:
         """Add a record. Raises OutputError after one could not be written."""
         self._check()
         with self._lock:
-            self._group.records[table].append(record)
+            if self._group.stages[-1].statements:
+                self._group.stages.append(_Stage())
+            self._group.stages[-1].records[table].append(record)
             self._count()
 
     def execute(self, statement: str, values: tuple[Any, ...]) -> None:
         """Add a statement, which is executed after the records of its group."""
         self._check()
         with self._lock:
-            self._group.statements.append((statement, values))
+            self._group.stages[-1].statements.append((statement, values))
             self._count()
 
     async def flush(self) -> None:
@@ -160,9 +169,7 @@ class Writer:
 
     def _put_back(self, group: _Group) -> None:
         with self._lock:
-            for name, records in self._group.records.items():
-                group.records[name] += records
-            group.statements += self._group.statements
+            group.stages += self._group.stages
             group.count += self._group.count
             self._group = group
 
@@ -173,11 +180,12 @@ class Writer:
             raise FileNotFoundError("another file is in its place")
         connection.execute("BEGIN IMMEDIATE")
         try:
-            for table, records in group.records.items():
-                if records:
-                    insert(connection, table, records)
-            for statement, values in group.statements:
-                connection.execute(statement, values)
+            for stage in group.stages:
+                for table, records in stage.records.items():
+                    if records:
+                        insert(connection, table, records)
+                for statement, values in stage.statements:
+                    connection.execute(statement, values)
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -225,17 +225,27 @@ def _notes(dataset: Dataset, readings: Sequence[Reading], identity: str | None) 
     return tuple(notes)
 
 
-def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING, *, skipped: Sequence[range] = ()) -> Iterator[Row]:
+class Finished(Protocol):
+    """Rows that are not read again, by their numbers."""
+
+    def __contains__(self, row: int) -> bool: ...
+
+    @property
+    def first_missing(self) -> int:
+        """The first row that is not among them."""
+
+
+def stream_rows(
+    dataset: Dataset, selection: Selection = EVERYTHING, *, finished: Finished | None = None
+) -> Iterator[Row]:
     """The selected rows in the dataset's order, streamed; ``selection`` is that of a `scan`. Equal rows share a key.
 
-    ``skipped`` are ascending ranges of places among the selected rows, which are read past.
+    Rows that are ``finished`` are read past.
     A sample is drawn without replacement by selection sampling (Knuth, The Art of Computer Programming,
     volume 2, 3.4.2, algorithm S), which needs no list of the rows drawn.
     """
     dataset = _without_absent_id(dataset) if selection.id == UNDECIDED else replace(dataset, id=selection.id)
-    taken = position = unread = _unread(dataset, selection, skipped)
-    ranges = iter(skipped)
-    skip = next(ranges, None)
+    taken = unread = _unread(dataset, selection, finished)
     remaining, left, draw = selection.sample, selection.kept, random.Random(selection.seed).random
     for index, (record, source) in enumerate(_records(dataset, unread), unread):
         if source is None:
@@ -248,12 +258,8 @@ def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING, *, skipped:
             chosen = draw() * left < remaining
             remaining -= chosen
             left -= 1
-        if remaining is None or chosen:
-            while skip is not None and position >= skip.stop:
-                skip = next(ranges, None)
-            if skip is None or position < skip.start:
-                yield _row(dataset, index, record, source)
-            position += 1
+        if (remaining is None or chosen) and (finished is None or index not in finished):
+            yield _row(dataset, index, record, source)
         taken += 1
         if taken == selection.limit or remaining == 0:
             return
@@ -275,16 +281,11 @@ def _without_absent_id(dataset: Dataset) -> Dataset:
     return dataset if not known or column in known[0] else replace(dataset, id=None)
 
 
-def _unread(dataset: Dataset, selection: Selection, skipped: Sequence[range]) -> int:
-    """How many records at the start need not be read: those of skipped rows, where each record is a row."""
-    if dataset.cast or dataset.keep or dataset.skip_bad_rows or selection.sample is not None:
+def _unread(dataset: Dataset, selection: Selection, finished: Finished | None) -> int:
+    """How many records at the start need not be read: those of finished rows, where each record is a row."""
+    if finished is None or dataset.cast or dataset.keep or dataset.skip_bad_rows or selection.sample is not None:
         return 0
-    end = 0
-    for rows in skipped:
-        if rows.start != end:
-            break
-        end = rows.stop
-    return end
+    return min(finished.first_missing, selection.kept)
 
 
 def _records(

@@ -1,0 +1,311 @@
+"""Answer a call from what is there already: the run's own calls, another run's, the shared cache, or a call in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from hashlib import blake2b
+from time import perf_counter
+from typing import Any
+
+import orjson
+from msgspec import Struct, field
+from msgspec.structs import astuple, replace
+
+from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable, recorded_error
+from verdict_cli.llm.middleware.cache_store import CacheStore
+from verdict_cli.llm.providers.endpoint import endpoint_address
+from verdict_cli.llm.providers.price_book import cache_saved_usd
+from verdict_cli.messages import Ask, Reply, Request
+from verdict_cli.model import EndpointKey, Model
+from verdict_cli.storage.database.database import Database
+from verdict_cli.storage.database.records import CallContent, StoredCall
+
+Place = tuple[int, str, str, int, int]
+"""Which call of a run it is: row, unit, entry, call and attempt."""
+
+
+def place_of(request: Request) -> Place:
+    """Which call of a run the request is."""
+    return request.row.index, request.node, request.row.item, request.call, request.attempt
+
+
+class Answered(Struct, frozen=True):
+    """The record of an answered call. ``shared``: it is another row's; ``recalled``: an earlier process paid for it."""
+
+    number: int
+    shared: bool = False
+    recalled: bool = False
+
+
+class OwnCalls(Struct):
+    """The calls of a run, in its database.
+
+    ``first`` is the number of the first call of this process. ``attempts`` has the last attempt of calls of unfinished rows
+    that an earlier process made more than once. ``answered`` has the calls of rows that are being run.
+    """
+
+    database: Database
+    first: int = 0
+    attempts: dict[tuple[int, str, str, int], int] = field(default_factory=dict)
+    answered: dict[Place, Answered] = field(default_factory=dict)
+
+    @property
+    def resumed(self) -> bool:
+        """Whether an earlier process has left calls."""
+        return self.first > 1
+
+    def add(self, request: Request, digest: bytes | None, content: CallContent, failure: str = "") -> StoredCall:
+        """Store a call."""
+        reply = content.reply
+        usable = not failure and reply is not None and is_storable(reply, request.top_logprobs)
+        place = place_of(request)
+        call = self.database.add_call(
+            digest, place, request.model.name, content, failure=failure, usable=usable, messages=request.messages
+        )
+        self.answered[place] = Answered(call.number)
+        return call
+
+    def is_last_attempt(self, call: StoredCall) -> bool:
+        """Whether no later attempt was made at the call."""
+        return self.attempts.get((call.row, call.unit, call.item, call.call), 0) <= call.attempt
+
+
+class ReplySources(Struct, frozen=True):
+    """Where replies are looked for, in this order; and the unit's name in digests, which another arm of a study may share."""
+
+    own: OwnCalls | None = None
+    reuse: Database | None = None
+    store: CacheStore | None = None
+    rename: Callable[[Request], Request] = lambda request: request
+
+
+def answer_from(ask: Ask, sources: ReplySources) -> tuple[Ask, Callable[[Request], None]]:
+    """``ask`` where no source has the reply, and a function that marks a reply that cannot be read.
+
+    What is asked is stored before it is returned or raised. A call of the run itself is not made again: its reply is
+    ``recalled``, its failure is raised. Two kinds are made again: temporary failures that cost nothing, and refusals,
+    which are not stored, because the user fixes their cause first. Replies to equal requests are ``cached`` and cost
+    nothing; ``shared`` where the request was of this run. A failed, unreadable or cut reply answers its own row alone.
+    """
+    answers = _Answers(ask, sources)
+    return answers.ask, answers.forget
+
+
+class _Answers:
+    """The calls of a run, of which those in flight are shared."""
+
+    def __init__(self, ask: Ask, sources: ReplySources) -> None:
+        self._ask, self._sources = ask, sources
+        self._own, self._store = sources.own, sources.store
+        self._digests = RequestDigests()
+        self._in_flight: dict[bytes, asyncio.Future[Reply | None]] = {}
+
+    async def ask(self, request: Request) -> Reply:
+        """The reply of a source, else of the model."""
+        shares = self._store is not None and request.model.cache
+        digest = self._digests.get(self._sources.rename(request), of_row=not shares)
+        if digest is None:
+            return await self._ask_and_store(request, None)
+        if shares:
+            while (pending := self._in_flight.get(digest)) is not None:
+                shared = await asyncio.shield(pending)
+                if shared is not None:
+                    self._note_shared(request, digest)
+                    return free_reply(shared, shared=True)
+        reply = self._own_reply(request, digest, shares) or self._other_reply(request, digest, shares)
+        if reply is not None:
+            return reply
+        return await (self._ask_shared(request, digest) if shares else self._ask_and_store(request, digest))
+
+    async def _ask_shared(self, request: Request, digest: bytes) -> Reply:
+        """Ask, with the reply for equal requests that come meanwhile and later."""
+        future = self._in_flight[digest] = asyncio.get_running_loop().create_future()
+        reply: Reply | None = None
+        try:
+            reply = await self._ask_and_store(request, digest)
+        finally:
+            del self._in_flight[digest]
+            future.set_result(reply)
+        if self._store is not None and is_storable(reply, request.top_logprobs):
+            key = self._digests.with_address(digest, request.model)
+            self._store.put(key, request.model.name, replace(reply, allowance=None))
+        return reply
+
+    def _note_shared(self, request: Request, digest: bytes) -> None:
+        latest = [] if self._own is None else self._own.database.find(digest)
+        if self._own is not None and latest:
+            self._own.answered[place_of(request)] = Answered(latest[0].number, shared=not latest[0].content.reused)
+
+    def _own_reply(self, request: Request, digest: bytes, shares: bool) -> Reply | None:
+        """The reply of the run itself: of this very call, or to an equal request. Raises the failure of this call."""
+        own = self._own
+        if own is None or not (shares or own.resumed):
+            return None
+        place = place_of(request)
+        calls = own.database.find(digest)
+        for call in calls:
+            if (call.row, call.unit, call.item, call.call, call.attempt) == place:
+                return _recalled(own, call, place)
+        usable = next((call for call in calls if call.usable), None)
+        if usable is None or usable.content.reply is None:
+            return None
+        shared = not usable.content.reused
+        own.answered[place] = Answered(usable.number, shared=shared)
+        return free_reply(usable.content.reply, shared=shared)
+
+    def _other_reply(self, request: Request, digest: bytes, shares: bool) -> Reply | None:
+        """The reply of another run, or of the shared cache."""
+        reuse = self._sources.reuse
+        found = [] if reuse is None else [call for call in reuse.find(digest) if call.usable]
+        reply = found[0].content.reply if found else None
+        if reply is None and shares and self._store is not None:
+            reply = self._store.get(self._digests.with_address(digest, request.model))
+        if reply is None:
+            return None
+        reply = free_reply(reply)
+        if self._own is not None:
+            self._own.add(request, digest, CallContent(reply, reused=True))
+        return reply
+
+    async def _ask_and_store(self, request: Request, digest: bytes | None) -> Reply:
+        own = self._own
+        if own is None:
+            return await self._ask(request)
+        start = perf_counter()
+        try:
+            reply = await self._ask(request)
+        except Refused:
+            raise
+        except (ProviderError, ReplyError) as error:
+            retryable = isinstance(error, Retryable) or (isinstance(error, Rejected) and error.passing)
+            content = CallContent(
+                error.reply,
+                error=error.message,
+                retryable=retryable,
+                latency_s=perf_counter() - start,
+                saved_usd=_saved_usd(request, error.reply),
+            )
+            own.add(request, digest, content, error.failure)
+            raise
+        content = CallContent(reply, latency_s=reply.latency_s, saved_usd=_saved_usd(request, reply))
+        own.add(request, digest, content)
+        return reply
+
+    def forget(self, request: Request) -> None:
+        """Mark a reply that cannot be read: it answers no equal request."""
+        own, store = self._own, self._store
+        answered = None if own is None else own.answered.get(place_of(request))
+        if own is not None and answered is not None:
+            own.database.mark_unusable(answered.number)
+        if store is not None and request.model.cache:
+            digest = self._digests.get(self._sources.rename(request))
+            if digest is not None:
+                store.remove(self._digests.with_address(digest, request.model))
+
+
+def _recalled(own: OwnCalls, call: StoredCall, place: Place) -> Reply | None:
+    """The reply of a call that was made before; None where it is to be made again. Raises its failure."""
+    earlier = call.number < own.first
+    reply = call.content.reply
+    if reply is not None and earlier:
+        reply = replace(reply, recalled=not call.content.reused)
+    if call.failure:
+        if reply is None and call.content.retryable and own.is_last_attempt(call):
+            return None
+        own.answered[place] = Answered(call.number, recalled=earlier)
+        raise recorded_error(call.failure, call.content.error, reply)
+    own.answered[place] = Answered(call.number, recalled=earlier and not call.content.reused)
+    return reply
+
+
+def _saved_usd(request: Request, reply: Reply | None) -> float | None:
+    """What the provider's cache saved."""
+    if reply is None or reply.cached:
+        return 0.0
+    usage = reply.usage
+    if not (usage.cached_tokens or usage.cache_write_tokens):
+        return 0.0
+    return cache_saved_usd(request.model, usage, reply.service_tier)
+
+
+def free_reply(reply: Reply, *, shared: bool = False) -> Reply:
+    """The reply as another equal request gets it: it costs nothing. ``shared``: the equal request was of the same run."""
+    return replace(
+        reply, cached=True, shared=shared, recalled=False, cost_usd=0.0, latency_s=0.0, allowance=None, request=""
+    )
+
+
+def is_storable(reply: Reply, top_logprobs: int) -> bool:
+    """Whether the reply, for which so many log-probabilities were requested, may be shared."""
+    return reply.finish_reason != "length" and (not top_logprobs or bool(reply.logprobs))
+
+
+VERSION = 2
+"""Increased when a change to this program changes the replies to equal requests."""
+
+KEY_PARTS = (
+    ("endpoint", "the URL that is called, or the provider that litellm calls; never the key. Only in the shared cache"),
+    ("model", "the model's name"),
+    ("messages", "every role and text, byte for byte"),
+    ("parameters", "temperature, top_p, max_tokens, seed, stop, reasoning_effort, and everything in `params`"),
+    ("schema", "the JSON schema of the response"),
+    ("logprobs", "how many alternatives are requested at each position"),
+    ("question", "of a decision model: its kind, and its options with their descriptions, in order"),
+    ("seed", "the run's --seed: another seed samples again"),
+    ("unit", "the unit's name, its index among the units of that name, and the number of the call"),
+)
+"""The parts of a digest, with what each contains."""
+
+
+def question_key(request: Request) -> list[Any]:
+    """What a decision model is asked, without what says how it is sent. The instructions and the state are the messages."""
+    return [request.has_fields, *([question.kind, *map(astuple, question.options)] for question in request.questions)]
+
+
+_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+_FIRST = re.compile(r"\[0\]$")
+
+
+class RequestDigests:
+    """Computes the digests of requests. Each model's address is looked up once."""
+
+    def __init__(self) -> None:
+        self._urls: dict[EndpointKey, bytes] = {}
+
+    def get(self, request: Request, *, of_row: bool = False) -> bytes | None:
+        """16 bytes that equal requests share, ``of_row`` only those of one row and entry; None for a request that cannot
+        be written as JSON.
+
+        The unit's index separates repeated units, each of which needs its own sample; `judge` equals `judge[0]`.
+        """
+        model = request.model
+        try:
+            canonical = orjson.dumps(
+                [
+                    VERSION,
+                    model.name,
+                    [(message.role, message.content, message.images) for message in request.messages],
+                    model.sampling() | ({} if model.structured == "auto" else {"structured": model.structured}),
+                    request.json_schema,
+                    request.top_logprobs and (model.top_logprobs or request.top_logprobs),
+                    request.seed,
+                    _FIRST.sub("", request.written or request.node),
+                    request.call,
+                    (request.row.index, request.row.item) if of_row else None,
+                    *([question_key(request)] if request.questions else []),
+                ],
+                option=_OPTIONS,
+            )
+        except TypeError:
+            return None
+        return blake2b(canonical, digest_size=16).digest()
+
+    def with_address(self, digest: bytes, model: Model) -> bytes:
+        """The digest of a request at the model's address."""
+        key = model.endpoint_key
+        url = self._urls.get(key)
+        if url is None:
+            url = self._urls[key] = endpoint_address(model)[0].encode()
+        return blake2b(digest + url, digest_size=16).digest()
