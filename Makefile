@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 # The folder of recorded sets from which docs/reproductions.md is generated.
-UV := 0.13.9
 RECORDINGS ?= $(or $(VERDICT_SHARED),../shared)/data
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -107,14 +106,13 @@ check: $(VENV)/.dev ## Format, lint, types, layers, data cards, wording; freshne
 	grep -q "^No known vulnerabilities" .pip-audit && ! grep -q "could not be audited" .pip-audit \
 		|| echo "pip-audit is missing or cannot reach its database: vulnerabilities were not checked"; rm -f .pip-audit
 	$(BIN)/python docs/tools/reference.py --check
-	@$(BIN)/python docs/tools/errors_page.py | diff -q - docs/errors.md || { echo "docs/errors.md is stale: make errors"; exit 1; }
-	$(BIN)/python docs/tools/licences.py --check
 	@test ! -d $(RECORDINGS) || ! { $(BIN)/verdict bench xstest --replay $(RECORDINGS) --markdown; \
 		$(BIN)/verdict bench judgebench --replay $(RECORDINGS) --markdown; \
 		$(BIN)/verdict bench wice --replay $(RECORDINGS) --markdown; } | grep '^| [a-z]*/' | grep -vxFf docs/reproductions.md \
 		|| { echo "docs/reproductions.md has other values: make reproductions"; exit 1; }
 	$(BIN)/python docs/tools/wording.py
 	@$(MAKE) --silent $(VENV)/.docs > .docs.log 2>&1 || echo "mkdocs cannot be installed here: the site was not built, links are checked by the tests only"; rm -f .docs.log
+	@$(MAKE) --silent pages
 	@test ! -x $(BIN)/mkdocs || NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 .PHONY: format
@@ -135,22 +133,19 @@ $(VENV)/.docs: $(VENV)/.core
 	$(PIP) install --constraint constraints.txt --editable '.[docs]'
 	@touch $@
 
+# Pages that are made from the code and from the installed packages; they are not committed.
+.PHONY: pages
+pages: $(VENV)/.core
+	$(BIN)/python docs/tools/errors_page.py > docs/errors.md
+	$(BIN)/python docs/tools/licences.py
+
 .PHONY: docs
-docs: $(VENV)/.docs ## Build the documentation in site/
+docs: $(VENV)/.docs pages ## Build the documentation in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 .PHONY: screenshots
 screenshots: $(VENV)/.dev browser ## Take the pictures of docs/images from the demo, with Chromium
 	$(BIN)/python docs/tools/screenshots.py
-
-.PHONY: licences
-licences: $(VENV)/.core ## Regenerate docs/licences.md from the packages' metadata; needs all extras installed
-	$(BIN)/python docs/tools/licences.py
-
-.PHONY: errors
-errors: $(VENV)/.core ## Regenerate docs/errors.md from the messages in the code
-	$(BIN)/python docs/tools/errors_page.py > docs/errors.md.part
-	mv docs/errors.md.part docs/errors.md
 
 .PHONY: reproductions
 reproductions: $(VENV)/.core ## Regenerate docs/reproductions.md from the recordings in RECORDINGS
@@ -159,14 +154,8 @@ reproductions: $(VENV)/.core ## Regenerate docs/reproductions.md from the record
 
 $(VENV)/.tools: constraints.txt
 	$(PYTHON) -m venv $(VENV)/tools
-	$(VENV)/tools/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt cyclonedx-bom==7.5.0 uv==$(UV)
+	$(VENV)/tools/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt cyclonedx-bom==7.5.0
 	@touch $@
-
-.PHONY: hashes
-hashes: $(VENV)/.core $(VENV)/.tools ## Regenerate constraints-hashed.txt from constraints.txt; needs the network
-	@{ sed -n 's/^#/#/p' constraints-hashed.txt; $(VENV)/tools/bin/uv pip compile pyproject.toml --quiet --all-extras --universal --python-version 3.11.5 \
-		--constraint constraints.txt --generate-hashes --no-emit-index-url --no-header --no-annotate; } > constraints-hashed.txt.part
-	mv constraints-hashed.txt.part constraints-hashed.txt
 
 .PHONY: sbom
 sbom: $(VENV)/.core $(VENV)/.tools ## Write sbom.cdx.json (CycloneDX): the packages of an installation without extras
@@ -174,6 +163,10 @@ sbom: $(VENV)/.core $(VENV)/.tools ## Write sbom.cdx.json (CycloneDX): the packa
 	$(VENV)/product/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt .
 	$(VENV)/tools/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
 		--output-file sbom.cdx.json $(VENV)/product/bin/python
+
+.PHONY: size
+size: $(VENV)/.core ## Print the syntax nodes of the package, its longest functions, and how many keys, commands and doors it has
+	$(BIN)/python docs/tools/size.py
 
 .PHONY: clean
 clean: ## Remove the environment, caches and runs

@@ -51,42 +51,13 @@ _SPELLED = {
 
 
 def main() -> None:
-    """Writes the page, or with `--check` says what is wrong with it."""
-    lines, missing = rows()
+    """Write the page; exit with 1 where a licence is not known."""
+    lines, _ = rows()
     strange = [line for line in lines.values() if not known(line.split(" | ")[2])]
     for line in strange:
         sys.stderr.write(f"a licence that is not known: {line}\n")
-    if "--check" not in sys.argv:
-        if missing:
-            sys.exit(f"not installed here: {', '.join(sorted(missing))}")
-        PAGE.write_text(page(lines), encoding="utf-8")
-    else:
-        written = PAGE.read_text(encoding="utf-8")
-        old = stale(lines, written, complete=not missing)
-        old += [] if missing or written == page(lines) else ["the page"]
-        if old:
-            sys.stderr.write(f"docs/licences.md is old ({', '.join(old)}): make licences\n")
-        strange += old
+    PAGE.write_text(page(lines), encoding="utf-8")
     sys.exit(bool(strange))
-
-
-def stale(lines: dict[str, str], written: str, *, complete: bool) -> list[str]:
-    """The packages whose line on the written page is another one.
-
-    Where some packages are not installed (``complete`` is false), the page may name more extras that need a package: `ray`
-    also needs protobuf, but only an installed ray says so.
-    """
-    listed = {}
-    for line in written.splitlines():
-        facts, _, extras = line.removesuffix(" |").rpartition(" | ")
-        listed[facts] = set(extras.split(", "))
-    old = []
-    for name, line in lines.items():
-        facts, _, extras = line.removesuffix(" |").rpartition(" | ")
-        here, there = set(extras.split(", ")), listed.get(facts, set())
-        if here != there and (complete or not here < there):
-            old.append(name)
-    return old
 
 
 def rows() -> tuple[dict[str, str], set[str]]:

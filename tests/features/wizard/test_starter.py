@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from verdict_cli.features.wizard.answers import AnswerScale, pair_labels, parse_scale
-from verdict_cli.features.wizard.columns import Columns, Pair, nameable
+from verdict_cli.features.wizard.columns import DatasetColumns, Pair, nameable
 from verdict_cli.features.wizard.pipeline_text import FirstJudge, pipeline_text, plain_name
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validated
@@ -38,7 +38,7 @@ def built_from(
     parsed = parse_scale(scale)
     assert isinstance(parsed, AnswerScale)
     values = {**dict.fromkeys(columns, ["text"] * len(labels)), **({target: labels} if target else {})}
-    sampled = Columns("data", values, {name: (name,) for name in values})
+    sampled = DatasetColumns("data", values, {name: (name,) for name in values})
     read = tuple(name for name in columns if name != target)
     start = FirstJudge("judge", question, sampled, read, parsed, "gpt-4o-mini", target=target, **shape)
     built = build_plan(validated(parse_document(pipeline_text(start).encode(), "judge.yaml"), Path()))
@@ -52,12 +52,12 @@ def test_pairs_and_rubrics_give_valid_pipelines(columns: list[str], question: st
     pair = Pair(columns[0], columns[1])
     choices = pair_labels(pair, "label", labels)
     built_from(columns, question, "boolean", target, labels, pair=pair, choices=choices if target else None)
-    sampled = Columns("data", {name: ["text"] for name in columns}, {name: (name,) for name in columns})
+    sampled = DatasetColumns("data", {name: ["text"] for name in columns}, {name: (name,) for name in columns})
     criteria: Any = [[{"text": "what", **({"points": 2} if points else {})}]]
     rubric = FirstJudge(
         "judge",
         question,
-        Columns("data", {**sampled.values, columns[0]: criteria}, sampled.paths),
+        DatasetColumns("data", {**sampled.values, columns[0]: criteria}, sampled.paths),
         tuple(columns),
         AnswerScale("boolean"),
         "gpt-4o-mini",

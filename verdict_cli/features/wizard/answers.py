@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from verdict_cli.features.wizard.columns import MAX_CATEGORIES, Pair, filled, numeric, words_of
+from verdict_cli.features.wizard.columns import MAX_CATEGORIES, Pair, numeric, without_blanks, words_of
 from verdict_cli.language.scales.written_number import folded
 
 _TRUTHS = {"yes": True, "y": True, "true": True, "t": True, "no": False, "n": False, "false": False, "f": False}
@@ -62,12 +62,12 @@ def truth(value: Any) -> bool | None:
 
 def label_words(values: Iterable[Any]) -> list[str]:
     """The distinct labels as texts, the most frequent first."""
-    return [word for word, _ in Counter(str(value) for value in filled(values)).most_common()]
+    return [word for word, _ in Counter(str(value) for value in without_blanks(values)).most_common()]
 
 
 def proposed_scale(values: Sequence[Any]) -> AnswerScale | None:
     """The scale of these labels: words without a known order are categories. None where no scale has them."""
-    seen = filled(values)
+    seen = without_blanks(values)
     if not seen:
         return None
     if all(truth(value) is not None for value in seen):
@@ -140,7 +140,7 @@ def labels_outside(scale: AnswerScale, values: Sequence[Any]) -> list[str]:
             return numeric(value) and low <= float(value) <= high
         return str(value) in scale.values
 
-    return sorted({str(value) for value in filled(values) if not is_on(value)})
+    return sorted({str(value) for value in without_blanks(values) if not is_on(value)})
 
 
 def pair_labels(pair: Pair, name: str, values: Sequence[Any]) -> dict[Any, str] | None:
@@ -148,7 +148,7 @@ def pair_labels(pair: Pair, name: str, values: Sequence[Any]) -> dict[Any, str] 
 
     Numbers count only where the column itself is of no side: 1 in `winner_model_b` says that B won.
     """
-    labels = list(dict.fromkeys(filled(values)))
+    labels = list(dict.fromkeys(without_blanks(values)))
     if any(isinstance(label, bool) for label in labels):
         return None
     sides = _side_words(pair)
@@ -186,7 +186,7 @@ def _choice(label: str, sides: Mapping[str, str]) -> str | None:
 
 def option_labels(count: int, names: Sequence[str], values: Sequence[Any]) -> dict[Any, str] | None:
     """Label -> the letter of the option that it names by its number, letter or column; None for other labels."""
-    labels = [label for label in dict.fromkeys(filled(values)) if not isinstance(label, bool)]
+    labels = [label for label in dict.fromkeys(without_blanks(values)) if not isinstance(label, bool)]
     texts = [str(label).removesuffix(".0").strip() for label in labels]
     letters = list(ascii_uppercase[:count])
     from_zero = [str(number) for number in range(count)]

@@ -140,12 +140,12 @@ _NOT_ANSWERS = frozenset(
 _REFERENCES = frozenset(["expected", "gold", "ref", "reference", "test", "tests"])
 _ANSWERS = frozenset(["answer", "completion", "output", "reply", "response", "solution", "story", "summary"])
 _CRITERION_KEYS = ("criterion", "criteria", "text", "description", "question", "requirement")
-SIDES = {"a": "b", "0": "1", "1": "2", "first": "second", "left": "right", "chosen": "rejected"}
+_SIDES = {"a": "b", "0": "1", "1": "2", "first": "second", "left": "right", "chosen": "rejected"}
 """What the names of two compared columns differ in."""
 SCORES = "scores"
 """The column of imported logs with the other tool's scores by name."""
 _CLOSED = (SCORES, "metadata", "meta", "explanations", "extra")
-"""Columns within which nothing is proposed."""
+"""DatasetColumns within which nothing is proposed."""
 MAX_CATEGORIES = 12
 """More distinct texts than this are no categories."""
 _READ = 1_000
@@ -168,7 +168,7 @@ class Pair(Struct, frozen=True):
         return iter((self.first, self.second))
 
 
-class Columns(Struct, frozen=True):
+class DatasetColumns(Struct, frozen=True):
     """The first rows of a dataset by column, columns within columns too, such as `conv.id`."""
 
     data: str
@@ -184,7 +184,7 @@ class Columns(Struct, frozen=True):
 
     def kind(self, name: str) -> Kind:
         """What the column's values are."""
-        return column_kind(self.values[name])
+        return kind_of_values(self.values[name])
 
     def declared_type(self, name: str) -> str | None:
         """The type that a pipeline must declare for the column; None for a text or a number."""
@@ -207,7 +207,7 @@ class Columns(Struct, frozen=True):
     def _is_prose(self, name: str) -> bool:
         """Whether the column has texts of several words, or criteria."""
         if self.kind(name) == "text":
-            seen = filled(self.values[name])
+            seen = without_blanks(self.values[name])
             return sum(map(_width, seen)) > _FEW_WORDS * len(seen)
         return _last_word(name) in RUBRIC_NAMES
 
@@ -232,7 +232,7 @@ class Columns(Struct, frozen=True):
             words = set(words_of(name.rpartition(".")[2]))
             is_named = bool(words & _KEY_WORDS) if is_choice else looks_like_label(name)
             fits = self.paths[name][0] not in (*_CLOSED, *taken) and (is_compared or not words & COMPARISONS)
-            seen = filled(self.values[name])
+            seen = without_blanks(self.values[name])
             varies = len(seen) <= 3 or len({str(value) for value in seen}) > 1
             if is_named and fits and varies and self.kind(name) == "label":
                 candidates.append(name)
@@ -278,7 +278,7 @@ class Columns(Struct, frozen=True):
             if match and self.kind(name) in ("text", "label") and nameable(name):
                 mark = match[2]
                 number = int(mark) if mark.isdigit() else ord(mark.lower()) - ord("a")
-                if all(isinstance(value, str) for value in filled(self.values[name])):
+                if all(isinstance(value, str) for value in without_blanks(self.values[name])):
                     groups.setdefault(match[1], []).append((number, name))
         for columns in groups.values():
             numbers = sorted(number for number, _ in columns)
@@ -311,10 +311,10 @@ class Columns(Struct, frozen=True):
     def check_label(self, name: str, read: Sequence[str]) -> str:
         """The column with the right answers. UsageError for one that cannot have them, or that the judge reads."""
         self.check([name], "--target")
-        seen = filled(self.values[name])
+        seen = without_blanks(self.values[name])
         if not seen:
             raise UsageError(f"the column {name!r} is empty", hint="name the column with the right answers")
-        if not are_labels(seen):
+        if not are_simple(seen):
             fields = [inner for inner in self.values if inner.startswith(f"{name}.") and self.kind(inner) == "label"]
             hint = f"name one of its fields: {', '.join(fields[:6])}" if fields else "name a column of labels"
             what = "fields" if fields else "lists or mappings"
@@ -327,7 +327,7 @@ class Columns(Struct, frozen=True):
         return name
 
 
-def read_columns(data: str) -> Columns:
+def read_columns(data: str) -> DatasetColumns:
     """The columns of the first rows. DataError if there are none, or if they cannot be read."""
     rows = [row.source for row in islice(stream_rows(Dataset(dataset_files(data))), _READ)]
     names = dict.fromkeys(name for row in rows for name in row)
@@ -339,7 +339,7 @@ def read_columns(data: str) -> Columns:
     paths |= {name: path for name, (path, _) in inner.items() if name not in top}
     values = {name: top[name] if name in top else inner[name][1] for name in paths}
     absent = frozenset(name for name in names if not all(name in row for row in rows))
-    return Columns(data, values, paths, absent)
+    return DatasetColumns(data, values, paths, absent)
 
 
 def _parsed_lists(values: Sequence[Any]) -> Sequence[Any]:
@@ -366,9 +366,9 @@ def _inner_columns(top: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, tupl
             todo = [((*path, key), [(value or {}).get(key) for value in values]) for key in keys] + todo
 
 
-def column_kind(values: Sequence[Any]) -> Kind:
+def kind_of_values(values: Sequence[Any]) -> Kind:
     """What the values are; ``label`` for numbers, truths and a few short texts that repeat."""
-    seen = filled(values)
+    seen = without_blanks(values)
     if not seen:
         return "empty"
     if all(map(looks_like_conversation, seen)):
@@ -378,7 +378,7 @@ def column_kind(values: Sequence[Any]) -> Kind:
         if all(isinstance(entry, str) for entry in entries):
             return "texts"
         return "criteria" if criterion_key(values) else "other"
-    if not are_labels(seen):
+    if not are_simple(seen):
         return "other"
     distinct = {str(value) for value in seen}
     is_short = all(_width(text) <= _FEW_WORDS for text in distinct)
@@ -412,12 +412,12 @@ def points_key(values: Sequence[Any]) -> str | None:
     return None
 
 
-def are_labels(values: Iterable[Any]) -> bool:
+def are_simple(values: Iterable[Any]) -> bool:
     """Whether all values are words, numbers or truths."""
     return all(isinstance(value, str | int | float) for value in values)
 
 
-def filled(values: Iterable[Any]) -> list[Any]:
+def without_blanks(values: Iterable[Any]) -> list[Any]:
     """The values without nulls and blank texts."""
     return [value for value in values if value is not None and not (isinstance(value, str) and not value.strip())]
 
@@ -472,7 +472,7 @@ def siblings(names: Sequence[str]) -> list[Pair]:
     pairs = []
     for words, name in by_words.items():
         for index, word in enumerate(words):
-            other = (*words[:index], SIDES.get(word, ""), *words[index + 1 :])
+            other = (*words[:index], _SIDES.get(word, ""), *words[index + 1 :])
             if other in by_words:
                 pairs.append(Pair(name, by_words[other]))
     return pairs
@@ -488,4 +488,6 @@ def _is_inside(name: str, column: str) -> bool:
 
 
 def _are_links(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, str) and re.match(r"(https?|file|s3|data):", value) for value in filled(values))
+    return all(
+        isinstance(value, str) and re.match(r"(https?|file|s3|data):", value) for value in without_blanks(values)
+    )

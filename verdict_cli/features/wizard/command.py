@@ -21,13 +21,13 @@ from verdict_cli.features.wizard import questions
 from verdict_cli.features.wizard.answers import BOOLEAN, AnswerScale, label_words, option_labels, pair_labels
 from verdict_cli.features.wizard.columns import (
     COMPARISONS,
-    Columns,
+    DatasetColumns,
     Pair,
     Path,
-    filled,
     looks_like_label,
     numeric,
     read_columns,
+    without_blanks,
     words_of,
 )
 from verdict_cli.features.wizard.pipeline_text import FirstJudge, pipeline_text, plain_name
@@ -113,13 +113,13 @@ def init(
         _refuse_existing([config], force=force)
         samples = read_columns(data) if data is not None else questions.ask_dataset()
         dataset = samples.data
-        given = Answers(question, columns, target, scale, model)
+        given = JudgeAnswers(question, columns, target, scale, model)
         judge = _first_judge(samples, plain_name(config.stem), given, yes=yes)
         _write({config: pipeline_text(judge)}, [config], force=True)
     _check(config, dataset, try_rows=not no_try, quiet=quiet)
 
 
-class Answers(Struct, frozen=True):
+class JudgeAnswers(Struct, frozen=True):
     """The options of a first pipeline; None for those that were not given."""
 
     question: str | None
@@ -131,7 +131,7 @@ class Answers(Struct, frozen=True):
     model: str | None
 
 
-def _first_judge(columns: Columns, name: str, given: Answers, *, yes: bool) -> FirstJudge:
+def _first_judge(columns: DatasetColumns, name: str, given: JudgeAnswers, *, yes: bool) -> FirstJudge:
     """The parts of the pipeline, from the options, the answers on a terminal, or with ``yes`` the proposals, which are said."""
     ask = not yes and given.columns is None
     if ask and not console.is_interactive():
@@ -143,7 +143,7 @@ def _first_judge(columns: Columns, name: str, given: Answers, *, yes: bool) -> F
     judge = _shape(columns, read, target, given.scale)
     if judge is None:
         scale = _scale(columns, target, given, ask=ask, yes=yes)
-        judge = Shape(question=questions.default_question(columns, read, target), scale=scale, target=target)
+        judge = JudgeShape(question=questions.default_question(columns, read, target), scale=scale, target=target)
     question = given.question or judge.question
     model, api_base = _model(given.model)
     print_message(f"The judge reads {', '.join(read)} and is asked: {question}")
@@ -164,7 +164,7 @@ def _first_judge(columns: Columns, name: str, given: Answers, *, yes: bool) -> F
     )
 
 
-class Shape(Struct, frozen=True):
+class JudgeShape(Struct, frozen=True):
     """The kind of judge that columns and labels give, and what it is asked."""
 
     question: str
@@ -176,7 +176,7 @@ class Shape(Struct, frozen=True):
     rubric: str | None = None
 
 
-def _read(columns: Columns, given: Answers, *, ask: bool) -> tuple[str, ...]:
+def _read(columns: DatasetColumns, given: JudgeAnswers, *, ask: bool) -> tuple[str, ...]:
     if given.columns is not None:
         read = columns.check(questions.split_words(given.columns), "--columns")
         for name in read:
@@ -186,7 +186,7 @@ def _read(columns: Columns, given: Answers, *, ask: bool) -> tuple[str, ...]:
     if ask:
         return questions.ask_judged(columns)
     read = tuple(columns.judged())
-    if not read or not any(filled(columns.values[name]) for name in read):
+    if not read or not any(without_blanks(columns.values[name]) for name in read):
         raise UsageError(
             f"no column of {columns.data} can be judged",
             hint=f"name those that the judge reads: --columns COLUMN; the columns are: {', '.join(columns.names)}",
@@ -194,7 +194,7 @@ def _read(columns: Columns, given: Answers, *, ask: bool) -> tuple[str, ...]:
     return read
 
 
-def _target(columns: Columns, read: tuple[str, ...], given: Answers, *, ask: bool, yes: bool) -> str | None:
+def _target(columns: DatasetColumns, read: tuple[str, ...], given: JudgeAnswers, *, ask: bool, yes: bool) -> str | None:
     if given.target is not None:
         is_none = given.target.lower() == questions.NONE and given.target not in columns.values
         return None if is_none else columns.check_label(given.target, read)
@@ -211,7 +211,7 @@ def _without_label(read: tuple[str, ...], target: str) -> tuple[str, ...]:
     return others or read
 
 
-def _shape(columns: Columns, read: tuple[str, ...], target: str | None, scale: str | None) -> Shape | None:
+def _shape(columns: DatasetColumns, read: tuple[str, ...], target: str | None, scale: str | None) -> JudgeShape | None:
     """A judge of pairs, of options, or of criteria; None for a judge on a scale."""
     if scale is not None:
         return None
@@ -222,7 +222,7 @@ def _shape(columns: Columns, read: tuple[str, ...], target: str | None, scale: s
     if options and (choices is not None or target is None):
         is_best = target is not None and COMPARISONS & set(words_of(target))
         question = "Which option is best?" if is_best else "Which option is right?"
-        return Shape(question, target=target, choices=choices, options=options)
+        return JudgeShape(question, target=target, choices=choices, options=options)
     pair = columns.pair(read)
     if pair is not None and not options:
         choices = pair_labels(pair, target, labels) if target else None
@@ -233,15 +233,15 @@ def _shape(columns: Columns, read: tuple[str, ...], target: str | None, scale: s
                 "is better, so nothing is compared with them; write A, B and tie, or the columns' names"
             )
         compared = target if choices else None
-        return Shape("Which response is better?", target=compared, choices=choices, pair=pair)
+        return JudgeShape("Which response is better?", target=compared, choices=choices, pair=pair)
     rubric = columns.rubric(read)
     if rubric is not None:
         is_number = target is not None and all(map(numeric, label_words(labels)))
-        return Shape("Is the criterion met?", target=target if is_number else None, rubric=rubric)
+        return JudgeShape("Is the criterion met?", target=target if is_number else None, rubric=rubric)
     return None
 
 
-def _scale(columns: Columns, target: str | None, given: Answers, *, ask: bool, yes: bool) -> AnswerScale:
+def _scale(columns: DatasetColumns, target: str | None, given: JudgeAnswers, *, ask: bool, yes: bool) -> AnswerScale:
     if given.scale is not None:
         return questions.checked_scale(given.scale, columns.values[target] if target else ())
     if ask:
@@ -249,7 +249,7 @@ def _scale(columns: Columns, target: str | None, given: Answers, *, ask: bool, y
     return questions.scale_of_labels(columns, target, take_categories=yes)
 
 
-def _print_comparison(columns: Columns, read: Sequence[str], judge: Shape, target: str | None) -> None:
+def _print_comparison(columns: DatasetColumns, read: Sequence[str], judge: JudgeShape, target: str | None) -> None:
     """Say what the answers are compared with, and how labels are read."""
     if judge.pair is not None:
         print_message(f"Pairs: {judge.pair.first} is A, {judge.pair.second} is B; each is judged in both orders.")

@@ -11,7 +11,15 @@ from typing import Any
 from msgspec import Struct
 
 from verdict_cli.features.wizard.answers import AnswerScale, label_words, truth
-from verdict_cli.features.wizard.columns import Columns, Pair, Path, criterion_key, filled, numeric, points_key
+from verdict_cli.features.wizard.columns import (
+    DatasetColumns,
+    Pair,
+    Path,
+    criterion_key,
+    numeric,
+    points_key,
+    without_blanks,
+)
 
 _RESERVED = {"yes", "no", "true", "false", "on", "off", "null", "y", "n"}
 _SCHEMA_LINE = re.compile(r"\A# yaml-language-server: \$schema=\S+\n")
@@ -23,7 +31,7 @@ class FirstJudge(Struct, frozen=True):
 
     name: str
     question: str
-    columns: Columns
+    columns: DatasetColumns
     read: tuple[str, ...]
     scale: AnswerScale
     model: str
@@ -43,13 +51,13 @@ class FirstJudge(Struct, frozen=True):
     @property
     def has_blank_labels(self) -> bool:
         """Whether some rows have no label."""
-        return len(filled(self.labels)) < len(self.labels)
+        return len(without_blanks(self.labels)) < len(self.labels)
 
     def expression(self, name: str) -> str:
         """The expression of a column."""
         path = self.columns.paths[name]
         if name in self.columns.absent and len(path) == 1:
-            return f"source.get({literal(name)})"
+            return f"source.get({expression_literal(name)})"
         # An expression's texts have escapes, a placeholder's have none.
         return path_text(path).replace("\\", "\\\\")
 
@@ -92,12 +100,12 @@ def _dataset(judge: FirstJudge) -> list[str]:
         if declared and len(columns.paths[name]) == 1:
             types[name] = declared
     if judge.target and len(columns.paths[judge.target]) == 1 and _is_written_number(judge):
-        number = "float" if any("." in str(value) for value in filled(judge.labels)) else "int"
+        number = "float" if any("." in str(value) for value in without_blanks(judge.labels)) else "int"
         types[judge.target] = f"{number}?" if judge.has_blank_labels else number
     if types:
         keys.append(f"  schema: {flow(types)}")
     needed = [name for name in judge.read if name in columns.names]
-    incomplete = [name for name in needed if 0 < len(filled(columns.values[name])) < len(columns.values[name])]
+    incomplete = [name for name in needed if 0 < len(without_blanks(columns.values[name])) < len(columns.values[name])]
     if incomplete:
         full = " and ".join(f"{judge.expression(name)} is not none" for name in incomplete)
         keys.append(f"  where: {yaml_scalar(full)}   # other rows have nothing to judge")
@@ -107,7 +115,7 @@ def _dataset(judge: FirstJudge) -> list[str]:
 def _is_written_number(judge: FirstJudge) -> bool:
     """Whether the file has the target's numbers as texts."""
     is_number = judge.scale.kind in ("range", "continuous") and judge.choices is None
-    seen = filled(judge.labels)
+    seen = without_blanks(judge.labels)
     return is_number and any(isinstance(value, str) for value in seen) and all(map(numeric, seen))
 
 
@@ -188,7 +196,7 @@ def _prompt(judge: FirstJudge) -> list[str]:
 
 def _evaluate(judge: FirstJudge) -> list[str]:
     compared = _other_scores(judge)
-    if judge.target is None or not filled(judge.labels):
+    if judge.target is None or not without_blanks(judge.labels):
         field = "choice" if judge.pair or judge.options else "score"
         hint = f"# With a column of right answers: {{prediction: output.{field}, target: source.LABEL}}."
         return [hint, "evaluate:", *(compared or _without_labels(judge))]
@@ -212,7 +220,7 @@ def _without_labels(judge: FirstJudge) -> list[str]:
         return ["  first_option:   # how often the first of them is chosen", f"    value: {value}"]
     value = "output.score"
     if judge.scale.kind in ("ordered", "nominal"):
-        value = f"output.score == {literal(judge.scale.values[-1])}"
+        value = f"output.score == {expression_literal(judge.scale.values[-1])}"
     return ["  score:", f"    value: {yaml_scalar(value)}"]
 
 
@@ -230,13 +238,13 @@ def _agreement(judge: FirstJudge) -> tuple[str, str, list[str]]:
         more = _pair_keys(judge) if judge.pair else []
         target = path
         if any(str(label) != choice for label, choice in judge.choices.items()):
-            words = ", ".join(f"{literal(label)}: '{choice}'" for label, choice in judge.choices.items())
+            words = ", ".join(f"{expression_literal(label)}: '{choice}'" for label, choice in judge.choices.items())
             target = f"{{{words}}}.get({path})"
         return "output.choice", target, more
     if judge.rubric is not None:
         return "output.score", path, ["    kind: numeric", "    metrics: [spearman]"]
     if judge.scale.kind == "boolean":
-        if all(isinstance(value, bool) for value in filled(judge.labels)):
+        if all(isinstance(value, bool) for value in without_blanks(judge.labels)):
             return "output.score", path, ["    positive: true"]
         return "output.score", f"{blank}{_is_true(judge, path)}", ["    positive: true"]
     if judge.scale.kind in ("range", "continuous"):
@@ -250,10 +258,10 @@ def _agreement(judge: FirstJudge) -> tuple[str, str, list[str]]:
 
 def _is_true(judge: FirstJudge, path: str) -> str:
     """The expression that says whether the label is a yes."""
-    seen = filled(judge.labels)
+    seen = without_blanks(judge.labels)
     if all(map(numeric, seen)):
         ones = sorted({value for value in seen if float(value) == 1}, key=str) or [1]
-        return f"{path} == {literal(ones[0])}" if len(ones) == 1 else f"{path} in {json.dumps(ones)}"
+        return f"{path} == {expression_literal(ones[0])}" if len(ones) == 1 else f"{path} in {json.dumps(ones)}"
     yes = sorted({word.strip().strip(".").lower() for word in label_words(seen) if truth(word)}) or ["yes"]
     return f"{path} | string | trim | lower in {json.dumps(yes)}"
 
@@ -308,7 +316,7 @@ def path_text(path: Path, root: str = "source") -> str:
     return text
 
 
-def literal(value: Any) -> str:
+def expression_literal(value: Any) -> str:
     """The text or number in an expression."""
     is_simple = isinstance(value, str) and value.isprintable() and not set(value) & set("'\\")
     return f"'{value}'" if is_simple else json.dumps(value, ensure_ascii=False)

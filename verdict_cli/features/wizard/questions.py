@@ -21,7 +21,7 @@ from verdict_cli.features.wizard.answers import (
 )
 from verdict_cli.features.wizard.columns import (
     MAX_CATEGORIES,
-    Columns,
+    DatasetColumns,
     judged_column,
     numeric,
     read_columns,
@@ -45,7 +45,7 @@ def ask(question: str, parse: Callable[[str], T], default: str | None = None) ->
             print_message("  ! " + "; ".join(line.strip() for line in lines if line.strip()))
 
 
-def ask_dataset() -> Columns:
+def ask_dataset() -> DatasetColumns:
     """Prompt for the dataset, and read its first rows. UsageError without a terminal."""
     if not console.is_interactive():
         raise UsageError(
@@ -55,9 +55,9 @@ def ask_dataset() -> Columns:
     return ask("Your dataset (JSONL, JSON, CSV, TSV, Excel or Parquet)", read_columns)
 
 
-def ask_judged(columns: Columns) -> tuple[str, ...]:
+def ask_judged(columns: DatasetColumns) -> tuple[str, ...]:
     """Prompt for what is judged: the columns that the judge reads."""
-    print_message("Columns:")
+    print_message("DatasetColumns:")
     for name, values in columns.values.items():
         example = next((value for value in values if value is not None), None)
         print_message(f"  {name:20} {_shorten(example)}")
@@ -68,7 +68,7 @@ def ask_judged(columns: Columns) -> tuple[str, ...]:
     )
 
 
-def ask_target(columns: Columns, read: tuple[str, ...]) -> str | None:
+def ask_target(columns: DatasetColumns, read: tuple[str, ...]) -> str | None:
     """Prompt for the column with the right answers; None if there is none."""
 
     def parse(answer: str) -> str | None:
@@ -81,7 +81,7 @@ def ask_target(columns: Columns, read: tuple[str, ...]) -> str | None:
     return ask("What is the right answer? The column with people's labels, or none", parse, (labels or [NONE])[0])
 
 
-def ask_scale(columns: Columns, target: str | None) -> AnswerScale:
+def ask_scale(columns: DatasetColumns, target: str | None) -> AnswerScale:
     """Prompt for what the answer may be. The order of words is proposed only where it is known."""
     labels = columns.values[target] if target else ()
     proposed = proposed_scale(labels) if target else BOOLEAN
@@ -111,7 +111,7 @@ def checked_scale(text: str, labels: Sequence[Any]) -> AnswerScale:
     raise UsageError(parsed, hint=hint)
 
 
-def scale_of_labels(columns: Columns, target: str | None, *, take_categories: bool) -> AnswerScale:
+def scale_of_labels(columns: DatasetColumns, target: str | None, *, take_categories: bool) -> AnswerScale:
     """The scale of the target's labels. UsageError where the user must say it: ``take_categories`` takes words of no known
     order as categories."""
     if target is None:
@@ -138,7 +138,7 @@ def scale_of_labels(columns: Columns, target: str | None, *, take_categories: bo
     )
 
 
-def default_question(columns: Columns, read: Sequence[str], target: str | None) -> str:
+def default_question(columns: DatasetColumns, read: Sequence[str], target: str | None) -> str:
     """What a judge of these columns is asked, in a sentence: of the labels where there are some."""
     judged = judged_column(read)
     thing = _spoken(judged)
@@ -165,7 +165,7 @@ def default_question(columns: Columns, read: Sequence[str], target: str | None) 
     return f"What is the {_spoken(target)} of the {thing}?"
 
 
-def missing_options(columns: Columns) -> UsageError:
+def missing_options(columns: DatasetColumns) -> UsageError:
     """The error without a terminal, with the columns to choose from and a whole command."""
     read = columns.judged()
     label = next(iter(columns.labels(read)), NONE)

@@ -13,7 +13,7 @@ from verdict_cli.cli import console
 from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.errors import UsageError
 from verdict_cli.features.wizard import questions
-from verdict_cli.features.wizard.columns import Columns, looks_like_label, read_columns
+from verdict_cli.features.wizard.columns import DatasetColumns, looks_like_label, read_columns
 from verdict_cli.features.wizard.pipeline_text import flow, without_schema_line
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import nearest_spelling
@@ -68,7 +68,9 @@ def shipped_judge(
     return target, files, dataset
 
 
-def _for_data(template: str, source: Path, text: str, document: Any, samples: Columns, given: Sequence[str]) -> str:
+def _for_data(
+    template: str, source: Path, text: str, document: Any, samples: DatasetColumns, given: Sequence[str]
+) -> str:
     """The judge's text, with `dataset.columns` for the columns that the data calls otherwise."""
     plan = PipelineOptions(model=EMBEDDED).plan(source, warn=False)
     roles: dict[str, bool] = {}
@@ -100,7 +102,7 @@ def _for_data(template: str, source: Path, text: str, document: Any, samples: Co
     return _without(_with_dataset(text, keys), document, dropped)
 
 
-def _given(given: Sequence[str], roles: Mapping[str, bool], samples: Columns) -> dict[str, str | None]:
+def _given(given: Sequence[str], roles: Mapping[str, bool], samples: DatasetColumns) -> dict[str, str | None]:
     """The column of each role in `ROLE=COLUMN`; None for `none`."""
     mapped: dict[str, str | None] = {}
     for pair in given:
@@ -121,7 +123,7 @@ def _given(given: Sequence[str], roles: Mapping[str, bool], samples: Columns) ->
     return mapped
 
 
-def _guesses(missing: Collection[str], free: Sequence[str], samples: Columns) -> dict[str, str]:
+def _guesses(missing: Collection[str], free: Sequence[str], samples: DatasetColumns) -> dict[str, str]:
     """For each missing column the one of the data that probably has its role."""
     guesses: dict[str, str] = {}
     for role in missing:
@@ -137,7 +139,9 @@ def _guesses(missing: Collection[str], free: Sequence[str], samples: Columns) ->
     return guesses
 
 
-def _unmapped(template: str, samples: Columns, missing: Mapping[str, bool], guesses: Mapping[str, str]) -> UsageError:
+def _unmapped(
+    template: str, samples: DatasetColumns, missing: Mapping[str, bool], guesses: Mapping[str, str]
+) -> UsageError:
     words = [f"--column {role}={guesses.get(role, 'COLUMN' if needed else _NONE)}" for role, needed in missing.items()]
     optional = [role for role, needed in missing.items() if not needed]
     leave = f"; only metrics use {', '.join(optional)}: `none` leaves them out" if optional else ""
