@@ -212,7 +212,6 @@ def mean_statistic(statistics: Sequence[Statistic]) -> Statistic:
         first.bounds,
         "jackknife" if first.smooth else first.interval,
         share=share,
-        blockwise=first.blockwise,
         classes=tuple(classes for run in statistics for classes in run.classes),
         varies=tuple(values for run in statistics for values in run.varies),
         least_rows=first.least_rows,

@@ -102,10 +102,3 @@ class Sample(Struct, frozen=True):
             here = cell[slice(*np.searchsorted(cell, (start * atoms, stop * atoms)))] - start * atoms
             removed = np.bincount(here, minlength=(stop - start) * atoms).reshape(stop - start, atoms)
             yield self.counts - removed, np.ones(stop - start)
-
-    def blocks(self, rng: np.random.Generator, count: int) -> Iterator[Floats]:
-        """Weights (1, atoms) of `count` disjoint random blocks of units."""
-        group = rng.permutation(self.units) % count
-        of_row = group if self.cluster is None else group[self.cluster]
-        for block in range(count):
-            yield np.bincount(self.atom[of_row == block], minlength=len(self.counts)).astype(np.float64)[None, :]

@@ -489,25 +489,17 @@ def finite_or_none(freedom: float) -> float | None:
 
 
 def median_metric(value: float, ordered: Floats, sample: Sample, level: float) -> MetricValue:
-    """Woodruff: the quantiles at the ends of the interval of the share of rows below the median."""
+    """Woodruff: the quantiles at the ends of the exact interval of the share of rows below the median."""
     keys, inverse = np.unique(ordered, return_inverse=True)
     if len(keys) == 1:
         return MetricValue(value, None, None, sample.n, NO_VARIATION, warnings=(NO_VARIATION,))
-    sums = np.bincount(inverse, sample.counts)
-    error, freedom = 0.5 / np.sqrt(sample.n), np.inf
-    if sample.cluster is not None:
-        below = ((ordered < value) * 0.5 + (ordered <= value) * 0.5)[sample.atom]
-        sizes = cluster_sizes(sample)
-        away = np.bincount(sample.cluster, below - below.mean(), minlength=sample.units) / (sample.n - sizes)
-        seen = (sample.units - 1) / sample.units * float((away**2).sum()) / error**2
-        error, freedom = error * np.sqrt(raised_design_effect(seen, sizes, 0.5)), cluster_freedom(sample)
-    reach = student(level, freedom) * error
-    rank = max(int(np.ceil((0.5 - reach) * sample.n - 1e-9)), 1)
-    cumulated = np.cumsum(sums)
-    low = keys[np.searchsorted(cumulated, rank)]
-    high = keys[np.searchsorted(cumulated, sample.n + 1 - rank)]
-    ends = min(float(low), value), max(float(high), value)
-    return MetricValue(value, *ends, sample.n, method="order statistics", df=finite_or_none(float(freedom)))
+    below = ((ordered < value).astype(np.float64) + (ordered <= value)) / 2
+    share = share_interval(Proportion(below, np.ones(len(ordered))), sample, level, exact=True)
+    cumulated = np.cumsum(np.bincount(inverse, sample.counts))
+    first = max(math.ceil(share[0] * sample.n - 1e-9), 1)
+    last = sample.n + 1 - max(math.ceil((1 - share[1]) * sample.n - 1e-9), 1)
+    low, high = (float(keys[np.searchsorted(cumulated, rank)]) for rank in (first, last))
+    return MetricValue(value, min(low, value), max(high, value), sample.n, method="order statistics")
 
 
 class ClusteredShare(Struct, frozen=True):

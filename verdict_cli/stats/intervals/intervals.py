@@ -11,7 +11,6 @@
 | the calibration error | the inverted test (`metrics/probability.py`) |
 | the difference of two medians or calibration errors | the seeded bootstrap, 2,000 resamples, corrected for its bias (Efron and Tibshirani, 1993, section 10.3) |
 | more than 5,000 distinct observations or clusters | the jackknife over 64 random groups of them |
-| rank correlations there | 20 to 100 disjoint random blocks (Politis, Romano and Wolf, 1999, section 2.2) |
 
 With clusters, clusters are left out and drawn as a whole (Davison and Hinkley, 1997, section 3.8). Rows are
 resampled through the counts of their distinct values, which is the same and fast at any n.
@@ -68,7 +67,6 @@ FEW_RESAMPLES = 200
 """Enough for a standard error (Efron and Tibshirani, 1993, section 6.4)."""
 MOST_RESAMPLED_UNITS = 5000
 """Beyond this the jackknife's random groups and 2,000 resamples take seconds; 200 resamples do not."""
-BLOCK_ROWS = 2500
 FEW_DELETIONS = 64
 """So many random groups of very many rows or clusters give a standard error with 63 degrees of freedom."""
 
@@ -162,9 +160,7 @@ def _errors(
     resampled: dict[str, Statistic] = {}
     errors_of: dict[str, tuple[float, StandardError | None]] = {}
     for name, statistic in statistics.items():
-        if statistic.blockwise:
-            errors_of[name] = values[name] or 0.0, _block_error(statistic, sample, draw.rng)
-        elif not statistic.smooth:
+        if not statistic.smooth:
             resampled[name] = statistic
         elif many and not statistic.tails:  # few groups do not show a skewness
             grouped[name] = statistic
@@ -190,7 +186,6 @@ def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Dr
         lambda weights: new.at(weights) - old.at(weights),
         new.undefined,
         interval=method,
-        blockwise=new.blockwise,
         share=new.share,
         classes=(*old.classes, *new.classes),
         varies=_differences(old, new),
@@ -259,7 +254,7 @@ def _metric_value(
         method = "jackknife with Hall's correction"
     else:
         ends = student_interval(middle, error, statistic.scale, level)
-        method = "jackknife" if statistic.smooth and not statistic.blockwise else "resamples"
+        method = "jackknife" if statistic.smooth else "resamples"
     metric = _within_bounds(value, *ends, statistic, sample)
     return replace(metric, se=error.error, method=method, df=finite_or_none(freedom), design_effect=error.design_effect)
 
@@ -330,16 +325,6 @@ def _bootstrap_error(value: float, drawn: Floats, statistic: Statistic) -> tuple
         return value, None
     bias = 0.0 if statistic.smooth else float(known.mean()) - value
     return value - bias, StandardError(float(known.std(ddof=1)), np.inf)
-
-
-def _block_error(statistic: Statistic, sample: Sample, rng: np.random.Generator) -> StandardError:
-    """The standard error from disjoint blocks, and its degrees of freedom."""
-    count = min(max(sample.n // BLOCK_ROWS, 20), 100, sample.units)
-    values = np.concatenate([statistic.at(weights) for weights in sample.blocks(rng, count)])
-    values = values[np.isfinite(values)]
-    if len(values) < 2:
-        return StandardError(np.nan, np.inf)
-    return StandardError(float(values.std(ddof=1) / np.sqrt(len(values))), len(values) - 1)
 
 
 SAME = "the runs score every row alike: the interval is what so few rows leave open"

@@ -66,8 +66,8 @@ def rank_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
         return np.clip(ratio(balance, np.sqrt((total - rx.ties(weights)) * (total - ry.ties(weights)))), -1, 1)
 
     return {
-        "spearman": statistic_of("spearman", spearman, CONSTANT_RANKS, blockwise=many, varies=(x, y)),
-        "kendall": statistic_of("kendall", kendall, CONSTANT_RANKS, blockwise=many, pairwise=True, varies=(x, y)),
+        "spearman": statistic_of("spearman", spearman, CONSTANT_RANKS, varies=(x, y)),
+        "kendall": statistic_of("kendall", kendall, CONSTANT_RANKS, pairwise=True, varies=(x, y)),
     }
 
 

@@ -136,7 +136,6 @@ class Statistic(Struct, frozen=True):
         transformed: `transformed`: the statistic that it is a function of.
         scale: Where a jackknife interval is symmetric.
         with_disagreement: The value if, beside rows that all agree, this many rows did not: counts, rows -> value.
-        blockwise: Whether a resample of many distinct rows is too slow, so that blocks are taken.
         pairwise: Whether it looks at all pairs of atoms, so that its work grows with their square.
         classes: The classes of the atoms, of which each needs `least_rows` rows for an interval without a warning.
         varies: Values at the atoms; if nearly all rows have one of them, enough others are needed.
@@ -163,7 +162,6 @@ class Statistic(Struct, frozen=True):
     transformed: TransformedStatistic | None = None
     scale: NormalizingScale = IDENTITY
     with_disagreement: Callable[[Floats, float], float] | None = None
-    blockwise: bool = False
     pairwise: bool = False
     classes: tuple[Floats, ...] = ()
     varies: tuple[Floats, ...] = ()
