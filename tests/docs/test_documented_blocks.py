@@ -43,7 +43,7 @@ FENCE = re.compile(r'^( *)```(\w+)(?: title="([^"]+)")?[^\n]*\n(.*?)^\1```', re.
 NOT_RUN = re.compile(r"# (?:needs|until) \S")
 EXIT = re.compile(r"# exit code (\d+)")
 MODELS = re.compile(
-    r"(?<![\w/-])(?:(?:openai|anthropic|gemini|mistral|deepseek|ollama|hosted_vllm)/[\w.:/-]+|gpt-[\w.-]+)"
+    r"(?<![\w/-])(?:(?:openai|anthropic|gemini|mistral|deepseek|ollama|hosted_vllm|typesafe|decisions)/[\w.:/-]+|gpt-[\w.-]+)"
 )
 ASKED = [{"unit": "JudgeUnit", "name": "judge", "scale": "boolean", "prompt": "Is {source.text} right?"}]
 GIVEN = {

@@ -51,3 +51,19 @@ def test_row_25_an_expression_that_a_row_cannot_give_is_refused_before_a_call(
 def test_row_25_what_the_selected_rows_can_give_is_no_error(keys: str, shell: Shell) -> None:
     done = run(shell, keys)
     assert done.code == 0, done.err
+
+
+def test_row_25_a_paid_run_has_its_report_where_an_evaluation_cannot_be_measured(shell: Shell) -> None:
+    step = "  - {unit: JudgeUnit, name: j, scale: boolean, prompt: '{source.text}'}"
+    broken = "{prediction: output.score, target: source.label, by: ['1 / (output.score - output.score)']}"
+    evaluate = f"evaluate:\n  right: {{prediction: output.score, target: source.label}}\n  broken: {broken}"
+    gates = "gates: [{metric: right.accuracy, min: 0}, {metric: broken.accuracy, min: 0}]"
+    shell.config(step, f"model: baseline/lexical\n{evaluate}\n{gates}")
+    shell.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in ROWS))
+    done = shell("run", "pipeline.yaml", "rows.jsonl", "--out", "out")
+    assert done.code == 2
+    assert "evaluate.broken.by[0]" in done.err
+    report = json.loads((shell.folder / "out" / "report.json").read_text())
+    assert [*report["evaluations"]] == ["right"]
+    assert {gate["metric"]: gate["verdict"] for gate in report["gates"]}["broken.accuracy"] == "failed"
+    assert "not measured: row 0" in (shell.folder / "out" / "report.md").read_text()

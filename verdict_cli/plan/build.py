@@ -37,6 +37,7 @@ from verdict_cli.language.package_files import is_shipped
 from verdict_cli.language.prompts.prompt import PlaceholderPrompt
 from verdict_cli.language.units.base import ENTRY, MOST_ENTRIES
 from verdict_cli.language.units.choice import OPTIONS_HINT, ChoiceUnit
+from verdict_cli.model import EndpointKey
 from verdict_cli.plan.check_evaluations import check_evaluations, load_published, rows_shown, scale_ends, shown_labels
 from verdict_cli.plan.compile import compile_node
 from verdict_cli.plan.early_stopping import EarlyStop, compile_early_stopping
@@ -303,6 +304,7 @@ class _Build:
         self.names = Namespace(spec, self.tell)
         self.columns: dict[str, UsedColumn] = {}
         self.braces: list[LiteralBrace] = []
+        self._asked: set[tuple[InstancePath, tuple[EndpointKey, ...]]] = set()
         self.used: set[int] = set()
         self.uses: list[frozenset[int]] = []
         self.whole_row = False
@@ -441,6 +443,7 @@ class _Build:
             for column in sorted(scope.uses.columns):
                 self._use_column(column, instance.names, instance.path, _options_hint(instance, column))
             if node is not None and isinstance(instance, UnitInstance):
+                self._warn_of_repetition(node, instance)
                 self._note_braces(node, instance)
                 check_item_column(node, instance)
             if node is not None and node.pinned:
@@ -461,6 +464,14 @@ class _Build:
                 problem = instance.names.spec.problem("literal-column", message, hint, (*instance.path, "prompt"))
                 if LiteralBrace(column, problem) not in self.braces:
                     self.braces.append(LiteralBrace(column, problem))
+
+    def _warn_of_repetition(self, node: Node, instance: UnitInstance) -> None:
+        """Warn of a decision model that is asked the same several times: it nearly always answers the same."""
+        key = (instance.path, tuple(model.endpoint_key for model in instance.models or ()))
+        if key in self._asked and _asks_decisions(node):
+            message = "repeats of a decision model give the same answer"
+            self._warner(instance)(message, "vary the wording, the order or the model", instance.path)
+        self._asked.add(key)
 
     def _warner(self, instance: UnitInstance) -> Callable[[str, str, InstancePath], None]:
         def warn(message: str, hint: str, path: InstancePath) -> None:

@@ -47,6 +47,7 @@ from verdict_cli.plan.compile_decisions import (
     compile_state_prompt,
     decision_models,
     only_decides,
+    warn_of_alias,
 )
 from verdict_cli.plan.compile_pool import compile_map, compile_pool
 from verdict_cli.plan.expand import InstancePath, UnitInstance
@@ -155,6 +156,8 @@ def compile_node(
     casts += compile_option_inputs(context)
     if isinstance(compiled.work, LLMNode):
         _check_option_places(context, compiled.work, casts)
+    if isinstance(unit, LLMUnit):
+        warn_of_alias(context, decision_models(context, unit))
     if instance.pinned:
         _check_pinned(context)
     if compiled.work is None:

@@ -117,6 +117,16 @@ def check_decisions(
     return not found
 
 
+def warn_of_alias(context: CompileContext, models: Sequence[Model]) -> None:
+    """Warn of a calibrated judge whose model is an alias."""
+    alias = next((model.name for model in models if model.name.endswith("-latest")), None)
+    if context.calibrations and alias is not None:
+        message = f"the calibration holds for the version that answered, and {alias} moves"
+        context.warn(
+            message, "name the version that was calibrated, such as typesafe/jev-1.13.0", context.instance.path
+        )
+
+
 def check_images(context: CompileContext, prompt: CompiledPrompt, models: Sequence[Model]) -> None:
     """Report a prompt with images for a model that takes none."""
     blind = next((model.name for model in models if not takes_images(model)), None)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 import orjson
 from msgspec import structs
 
-from verdict_cli.language.evaluations import evaluator_of
+from verdict_cli.errors import DataError
+from verdict_cli.language.evaluations import Evaluation, evaluator_of
 from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
 from verdict_cli.run.digests import write_digests
@@ -75,7 +79,41 @@ def write_report(
 
     ``formats`` are further formats of the results, of `FORMATS`. ``warn`` gets a message for each file that could not
     be rendered; the others are complete. ``sequential`` gives gates bounds that hold at every look.
+    Raises DataError for an evaluation that cannot be measured, once the report of the others is written: a run that is
+    paid for has its report.
     """
+    write = partial(_write_report, formats=formats, inconclusive=inconclusive, sequential=sequential, warn=warn)
+    try:
+        return write(run)
+    except DataError as error:
+        usable = _measurable(run)
+        if len(usable) == len(run.plan.evaluations):
+            raise
+        write(run._replace(plan=replace(run.plan, evaluations=usable)), unmeasured=error.problem.message)
+        raise
+
+
+def _measurable(run: RunResult) -> dict[str, Evaluation]:
+    """The evaluations that can be measured."""
+    from verdict_cli.stats.columns.collect import collect
+
+    usable = {}
+    for name, evaluation in run.plan.evaluations.items():
+        with suppress(DataError):
+            collect({name: evaluation}, run.directory.results)
+            usable[name] = evaluation
+    return usable
+
+
+def _write_report(
+    run: RunResult,
+    *,
+    formats: Sequence[str],
+    inconclusive: Inconclusive,
+    sequential: bool,
+    warn: Callable[[str], None],
+    unmeasured: str = "",
+) -> Report:
     from verdict_cli.report.call_stats import defaulted_answers, kept_promises, token_masses
     from verdict_cli.report.renderers.html import render_html
     from verdict_cli.report.renderers.junit import render_junit
@@ -83,7 +121,7 @@ def write_report(
     from verdict_cli.report.report import build_report
     from verdict_cli.report.report_context import ReportContext, evaluate_run
     from verdict_cli.report.run_document import run_document
-    from verdict_cli.stats.gates import decide_gates, with_gate_intervals
+    from verdict_cli.stats.gates import decide_gates, undecided_gates, with_gate_intervals
     from verdict_cli.stats.measure import flip_rates
     from verdict_cli.storage.tables.reader import export_table
 
@@ -100,11 +138,13 @@ def write_report(
         if copies:
             are = plural(copies, "row is|rows are")
             facts = tell(facts, f"{are} a copy of another row: gates count each set of copies once", warn)
+    decided = [gate for gate in plan.gates if gate.parts[0] in (*evaluations, "run")]
     gates = decide_gates(
-        plan.gates, evaluations, measures, facts, directory.results, inconclusive=inconclusive, sequential=sequential
+        decided, evaluations, measures, facts, directory.results, inconclusive=inconclusive, sequential=sequential
     )
-    measures = with_gate_intervals(measures, plan.gates, gates, plan.interval_level)
+    measures = with_gate_intervals(measures, decided, gates, plan.interval_level)
     studied = structs.replace(studied, measures=measures)
+    gates += undecided_gates([gate for gate in plan.gates if gate not in decided], unmeasured)
     inert = "csv-inert" in formats
     extra = list(dict.fromkeys(f"results.{name.removesuffix('-inert')}" for name in formats if name != "parquet"))
     files = (*FILES, *extra)
@@ -115,9 +155,10 @@ def write_report(
             f"{node}: {plural(count, 'reply states|replies state')} neither a verdict nor a score, counted as FAIL and 0 (`defaulted`); "
             "`extract: {type: verdict, default: none}` fails their rows"
         )
+    shown = facts if not unmeasured else replace(facts, warnings=(*facts.warnings, f"not measured: {unmeasured}"))
     report = build_report(
         directory.display_name,
-        facts,
+        shown,
         measures,
         gates,
         published=plan.published,

@@ -115,6 +115,11 @@ def decide_gates(
     return tuple(replace(outcome, tolerated=inconclusive == "pass") for outcome in outcomes)
 
 
+def undecided_gates(gates: Sequence[Gate], reason: str) -> tuple[GateOutcome, ...]:
+    """The failed outcomes of gates on evaluations that cannot be measured."""
+    return tuple(GateOutcome(gate.metric, "failed", None, None, None, None, None, reason, "") for gate in gates)
+
+
 def _with_labels(outcome: GateOutcome, gate: Gate, measures: Mapping[str, Measures]) -> GateOutcome:
     """The outcome; a gate on labels of people of which some cannot be used does not pass."""
     measured = measures.get(gate.parts[0])

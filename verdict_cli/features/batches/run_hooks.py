@@ -18,6 +18,7 @@ from verdict_cli.llm.model_families import (
     IN_PROCESS_PREFIX,
     REPLAY_PREFIX,
     family,
+    is_decision_model,
     is_local,
     provider_of,
 )
@@ -63,6 +64,8 @@ def batch_problem(model: Model) -> str | None:
     if built_in is not None:
         return built_in
     provider = provider_of(model.name)
+    if is_decision_model(model):
+        return "decision models have no batches"
     if family(model) is None or provider not in _ADAPTERS:
         return f"verdict knows no batch interface of {provider}; it knows those of {', '.join(_ADAPTERS)}"
     return None

@@ -58,7 +58,8 @@ _CALL_COLUMNS = (
 
 
 class StandaloneCost(Struct, frozen=True):
-    """A run without a cache: its calls, their cost (None: unknown), and the median seconds of a row (None: unknown).
+    """A run without a cache: its calls, their cost (None: unknown), and the median and the 95th percentile of the seconds of a row
+    (None: unknown).
 
     A reply from the cache counts with the price of its tokens, and the latency that it had when the model was called. A
     row takes as long as the longest chain of its units.
@@ -67,6 +68,7 @@ class StandaloneCost(Struct, frozen=True):
     calls: int
     cost_usd: float | None
     row_s: float | None
+    row_p95_s: float | None = None
 
 
 ReplyLatencies = dict[bytes, float]
@@ -90,7 +92,9 @@ def standalone_costs(plan: Plan, calls: Path, latencies: ReplyLatencies, *, reco
             took = _seconds(call, latencies)
             before = units.get(call["unit"], 0.0)
             units[call["unit"]] = None if took is None or before is None else before + took
-    return StandaloneCost(count, cost if known else None, _median_row_seconds(plan, rows))
+    seconds = _row_seconds(plan, rows)
+    middle, high = (None, None) if not seconds else (float(q) for q in np.quantile(seconds, (0.5, 0.95)))
+    return StandaloneCost(count, cost if known else None, middle, high)
 
 
 def _iterate_calls(calls: Path) -> Iterator[Mapping[str, Any]]:
@@ -128,7 +132,7 @@ def _seconds(call: Mapping[str, Any], latencies: ReplyLatencies) -> float | None
     return took
 
 
-def _median_row_seconds(plan: Plan, rows: Mapping[int, Mapping[str, float | None]]) -> float | None:
+def _row_seconds(plan: Plan, rows: Mapping[int, Mapping[str, float | None]]) -> list[float]:
     took = []
     for units in rows.values():
         if all(seconds is not None for seconds in units.values()):
@@ -137,7 +141,7 @@ def _median_row_seconds(plan: Plan, rows: Mapping[int, Mapping[str, float | None
                 start = max((ends[parent] for parent in node.parents), default=0.0)
                 ends.append(start + (units.get(node.id) or 0.0))
             took.append(max(ends))
-    return float(np.median(took)) if took else None
+    return took
 
 
 ROUNDING = 1e-12
@@ -212,6 +216,8 @@ class SweepPoint(Struct, frozen=True):
     run: VariantRun
     metric: MetricValue
     standalone: StandaloneCost
+    ece: MetricValue | None = None
+    """The calibration error of its probabilities, where an evaluation has some."""
     difference: Difference | None = None
     reason: str = ""
     on_frontier: bool = False
@@ -254,6 +260,7 @@ def compare_variants(
             run,
             _measured(run, evaluation, metric, seed, level),
             standalone_costs(run.plan, run.folder / "calls.parquet", latencies, recorded=recorded),
+            _calibration_error(run, seed, level),
         )
         for run in runs
     ]
@@ -283,6 +290,15 @@ def compare_variants(
 def _measured(run: VariantRun, evaluation: str, metric: str, seed: int, level: float) -> MetricValue:
     only = {evaluation: run.plan.evaluations[evaluation].alone(metric)}
     return measure(only, run.folder / "results.parquet", seed=seed, level=level)[evaluation].values[metric]
+
+
+def _calibration_error(run: VariantRun, seed: int, level: float) -> MetricValue | None:
+    """The calibration error of the first evaluation with a probability; None without one, or where no row has any."""
+    name = next((name for name, one in run.plan.evaluations.items() if one.probability is not None), None)
+    if name is None:
+        return None
+    measured = _measured(run, name, "ece", seed, level)
+    return None if measured.value is None else measured
 
 
 def _rows(run: VariantRun, evaluation: str, metric: str) -> RunRows:
@@ -450,6 +466,8 @@ def _point_json(point: SweepPoint) -> dict[str, Any]:
         "paid_usd": run.cost_usd,
         "cached": run.cached,
         "row_s_median": point.standalone.row_s,
+        "row_s_p95": point.standalone.row_p95_s,
+        "ece": None if point.ece is None else metric_json(point.ece),
         "frontier": point.on_frontier,
         "floors": list(run.floors),
     }
@@ -462,24 +480,31 @@ def _frontier(sweep: SweepResult) -> list[SweepPoint]:
 
 
 def _variants_table(sweep: SweepResult) -> Table:
-    rows = [
-        (
-            point.run.name,
-            formatting.format_number(point.metric.value),
-            formatting.interval(point.metric.low, point.metric.high) or point.metric.reason,
-            f"{point.standalone.calls:,}",
-            formatting.money(point.standalone.cost_usd),
-            "–" if point.standalone.row_s is None else f"{point.standalone.row_s:.3g} s",
-        )
-        for point in sweep.points
-    ]
+    has_ece = any(point.ece is not None for point in sweep.points)
+    rows = [_variant_cells(point, has_ece=has_ece) for point in sweep.points]
     strong = [index for index, point in enumerate(sweep.points) if point.on_frontier]
-    return Table(
-        ("variant", "metric", formatting.interval_header(sweep.level), "calls", "cost", "row p50"),
-        rows,
-        (1, 3, 4, 5),
-        strong=strong,
+    interval = formatting.interval_header(sweep.level)
+    ece = ("ECE",) if has_ece else ()
+    headers = ("variant", "metric", interval, *ece, "calls", "cost", "row p50", "row p95")
+    return Table(headers, rows, (1, *range(3, len(headers))), strong=strong)
+
+
+def _variant_cells(point: SweepPoint, *, has_ece: bool) -> tuple[str, ...]:
+    ece = "–" if point.ece is None else formatting.format_number(point.ece.value)
+    return (
+        point.run.name,
+        formatting.format_number(point.metric.value),
+        formatting.interval(point.metric.low, point.metric.high) or point.metric.reason,
+        *((ece,) if has_ece else ()),
+        f"{point.standalone.calls:,}",
+        formatting.money(point.standalone.cost_usd),
+        _seconds_text(point.standalone.row_s),
+        _seconds_text(point.standalone.row_p95_s),
     )
+
+
+def _seconds_text(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{seconds:.3g} s"
 
 
 def _differences_table(sweep: SweepResult) -> Table:

@@ -33,7 +33,7 @@ from verdict_cli.features.wizard.columns import (
 from verdict_cli.features.wizard.pipeline_text import FirstJudge, pipeline_text, plain_name
 from verdict_cli.features.wizard.shipped_judge import EMBEDDED, shipped_judge
 from verdict_cli.llm.model_families import is_local
-from verdict_cli.llm.providers.detect_models import KEYS, at_hand
+from verdict_cli.llm.providers.detect_models import KEYS, at_hand, decision_model_at_hand
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.storage.paths import output_errors
 
@@ -278,7 +278,18 @@ def _model(given: str | None) -> tuple[str, str | None]:
         )
         return EMBEDDED, None
     print_message(f"Model: {detected.model} ({detected.reason})")
+    _offer_decision_model()
     return detected.model, detected.variables.get("OPENAI_BASE_URL")
+
+
+def _offer_decision_model() -> None:
+    """Name the decision model that could judge instead, where there is one."""
+    offered = decision_model_at_hand(os.environ)
+    if offered is not None:
+        print_message(
+            f"A decision model could judge instead, with a probability and without an explanation: --model {offered.model} "
+            f"({offered.reason}). See docs/decisions.md."
+        )
 
 
 def _write(files: dict[FilePath, str], own: Sequence[FilePath], *, force: bool) -> None:

@@ -7,6 +7,7 @@ count, and they must fit the question: every option once, each a probability, an
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -69,6 +70,17 @@ def read_decisions(
         sent=sent,
         answers=answers,
     )
+
+
+_WANTS_STATE = re.compile(rb'"body"\s*,\s*"state"|missing[^"]{0,40}\bstate\b', re.IGNORECASE)
+_WANTS_INPUT = re.compile(rb'"param"\s*:\s*"input"|missing[^"]{0,40}\binput\b', re.IGNORECASE)
+
+
+def other_form(content: bytes, protocol: WireProtocol | None) -> str:
+    """The prefix of the form that a server asks for in an error to the other one; "" where it asks for neither."""
+    is_list = protocol is None or protocol.name == "decisions"
+    wanted = _WANTS_STATE if is_list else _WANTS_INPUT
+    return ("systemone" if is_list else "decisions") if wanted.search(content) else ""
 
 
 def _unwrapped(value: Any) -> Any:

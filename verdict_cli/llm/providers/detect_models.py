@@ -49,7 +49,7 @@ DECISION_KEYS = {
     "OPENAI_API_KEY": "decisions/gpt-6-luna",
     "PERPLEXITYAI_API_KEY": "perplexity/pplx-decider-latest",
     "CLOUDFLARE_API_KEY": "cloudflare/clef",
-    "FIREWORKS_API_KEY": "fireworks_ai/rune",
+    "FIREWORKS_API_KEY": "fireworks_ai/accounts/fireworks/routers/rune",
 }
 """Environment variable -> a decision model of its provider."""
 DECISION_SERVERS = {11434: "Ollama", 8080: "llama.cpp", 1234: "LM Studio", 8000: "vLLM", 30000: "SGLang"}

@@ -35,7 +35,8 @@ _NO_CREDIT = re.compile(
     re.IGNORECASE,
 )
 _DAILY = re.compile(
-    r"(per[ _]?day|daily)[^.]{0,40}(limit|quota)|(limit|quota)[^.]{0,40}(per[ _]?day|daily)|PerDay", re.IGNORECASE
+    r"(per[ _]?day|daily)[^.]{0,40}(limit|quota|allocation)|(limit|quota)[^.]{0,40}(per[ _]?day|daily)|PerDay",
+    re.IGNORECASE,
 )
 _BILLING = re.compile(r"billing|exceeded your current quota", re.IGNORECASE)
 """OpenAI's words for an account without credit, and Gemini's for any quota: its delay tells them apart."""

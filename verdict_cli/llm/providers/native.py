@@ -24,7 +24,7 @@ from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.model_families import AZURE, family
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.chat_completions import RequestBodies, read_body
-from verdict_cli.llm.providers.decision_answers import read_decisions
+from verdict_cli.llm.providers.decision_answers import other_form, read_decisions
 from verdict_cli.llm.providers.endpoint import Endpoint, endpoint, endpoint_problem
 from verdict_cli.llm.providers.http_errors import Source, allowance_of, response_error
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
@@ -126,6 +126,8 @@ class NativeProvider:
         if not 200 <= response.status < 300:
             refusal = response_error(response.status, content, model.name, source)
             refusal.allowance = allowance
+            if request.questions and (form := other_form(content, route.protocol)):
+                refusal.hint = f"{route.address} takes another form: use the prefix `{form}/` with this api_base"
             raise refusal
         hidden = route.secrets
         if not request.stream and not may_contain(content, hidden):

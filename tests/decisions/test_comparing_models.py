@@ -1,0 +1,27 @@
+"""Decision models side by side: accuracy, calibration error, cost and p95 in one table."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def test_a_sweep_over_models_tells_accuracy_ece_cost_and_p95(shell: Any, decision_servers: Any) -> None:
+    url = decision_servers.start("--cost")
+    judge = '- {unit: JudgeUnit, name: j, scale: boolean, prompt: "Is {source.a} right?"}\n'
+    measured = "evaluate: {ok: {prediction: output.score, target: source.ok, metrics: [accuracy]}, sure: {probability: output.expected, target: source.ok}}"
+    names = [json.dumps({"name": f"systemone/{name}", "api_base": url}) for name in ("jev", "clef")]
+    config = shell.config(judge + measured, f"model: {names[0]}")
+    rows = shell.write("d.jsonl", "".join(json.dumps({"a": str(n), "ok": n % 2 == 0}) + "\n" for n in range(20)))
+    done = shell(
+        "sweep", config, rows, "--vary", f"model={','.join(names)}", "--metric", "ok.accuracy", "--out", "s", "--yes"
+    )
+    assert done.code == 0, done.err
+    head = next(line for line in done.out.splitlines() if "row p95" in line)
+    assert head.index("metric") < head.index("ECE") < head.index("cost") < head.index("row p95")
+    document = json.loads((shell.folder / "s" / "sweep.json").read_text())
+    for variant in document["variants"]:
+        assert 0 <= variant["ece"]["value"] <= 1
+        assert variant["row_s_median"] <= variant["row_s_p95"]
+        assert variant["cost_usd"] > 0
+    assert document["frontier"]
