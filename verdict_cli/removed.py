@@ -9,6 +9,7 @@ COMMAND_LINES = {
     "extract": "write the other extractor into the pipeline, then: verdict run NEW.yaml DATA --replay RUN",
     "run --update": "judge it in another directory by the same replies: verdict run NEW.yaml DATA --out NEW --reuse RUN",
     "run --part-rows": "leave it out: run.db holds a run of any size, and each table is one file",
+    "estimate --pilot": "judge a sample, which also prints the cost of all rows: verdict run CONFIG DATA --sample 20",
     "init --from promptfoo": _WRITE_JUDGE,
     "init --from deepeval": _WRITE_JUDGE,
 }

@@ -31,14 +31,3 @@ def test_validate_gives_a_hint_for_the_order_of_texts_and_stays_valid(shell: Any
     assert hint["code"] == "prompt-cache-order"
     first = shell.write("first.yaml", UNITS % "{source.text} A judge gave {previous.judge.score}. Right?")
     assert "hints" not in shell("validate", first, data, "--json").json()
-
-
-def test_estimate_tells_the_shared_share_and_the_price_with_it(shell: Any, data: Any) -> None:
-    config = shell.write("first.yaml", UNITS % "{source.text} A judge gave {previous.judge.score}. Right?")
-    said = shell("estimate", config, data).out
-    assert "of the prompt tokens begin like those of an earlier call: with the provider's prompt cache" in said
-    document = shell("estimate", config, data, "--json").json()
-    cache = document["prompt_cache"]
-    saved = document["cost_usd"] - cache["cost_usd"]
-    assert saved == pytest.approx(cache["cached_tokens"] * 0.9e-6, rel=0.01)
-    assert [unit["share"] > 0.9 for unit in cache["units"]] == [False, True]

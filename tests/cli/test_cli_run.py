@@ -275,3 +275,12 @@ def test_the_rows_of_a_pipe_are_judged(shell: Any) -> None:
         os.close(reader)
     assert done.code == 0
     assert json.loads((shell.folder / "piped" / "run.json").read_text())["rows"] == 2
+
+
+def test_a_sample_says_what_all_rows_would_take(shell: Any) -> None:
+    words = ("run", "xstest", "xstest_sample", "--model", "baseline/lexical", "--out", "r")
+    done = shell(*words, "--sample", "24")
+    assert done.code == 0, done.err
+    assert "all 96 rows would take about 288 calls and $0" in done.err
+    assert "would take" not in shell(*words, "--fresh").err
+    assert "would take" not in shell(*words, "--fresh", "--sample", "24", "--quiet").err

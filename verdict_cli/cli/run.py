@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from verdict_cli.report.report import Report
     from verdict_cli.run.observer import RunObserver
     from verdict_cli.run.session import Session
+    from verdict_cli.run_facts import RunFacts
     from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 
 
@@ -167,7 +168,23 @@ def judged_dataset(
             _check_baselines(plan, session)
             tell_cost([session], yes=command.yes, quiet=how.quiet)
             result = execute_or_exit(session, stop, how)
-            return finish_with_report(result, formats, inconclusive=command.inconclusive.value, quiet=how.quiet)
+            report = finish_with_report(result, formats, inconclusive=command.inconclusive.value, quiet=how.quiet)
+            if how.sample is not None and not how.quiet:
+                print_message(_projection(report.facts, facts.selection.kept))
+            return report
+
+
+def _projection(sample: RunFacts, rows: int) -> str:
+    """What all rows would take, if they are like those of the sample."""
+    from verdict_cli.report.formatting import money
+
+    times = rows / max(sample.done, 1)
+    cost = None if sample.cost_usd is None else sample.cost_usd * times
+    text = f"all {plural(rows, 'row')} would take about {plural(round(sample.calls * times), 'call')} and {money(cost)}"
+    from_cache = sample.cached - sample.shared
+    if from_cache:
+        text += f" ({plural(from_cache, 'call')} of the sample cost nothing, answered from the cache)"
+    return text
 
 
 def _check_baselines(plan: Plan, session: Session) -> None:

@@ -106,14 +106,13 @@ def _check_data(checked: Checked, plan: Plan, data: str) -> None:
     from verdict_cli.cli.open_dataset import open_dataset
     from verdict_cli.run.model_warnings import context_warnings, sampled_dry_run
     from verdict_cli.run.preflight import preflight
-    from verdict_cli.run.prompt_sharing import order_hints
 
     with tempfile.TemporaryDirectory() as spool_to:
         dataset = open_dataset(plan, data, Path(spool_to))
         facts = preflight(plan, dataset)
         dry = sampled_dry_run(plan, dataset, facts)
     checked.warnings += (*facts.warnings, *context_warnings(plan, dry.longest))
-    checked.hints = tuple(order_hints(plan, dry.sharing.sample))
+    checked.hints = tuple(dry.order.hints(plan))
 
 
 def _print(name: str, checked: Checked) -> None:

@@ -94,17 +94,6 @@ def written(messages: Sequence[Message]) -> bytes:
     return "".join(parts).encode(errors="surrogatepass")
 
 
-def marked_bytes(request: Request) -> int:
-    """The length of what precedes the request's last mark; 0 without one."""
-    if not request.marks:
-        return 0
-    index, at = request.marks[-1]
-    if index < 0:
-        return len(written(request.messages))
-    last = request.messages[index]
-    return len(written((*request.messages[:index], Message(last.role, last.content[:at]))))
-
-
 def _kind(request: Request) -> _Kind | None:
     model = request.model
     least = cacheable_minimum(model)

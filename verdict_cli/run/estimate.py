@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from verdict_cli.errors import PinnedError, RowError
 from verdict_cli.language.expressions.expression import compile_expression
@@ -25,7 +25,7 @@ from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.run.attempts import Context, draw
 from verdict_cli.run.preflight import models_of
-from verdict_cli.run.prompt_sharing import PromptSharing
+from verdict_cli.run.prompt_order import PromptOrder
 from verdict_cli.run.row import run_pinned, run_row
 from verdict_cli.run.stopping_rule import first_batch
 
@@ -171,21 +171,17 @@ UnitModel = tuple[str, str]
 class DryRun:
     """Every prompt of a plan's rows, rendered with made-up replies, with its tokens. No model is called.
 
-    ``keep``: the positions of the rows to keep, with what each unit's prompts have. ``real``: count with the model's own
-    tokenizer where it is available.
+    ``real``: count with the model's own tokenizer where it is available.
     """
 
-    def __init__(self, plan: Plan, seed: int = 0, *, keep: Iterable[int] = (), real: bool = True) -> None:
+    def __init__(self, plan: Plan, seed: int = 0, *, real: bool = True) -> None:
         self.plan = plan
         self.seed = seed
-        self.kept: list[_KeptRow] = []
         self.longest: dict[UnitModel, int] = {}
-        self.sharing = PromptSharing()
-        self._positions = frozenset(keep)
+        self.order = PromptOrder()
         self._real = real
         self._counters: dict[str, tuple[Callable[[str], int], str]] = {}
         self._rendered: dict[UnitModel, _Rendered] = {}
-        self._current: dict[UnitModel, int] = {}
         self._rows = 0
         self._runs: Counter[int] = Counter()
 
@@ -215,10 +211,6 @@ class DryRun:
                 if isinstance(node.work, LLMNode) and (pool := node.work.examples) is not None
             ),
         )
-
-    def prompt_tokens(self, key: UnitModel) -> int:
-        """The prompt tokens of all rows' rendered calls of a unit and model."""
-        return self._rendered[key].prompt_tokens if key in self._rendered else 0
 
     def lines(self, count: int) -> tuple[Line, ...]:
         """The calls of ``count`` rows, a line for each unit and model in order of definition.
@@ -263,14 +255,11 @@ class DryRun:
             context.pinned, _ = await run_pinned(plan, context)
         except PinnedError:  # made-up replies need not satisfy `validate`
             return
-        for position, row in enumerate(rows):
-            self._current = {}
+        for row in rows:
             if self._varies:
                 self._rows += 1
                 self._runs.update(runs_of_nodes(self.plan, row))
             await run_row(plan, row, context)
-            if position in self._positions:
-                self.kept.append(_KeptRow(row, self._current))
 
     async def _ask(self, request: Request) -> Reply:
         reply = made_up_reply(request)
@@ -282,17 +271,9 @@ class DryRun:
             key = (request.node, model.name)
             usage = Usage(prompt, 0 if request.questions else _length(model, reply))
             self._rendered.setdefault(key, _Rendered()).add(model, usage, len(request.questions))
-            self.sharing.add(request, prompt, usage.completion_tokens)
-            self._current[key] = self._current.get(key, 0) + prompt
+            self.order.add(request)
             self.longest[key] = max(prompt, self.longest.get(key, 0))
         return reply
-
-
-class _KeptRow(Struct, frozen=True):
-    """A row with the tokens of its rendered prompts."""
-
-    row: Row
-    prompt_tokens: Mapping[UnitModel, int] = field(default_factory=dict)
 
 
 def estimate_run(plan: Plan, rows: Iterable[Row], count: int, seed: int = 0, *, real: bool = True) -> tuple[Line, ...]:
