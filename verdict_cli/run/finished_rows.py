@@ -48,6 +48,7 @@ def finished_rows(database: Database) -> Iterator[FinishedRow]:
 
 def _with_calls(database: Database, rows: list[StoredRow], names: dict[int, tuple[str, ...]]) -> Iterator[FinishedRow]:
     stored = database.calls([call.number for row in rows for call in row.calls])
+    database.read_texts([number for call in stored.values() for _, number, _ in call.content.messages])
     for row in rows:
         if row.names not in names:
             names[row.names] = tuple(json.loads(database.text(row.names)))

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +38,8 @@ _SHARED_TEXTS = 5_000
 """Texts whose numbers are remembered, so that calls share them."""
 _UNWRITTEN = 64
 """Calls that are looked up in memory, from which those that the disk has are dropped."""
+_TOGETHER = 500
+"""Records that are read by one statement."""
 _CACHE_KB = 32_000
 _CALL = "number, digest, row, unit, item, call, attempt, model, failure, cost_usd, made, record, checksum, usable"
 _LONGEST_IMAGE = 200
@@ -65,6 +67,7 @@ class Database:
         self._unwritten: OrderedDict[int, StoredCall] = OrderedDict()
         self._by_digest: dict[bytes, list[int]] = {}
         self._unusable: set[int] = set()
+        self._names: dict[tuple[str, ...], int] = {}
         self._texts: OrderedDict[str, int] = OrderedDict()
         self._read_texts: OrderedDict[int, str] = OrderedDict()
         self._next_call, self._next_text = self._last("calls") + 1, self._last("texts") + 1
@@ -215,8 +218,8 @@ class Database:
     def calls(self, numbers: Sequence[int]) -> dict[int, StoredCall]:
         """The calls of these numbers. DamagedError where one cannot be read."""
         found: dict[int, StoredCall] = {}
-        for start in range(0, len(numbers), 500):
-            some = numbers[start : start + 500]
+        for start in range(0, len(numbers), _TOGETHER):
+            some = numbers[start : start + _TOGETHER]
             query = f"SELECT {_CALL} FROM calls WHERE number IN ({','.join('?' * len(some))})"
             with _damage():
                 for record in self._reader.execute(query, tuple(some)):
@@ -264,6 +267,17 @@ class Database:
 
     # texts
 
+    def read_texts(self, numbers: Iterable[int]) -> None:
+        """Read texts together, which `text` then gives."""
+        absent = [number for number in dict.fromkeys(numbers) if number not in self._read_texts]
+        for start in range(0, len(absent), _TOGETHER):
+            some = absent[start : start + _TOGETHER]
+            query = f"SELECT number, text, checksum FROM texts WHERE number IN ({','.join('?' * len(some))})"
+            with _damage():
+                for number, text, stored in self._reader.execute(query, some):
+                    check((number, text), stored)
+                    _put(self._read_texts, number, decode_text(text))
+
     def text(self, number: int) -> str:
         """The text of a number. DamagedError where it cannot be read."""
         text = self._read_texts.get(number)
@@ -291,9 +305,12 @@ class Database:
 
     # rows
 
-    def names(self, names: Sequence[str]) -> int:
+    def names(self, names: tuple[str, ...]) -> int:
         """The number of the text with the names of a row's columns."""
-        return self._text(json.dumps(list(names)))
+        number = self._names.get(names)
+        if number is None:
+            number = self._names[names] = self._text(json.dumps(list(names)))
+        return number
 
     def add_row(self, row: StoredRow) -> None:
         """Add a finished row."""
