@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +91,7 @@ class Bench:
 
     def run(self, job: RunJob) -> RunFacts:
         self.stop = Stop()
-        with job.directory.lock():
-            earlier = None if job.fresh else job.directory.earlier_run(job.start)
-            return LocalEngine().run(replace(job, earlier=earlier), self.stop, self.seen.append)
+        return LocalEngine().run(job, self.stop, self.seen.append)
 
     def calls(self) -> list[tuple[int, str, int, int]]:
         """(row, node, call, attempt) of what was asked, in order."""

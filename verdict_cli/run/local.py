@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -63,14 +64,18 @@ async def with_client(job: RunJob, work: Callable[[ModelClient], Coroutine[Any, 
 
 async def run_within(job: RunJob, stop: Stop, show: Callable[[Progress], None], client: ModelClient) -> RunFacts:
     """As `LocalEngine.run`, in the running event loop and with a client whose limits and budget others share."""
-    state = RunState.open(job)
-    run = LocalRun(job, stop, show, client, state)
-    try:
-        await run.go()
-    finally:
-        stop.release()
-        state.close()
-    facts = run.conclude()
+    with job.directory.writing():
+        # Another process may have run there since the run was opened.
+        earlier = None if job.fresh else job.directory.earlier_run(job.start)
+        job = replace(job, earlier=earlier)
+        state = RunState.open(job)
+        run = LocalRun(job, stop, show, client, state)
+        try:
+            await run.go()
+        finally:
+            stop.release()
+            state.close()
+        facts = run.conclude()
     if run.halt.error is not None:
         raise run.halt.error
     return facts

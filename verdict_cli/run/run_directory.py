@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, fields
 from pathlib import Path
 
@@ -65,9 +65,11 @@ class RunDirectory(Struct, frozen=True):
         return self.remote.folder.url if self.remote else str(self.path)
 
     def lock(self) -> AbstractContextManager[None]:
-        """Create the directory, and keep other processes out of it. JournalError while another one writes to it."""
-        if self.remote:
-            return self.remote.lock()
+        """Keep other processes out of a directory in a store. On a disk `writing` does it."""
+        return self.remote.lock() if self.remote else nullcontext()
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Create the directory, and keep other processes of this machine from writing to it. JournalError while one does."""
         self.prepare()
         return exclusive(self.path / LOCK)
 

@@ -35,7 +35,7 @@ Show = Callable[[Progress], None]
 def open_run(options: RunOptions) -> Session:
     """The run with its directory, which an earlier run may have begun.
 
-    The directory is locked until the session is closed. Raises JournalError where it belongs to another run, UsageError
+    A directory in a store is locked until the session is closed. Raises JournalError where it belongs to another run, UsageError
     where the run cannot be made with these options.
     """
     facts = first_facts(options)
@@ -97,7 +97,7 @@ class Session:
     earlier: RunFacts | None
     """The facts of the run that it resumes."""
     lock: ExitStack
-    """Keeps other processes out of the directory until the session is closed."""
+    """Keeps other processes out of a directory in a store until the session is closed."""
 
     def __enter__(self) -> Session:
         return self
@@ -135,6 +135,7 @@ class Session:
         return self._result(await run_within(self._job(client.store), stop, show, client))
 
     def _job(self, store: CacheStore | None) -> RunJob:
+        self.directory.prepare()
         check_space(self.directory.path)
         chosen = {field.name: getattr(self.options, field.name) for field in fields(RunOptions)}
         at_once = calls_at_once(self.options.concurrency)
@@ -144,7 +145,7 @@ class Session:
                 "raise the limit with `ulimit -n`"
             )
             chosen["concurrency"] = at_once
-        return RunJob(**chosen, directory=self.directory, start=self.start, earlier=self.earlier, store=store)
+        return RunJob(**chosen, directory=self.directory, start=self.start, store=store)
 
     def _finished_result(self) -> RunResult:
         # Evaluations, gates and the report's settings may have changed: no fingerprint covers them.

@@ -123,6 +123,14 @@ def test_another_seed_draws_another_sample(bench: Any, read: Any) -> None:
     assert len(drawn) == 3
 
 
+def test_a_limited_run_whose_rows_are_all_finished_judges_no_row_beyond_the_limit(bench: Any, read: Any) -> None:
+    job = bench.job(40, limit=16)
+    bench.run(job)
+    facts = bench.run(job)  # as where two processes have opened it
+    assert (facts.done, len(bench.asked)) == (16, 16)
+    assert read(job.directory.results, "row") == [*range(16)]
+
+
 async def dollar(_: Request) -> Reply:
     """A reply that costs a dollar."""
     return Reply('{"score": 3}', usage=Usage(10, 5), cost_usd=1.0)
@@ -394,7 +402,7 @@ def test_fresh_discards_what_another_run_left(bench: Any, read: Any) -> None:
 
 def test_two_runs_on_one_directory_exclude_each_other(bench: Any) -> None:
     job = bench.job(5)
-    with job.directory.lock():
+    with job.directory.writing():
         for fresh in (False, True):
             with pytest.raises(JournalError, match="another run is writing"):
                 bench.run(replace(job, fresh=fresh))

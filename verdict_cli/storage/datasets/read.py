@@ -246,6 +246,8 @@ def stream_rows(
     """
     dataset = _without_absent_id(dataset) if selection.id == UNDECIDED else replace(dataset, id=selection.id)
     taken = unread = _unread(dataset, selection, finished)
+    if taken == selection.limit:
+        return
     remaining, left, draw = selection.sample, selection.kept, random.Random(selection.seed).random
     for index, (record, source) in enumerate(_records(dataset, unread), unread):
         if source is None:
