@@ -25,3 +25,25 @@ def test_a_sweep_over_models_tells_accuracy_ece_cost_and_p95(shell: Any, decisio
         assert variant["row_s_median"] <= variant["row_s_p95"]
         assert variant["cost_usd"] > 0
     assert document["frontier"]
+
+
+def test_a_bound_is_calibrated_on_the_probability_and_escalates(shell: Any, decision_servers: Any) -> None:
+    rules = [{"match": "sure", "p": 0.97}, {"match": "doubtful", "p": 0.6}]
+    url = decision_servers.start(rules=rules)
+    judge = '- {unit: JudgeUnit, name: j, scale: boolean, prompt: "@system\\nIs it right?\\n@user\\n{source.a}"%s}\n'
+    measured = "evaluate: {ok: {prediction: output.score, target: source.ok, metrics: [accuracy]}}"
+    lines = []
+    for number in range(240):
+        word = "sure" if number % 3 else "doubtful"
+        lines.append(json.dumps({"id": number, "a": f"{word} {number}", "ok": word == "sure" or number % 2 == 0}))
+    rows = shell.write("d.jsonl", "\n".join(lines) + "\n")
+    head = f'model: {{name: systemone/jev, api_base: "{url}"}}\ndataset: {{id: id}}'
+    done = shell("run", shell.config(judge % "" + measured, head), rows, "--out", "out", "--yes")
+    assert done.code == 0, done.err
+    words = ("--target", "source.ok", "--agreement", "0.9", "--confidence", "output.p", "--out", "bound.yaml")
+    done = shell("calibrate", "out", *words)
+    assert done.code == 0, done.err + done.out
+    more = ", escalate: {when: {file: bound.yaml}, to: abstain}"
+    done = shell("run", shell.config(judge % more + measured, head), rows, "--out", "again", "--yes")
+    assert done.code == 0, done.err
+    assert json.loads((shell.folder / "again" / "run.json").read_text())["abstained"] == 80

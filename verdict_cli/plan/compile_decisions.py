@@ -100,11 +100,11 @@ def check_decisions(
     context: CompileContext, unit: LLMUnit, response: RecordType, scale: Scale | None, models: Sequence[Model]
 ) -> bool:
     """Report what the unit needs and the decision models do not have. Whether there is nothing."""
-    found = False
+    fits = True
     for name in dict.fromkeys(model.name for model in models):
         model = next(other for other in models if other.name == name)
         for message, hint, key in _problems(unit, response, scale, model):
-            found = True
+            fits = False
             context.problem("decision-model", f"model {name} {message}", hint, *key)
     if len({is_decision_model(model) for model in context.instance.models or ()}) > 1:
         message = "decision models and chat models are not tried one after another"
@@ -114,7 +114,7 @@ def check_decisions(
     if values and all(map(_is_number, values)):
         message = f"model {models[0].name} reads the levels' texts, and these are bare numbers"
         context.warn(message, "add `descriptions` to the scale", (*context.instance.path, "scale"))
-    return not found
+    return fits
 
 
 def warn_of_alias(context: CompileContext, models: Sequence[Model]) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from verdict_cli.config_model import LATER
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor, ExtractorIssue
 from verdict_cli.language.extractors.structured import json_object, repaired
 from verdict_cli.language.extractors.token_probability import DISTRIBUTION_FIELD, decided_distribution
@@ -26,8 +25,8 @@ class DecisionExtractor(Extractor):
 
     type: Literal["decision"] = "decision"
     """The type of extractor."""
-    value_alone: Annotated[bool, LATER] = False
-    """Gives the unit's own field alone."""
+    value_alone: ClassVar[bool] = False
+    """Whether the output is the unit's own field alone."""
     own_names: ClassVar[tuple[str, ...]] = (PROBABILITY_FIELD, DISTRIBUTION_FIELD, EXPECTED_FIELD)
 
     def validation_error(self, response: RecordType) -> ExtractorIssue | None:
@@ -71,6 +70,12 @@ class DecisionExtractor(Extractor):
             deviates=lambda text: text not in tokens and repaired(text),
             thoughts="keep",
         )
+
+
+class DecidedValueExtractor(DecisionExtractor):
+    """The value alone: `structured` on a decision model."""
+
+    value_alone: ClassVar[bool] = True
 
 
 def _other_fields(scale: Scale) -> dict[str, FieldType]:

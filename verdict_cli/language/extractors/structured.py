@@ -49,12 +49,6 @@ class StructuredOutputExtractor(Extractor):
     type: Literal["structured"] = "structured"
     """The type of extractor."""
 
-    def for_decisions(self) -> Extractor:
-        """The value alone."""
-        from verdict_cli.language.extractors.decision import DecisionExtractor  # it imports this module
-
-        return DecisionExtractor(value_alone=True)
-
     def bind(self, response: RecordType) -> BoundExtractor:
         def read(reply: Reply, _: Request) -> dict[str, Any]:
             return response.read(json_object(reply.text, cut=reply.finish_reason == "length"))

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from verdict_cli.language.scales import Scale, shuffled_order
 from verdict_cli.messages import Option, Question
 
-MOST_LEVELS = 10
+MOST_SCORE_LEVELS = 10
 """The most levels of a score; an ordered scale with more is a choice."""
 
 
@@ -36,7 +36,7 @@ def question_form(scale: Scale, draw: int = 0) -> QuestionForm:
     if scale.is_shuffled():
         tokens = list(shuffled_order(tokens, draw))
     labels = dict(zip(tokens, tokens, strict=True))
-    is_score = scale.ordered and len(tokens) <= MOST_LEVELS
+    is_score = scale.ordered and len(tokens) <= MOST_SCORE_LEVELS
     if is_score and tokens:
         labels |= {tokens[0]: f"{tokens[0]} (worst)", tokens[-1]: f"{tokens[-1]} (best)"}
     options = tuple(Option(token, labels[token], scale.description(anchors[token])) for token in tokens)

@@ -118,13 +118,13 @@ def _check_whole_state(envelope: Mapping[str, Any], name: str) -> None:
 def _by_name(answers: list[Any], names: Sequence[str], model: str, source: Source) -> dict[str, Any]:
     """The answers by the names of their questions. Raises Retryable where one has none that was sent: an answer might else be
     taken for that of another question."""
-    found = [answer.get("name") if isinstance(answer, dict) else None for answer in answers]
-    wrong = next((name for name in found if not isinstance(name, str) or name not in names), "")
-    if wrong != "" or len(set(found)) < len(found):
+    stated_names = [answer.get("name") if isinstance(answer, dict) else None for answer in answers]
+    wrong = next((name for name in stated_names if not isinstance(name, str) or name not in names), "")
+    if wrong != "" or len(set(stated_names)) < len(stated_names):
         raise broken_reply(
-            model, f"its answers name {found!r:.100}, and {', '.join(names)!r:.100} were asked", "", source
+            model, f"its answers name {stated_names!r:.100}, and {', '.join(names)!r:.100} were asked", "", source
         )
-    return dict(zip(map(str, found), answers, strict=True))
+    return dict(zip(map(str, stated_names), answers, strict=True))
 
 
 def _answer(
