@@ -444,9 +444,9 @@ def with_gate_intervals(
     for gate, outcome in zip(gates, outcomes, strict=False):
         plain = gate.confidence == level and gate.sided == "two" and gate.baseline is None and not gate.where
         name, metric = gate.parts
-        if not plain or name not in shown or outcome.low is None:
+        value = shown[name].values.get(metric) if name in shown else None
+        if not plain or value is None or outcome.low is None:
             continue
-        value = shown[name].values[metric]
         same = replace(value, low=outcome.low, high=outcome.high, method=f"{value.method}; that of the gate")
         shown[name] = replace(shown[name], values={**shown[name].values, metric: same})
     return shown
