@@ -9,9 +9,7 @@ import json
 import os
 import re
 import subprocess
-import tomllib
 import venv
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,14 @@ import pytest
 pytestmark = pytest.mark.slow  # `make test-all`
 
 ROOT = Path(__file__).resolve().parents[2]
-CEILINGS: Mapping[str, int] = tomllib.loads(Path(__file__).with_name("ceilings.toml").read_text(encoding="utf-8"))
+# Of a new environment with the versions of constraints.txt: megabytes of files without bytecode, and packages beside verdict;
+# then without what the line of docs/portability.md removes. What was measured is in docs/portability.md.
+CEILINGS = {
+    "installed_mb": 620,
+    "installed_packages": 79,
+    "installed_mb_without_litellm": 430,
+    "installed_packages_without_litellm": 39,
+}
 _LINE = re.compile(r"&& pip uninstall --yes ([^`]*)```")
 
 

@@ -220,7 +220,9 @@ def _is_part(item: Any) -> bool:
 
 def _item_call(part: Mapping[str, Any]) -> MessageData:
     """A call among the items of the Responses API; one of a tool of the provider's has no name of its own."""
-    arguments = next((part[key] for key in ("arguments", "input", "action", "queries", "code") if part.get(key)), {})
+    arguments: Any = next(
+        (part[key] for key in ("arguments", "input", "action", "queries", "code") if part.get(key)), {}
+    )
     name = part.get("name") or str(part["type"]).removesuffix("_call")
     return read_tool_call({"name": name, "arguments": arguments, "id": part.get("call_id") or part.get("id")})
 

@@ -134,7 +134,7 @@ def _columns(context: ReportContext, selection: RowSelection) -> list[tuple[Tabl
     if set(outcome) != {"none"}:
         columns.insert(0, (TableColumn("outcome", "Outcome", "outcome"), outcome))
     for column in _TITLED:
-        values = own.get(column.name, ())
+        values = own.get(column.name, [])
         if any(value is not None for value in values):
             columns.append((_column(column.name, column.title, values), values))
     for name, values in cells.items():

@@ -14,6 +14,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -563,13 +564,13 @@ class AlignSearch:
         if how.budget is not None:
             how = replace(how, budget=max(how.budget - (self.spent or 0.0), 1e-9))
         sessions = []
-        with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
+        with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, ExitStack() as opened:
             for plan, config, data, directory, rows in jobs:
                 recording = how.recording(plan)
                 dataset = open_dataset(plan, str(data), Path(spool_to))
                 facts = check_data(plan, dataset, limit=rows, seed=how.seed, quiet=how.quiet, warn=lambda _: None)
                 options = how.run_options(plan, dataset, facts, (str(config), str(data)), recording, out=directory)
-                sessions.append(open_run(replace(options, warn=lambda _: None)))
+                sessions.append(opened.enter_context(open_run(replace(options, warn=lambda _: None))))
             if self.before_calls is not None and not all(session.is_finished for session in sessions):
                 self.before_calls()
                 self.before_calls = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -160,7 +161,7 @@ def audit(
             plans.append((probe, probe_plan))
     stop = Stop()
     folder = probing.out or Path("audits") / plan.name
-    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
+    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop), ExitStack() as opened:
         dataset = open_dataset(plan, data, Path(spool_to))
         rows = check_data(
             plan, dataset, limit=options.limit, sample=options.sample, seed=options.seed, quiet=options.quiet
@@ -173,7 +174,10 @@ def audit(
         if planting is not None and options.budget is not None:
             options = replace(options, budget=max(options.budget - (planting.cost_usd or 0.0), 1e-9))
         run_options = options.run_options(plan, dataset, rows, (str(config), data), replay)
-        sessions = [open_run(probe_options(run_options, probe, probe_plan, folder)) for probe, probe_plan in plans]
+        sessions = [
+            opened.enter_context(open_run(probe_options(run_options, probe, probe_plan, folder)))
+            for probe, probe_plan in plans
+        ]
         costs = estimate_audit([session.options for session in sessions])
         is_told = planting is not None and planting.is_told
         is_told = is_told or (not probing.dry_run and tell_cost(sessions, yes=yes, quiet=options.quiet))
@@ -259,10 +263,11 @@ def _plant_errors(
     file.write_text("".join(json.dumps(request) + "\n" for request in requests), encoding="utf-8")
     own = replace(options, settings=None, model=None, limit=None, sample=None)
     plan = own.plan(config, warn=False)
-    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
+    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, ExitStack() as opened:
         given = open_dataset(plan, str(file), Path(spool_to))
         facts = check_data(plan, given, seed=own.seed, quiet=own.quiet, warn=lambda _: None)
-        session = open_run(own.run_options(plan, given, facts, (str(config), str(file)), None, out=at / "run"))
+        planting_options = own.run_options(plan, given, facts, (str(config), str(file)), None, out=at / "run")
+        session = opened.enter_context(open_run(planting_options))
         if not session.is_finished:
             lines = [sampled_dry_run(probe_plan, dataset, data, own.seed).lines(data.rows) for _, probe_plan in plans]
             what = f"{len(plans)} runs of {data.rows:,} rows, and {facts.rows:,} texts with planted errors"

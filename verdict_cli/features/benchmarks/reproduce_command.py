@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -305,7 +306,7 @@ def reproduce(
         raise UsageError(f"there is no folder {mirror}", hint="give a folder with NAME/FILE of each benchmark")
     rows = {table.number: _rows(table, out, mirror) for table in chosen}
     stop = Stop()
-    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
+    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop), ExitStack() as opened:
         ready = []
         for table in chosen:
             plan = how.plan(named_config(table.config(as_run=as_run)))
@@ -332,7 +333,7 @@ def reproduce(
             )
             for table, plan, dataset, facts in ready
         ]
-        sessions = [open_run(option) for option in options]
+        sessions = [opened.enter_context(open_run(option)) for option in options]
         tell_cost(sessions, yes=yes, quiet=True)  # the tables' costs are told above
         results = execute_all_or_exit(sessions, out, stop, how)
     reports = [write_report(result, warn=print_error) for result in results]

@@ -6,6 +6,7 @@ import json
 import re
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -194,7 +195,7 @@ def sweep(
     stop = Stop()
     folder = out or Path("sweeps") / plans[0][1].name
     warned: dict[str, None] = {}
-    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
+    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop), ExitStack() as opened:
         sessions = []
         source = data
         for (_, plan), slug in zip(plans, _slugs(names), strict=True):
@@ -213,7 +214,7 @@ def sweep(
             options = how.run_options(
                 plan, dataset, rows, (str(config), data), recording, out=folder / "variants" / slug
             )
-            sessions.append(open_run(options))
+            sessions.append(opened.enter_context(open_run(options)))
         if not tell_cost(sessions, yes=yes, quiet=how.quiet) and not how.quiet:
             _announce([(session.options.plan, session.options.data.rows) for session in sessions])
         results = execute_all_or_exit(sessions, folder, stop, how)
