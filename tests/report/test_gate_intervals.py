@@ -13,7 +13,6 @@ evaluate:
   right: {prediction: output.score, target: source.good, positive: true, metrics: [recall, accuracy]}
 gates:
   - {metric: right.recall, min: 0.01, confidence: 0.95}
-  - {metric: right.f1, min: 0.01, confidence: 0.95}
 """
 
 
