@@ -58,28 +58,20 @@ def fetched(place: RemoteFolder, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("keeps", [True, False], ids=["here", "on another machine"])
-def test_a_killed_run_goes_on_from_the_store_and_no_finished_call_is_repeated(
-    keeps: bool, shell: Any, loopback: Any, s3: Any
+def test_a_killed_run_goes_on_on_its_machine_and_no_finished_call_is_repeated(
+    shell: Any, loopback: Any, s3: Any
 ) -> None:
     url = loopback.start("--latency-ms", "120", "--score", "hash")
-    place = s3.bucket(f"killed-{keeps}".lower())
+    place = s3.bucket("killed")
     command = words(shell, url, f"{place.url}/run", "--quiet")
     process = shell.start(*command)
     asked(process, url, 32)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    sent = sum(content.count(b"\n") for content in place.read_all(place.names("run/journal")))
-    assert 0 < sent < ROWS
-    if not keeps:
-        shutil.rmtree(shell.folder / "cache")
-        place.remove(place.names("run/lease"))
     assert shell(*command).code == 0
     counted = stats(url)
     assert counted["distinct_bodies"] == ROWS
-    facts = json.loads(place.read("run/run.json") or b"{}")
-    assert facts["recalled"] >= sent
-    assert counted["requests"] <= ROWS + 4 if keeps else counted["requests"] <= ROWS + 32 - sent + 4
+    assert counted["requests"] <= ROWS + 2 * 4
     run = fetched(place.below("run"), shell.folder / "fetched")
     assert {path.name for path in run.iterdir()} == FILES
     assert not list((shell.folder / "cache" / "runs").iterdir())
@@ -179,14 +171,13 @@ def test_a_file_url_is_a_path_and_memory_a_store(shell: Any) -> None:
     assert set(RemoteFolder.at("memory://here/run").names()) >= FILES
 
 
-@pytest.mark.parametrize("flags", [(), ("--part-rows", "1000")], ids=["one part", "parts"])
-def test_a_run_copied_from_a_store_is_verified(flags: tuple[str, ...], shell: Any) -> None:
+def test_a_run_copied_from_a_store_is_verified(shell: Any) -> None:
     pytest.importorskip("fsspec")
-    place = RemoteFolder.at(f"memory://verified-{len(flags)}/run")
+    place = RemoteFolder.at("memory://verified/run")
     config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
-    data = shell.rows(1_050 if flags else 5)
+    data = shell.rows(5)
     for _ in range(2):  # the second one writes the report again
-        assert shell("run", config, data, "--out", place.url, *flags).code == 0
+        assert shell("run", config, data, "--out", place.url).code == 0
         run = shell.folder / "copied"
         place.get_all(place.names(), run)
         verified = shell("verify", run)

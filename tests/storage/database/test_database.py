@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -229,3 +230,13 @@ def test_a_second_holder_of_the_lock_is_refused_at_once(tmp_path: Path) -> None:
         pass
     with exclusive(lock):
         pass
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions are POSIX's")
+def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    with Database.open(tmp_path / "new" / "run.db") as database:
+        database.put("facts", {})
+        database.writer.wait()
+        modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "new").iterdir()}
+    assert set(modes.values()) == {0o600}
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
