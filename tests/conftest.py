@@ -66,10 +66,9 @@ _CACHES = itertools.count()
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads replies that another one kept, nor the user's, nor the user's keyring."""
+    """No test reads replies that another one kept, nor the user's."""
     # Not `mktemp`: it lists all folders of the session for the next number, in each of thousands of tests.
     monkeypatch.setenv("VERDICT_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "caches" / str(next(_CACHES))))
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
 
 
 @dataclass

@@ -16,7 +16,6 @@ from shell import needs
 from verdict_cli.cli.app import COMMANDS
 
 HEAVY = (
-    "keyring",
     "litellm",
     "pandas",
     "pyarrow",
@@ -159,7 +158,7 @@ def test_help_and_version(shell: Any) -> None:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["validate", "configs/xstest.yaml"]], ids=["help", "validate"])
 def test_starting_imports_nothing_heavy(arguments: list[str], root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")  # a missing key is looked for in the keyring
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     code = (
         "import sys\nfrom verdict_cli.cli.app import main\n"
         f"sys.argv = ['verdict', *{arguments!r}]\n"

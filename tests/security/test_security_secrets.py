@@ -24,18 +24,6 @@ KEY = "planted-Zq7Lw0Xv93kTbN51"
 GOOD = {"choices": [{"message": {"content": '{"score": 4}'}, "finish_reason": "stop"}], "model": "m"}
 
 
-BACKEND = """
-from keyring.backend import KeyringBackend
-class Keyring(KeyringBackend):
-    priority = 9
-    def get_password(self, service, username):
-        return {KEY!r} if (service, username) == ("verdict", "KEPT") else None
-    def set_password(self, *_):
-        raise NotImplementedError
-    delete_password = set_password
-"""
-
-
 def processes() -> set[bytes]:
     """The command line of every process of this machine."""
     found = set()
@@ -95,16 +83,13 @@ WAYS = {
     "api_key_env": ("{name: openai/m, api_base: 'http://127.0.0.1:PORT/v1', api_key_env: OWN}", "OWN"),
     "the address's path": ("{name: openai/m, api_base: 'http://127.0.0.1:PORT/${OWN}/v1'}", "OWN"),
     "the address's query": ("{name: openai/m, api_base: 'http://127.0.0.1:PORT/v1?key=${OWN}'}", "OWN"),
-    "the keyring": ("{name: openai/m, api_base: 'http://127.0.0.1:PORT/v1', api_key_env: KEPT}", ""),
     "litellm": ("{name: custom_openai/m, api_base: 'http://127.0.0.1:PORT/v1', api_key_env: OWN}", "OWN"),
 }
 
 
 @pytest.mark.parametrize("status", [200, 401])
 @pytest.mark.parametrize("way", WAYS)
-def test_no_file_and_no_stream_holds_the_key(
-    way: str, status: int, server: Any, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_no_file_and_no_stream_holds_the_key(way: str, status: int, server: Any, tmp_path: Path) -> None:
     server.status, server.quiet = status, way in ("the address's path", "the address's query")
     model, variable = WAYS[way]
     traced = way in ("api_key_env", "litellm")
@@ -133,13 +118,7 @@ def test_no_file_and_no_stream_holds_the_key(
     environ = {name: value for name, value in os.environ.items() if "API_" not in name and "_proxy" not in name.lower()}
     environ |= {"VERDICT_CACHE_DIR": str(cache), "TMPDIR": str(tmp_path)}
     environ |= {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
-    if variable:
-        environ[variable] = KEY
-    else:
-        pytest.importorskip("keyring", reason="the extra `keyring` is not installed")
-        backend = tmp_path_factory.mktemp("backend")
-        (backend / "planted_backend.py").write_text(BACKEND.replace("{KEY!r}", repr(KEY)))
-        environ |= {"PYTHON_KEYRING_BACKEND": "planted_backend.Keyring", "PYTHONPATH": f"{ROOT}:{backend}"}
+    environ[variable] = KEY
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, timeout=100, check=False)
     told = [KEY[8:].encode()]
     assert any(one.decode() in said for said in server.seen for one in told), done.stderr

@@ -249,7 +249,6 @@ def _environment(model: str | None, allow_host: Sequence[str]) -> tuple[dict[str
     environ |= {name: os.environ[name] for name, owner in OWNERS.items() if owner in names and name in os.environ}
     environ[ALLOWED] = ",".join(allow_host)
     environ[ONLY] = ",".join(f"{host}:{port}" for host, port in sorted(hosts))
-    environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
     return environ, hosts
 
 

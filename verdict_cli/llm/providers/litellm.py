@@ -15,7 +15,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
-from verdict_cli.language.model_address import OWNERS
 from verdict_cli.llm.model_families import provider_of
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.chat_completions import STREAMED, arguments, parameters, read_envelope
@@ -249,12 +248,9 @@ def _envelope(response: Any) -> dict[str, Any]:
 
 
 def _key(model: Model) -> str | None:
-    """The key in ``api_key_env``, else the keyring's for the provider; None leaves it to the variables that litellm
-    reads."""
+    """The key in ``api_key_env``; None leaves it to the variables that litellm reads."""
     if model.api_key_env is None:
-        variable = f"{model.name.partition('/')[0].upper()}_API_KEY"
-        in_keyring = variable in OWNERS and not os.environ.get(variable)
-        return (key_in(variable, os.environ) if in_keyring else "") or None
+        return None
     key = key_in(model.api_key_env, os.environ)
     if not key:
         raise Refused(

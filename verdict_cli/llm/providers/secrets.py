@@ -1,11 +1,10 @@
-"""Keys from the environment or the system's keyring, and their removal from texts that people read."""
+"""Keys from the environment, and their removal from texts that people read."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any
 
 from verdict_cli.language.model_address import host_of
@@ -19,17 +18,17 @@ _MIN_LENGTH = 8
 
 
 def model_secrets(model: Model, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of variables with a key-like name, of the model's own variable and from the keyring, the longest first."""
+    """The values of variables with a key-like name and of the model's own variable, the longest first."""
     own = model.api_key_env
     values = {value.strip() for name, value in environ.items() if name == own or _NAME.search(name)}
-    return _longest_first({*values, *keyring_keys()})
+    return _longest_first(values)
 
 
 def environment_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Every value of the environment or the keyring that may be or contain a key, the longest first: for texts that
+    """Every value of the environment that may be or contain a key, the longest first: for texts that
     nobody checks, such as a traceback."""
     values = {value for value in environ.values() if not value.startswith("/") and ("://" not in value or "@" in value)}
-    return _longest_first({*values, *keyring_keys()})
+    return _longest_first(values)
 
 
 def address_secrets(base: str, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -83,37 +82,6 @@ def _longest_first(values: set[str]) -> tuple[str, ...]:
     return tuple(sorted((value for value in values if len(value) >= _MIN_LENGTH), key=len, reverse=True))
 
 
-SERVICE = "verdict"
-"""The only service whose keyring entries are read, whatever a file names: `keyring set verdict OPENAI_API_KEY`."""
-
-_keyring_keys: dict[str, str] = {}
-
-
 def key_in(variable: str, environ: Mapping[str, str]) -> str:
-    """The key in that environment variable, else in the keyring under its name; "" where there is none.
-
-    The keyring is imported only when the environment has no such key, and queried once for each name.
-    """
-    key = environ.get(variable, "").strip()
-    if key or not variable:
-        return key
-    if variable not in _keyring_keys:
-        _keyring_keys[variable] = _read_keyring(variable)
-    return _keyring_keys[variable]
-
-
-def keyring_keys() -> tuple[str, ...]:
-    """The keys read from the keyring so far."""
-    return tuple(key for key in _keyring_keys.values() if key)
-
-
-def _read_keyring(variable: str) -> str:
-    if find_spec("keyring") is None:
-        return ""
-    import keyring
-    from keyring.errors import KeyringError
-
-    try:
-        return (keyring.get_password(SERVICE, variable) or "").strip()
-    except (KeyringError, RuntimeError, OSError):  # locked, or missing on this machine: no key
-        return ""
+    """The key in that environment variable; "" where there is none."""
+    return environ.get(variable, "").strip()
