@@ -54,25 +54,6 @@ def test_every_action_is_pinned_by_its_commit() -> None:
             assert used == "./" or re.fullmatch(r"actions/[a-z/-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", used), used
 
 
-def test_ci_installs_the_versions_of_the_constraints_by_their_hashes() -> None:
-    def normal(name: str) -> str:
-        return re.sub(r"[-_.]+", "-", name).lower()
-
-    hashed = (ROOT / "constraints-hashed.txt").read_text(encoding="utf-8")
-    blocks = re.split(r"(?m)^(?=[A-Za-z0-9])", hashed)[1:]
-    pinned = {}
-    for block in blocks:
-        found = re.match(r"([A-Za-z0-9._-]+)==([^ ;]+)", block)
-        assert found and re.search(r"--hash=sha256:[0-9a-f]{64}\b", block), block[:80]
-        pinned[normal(found[1])] = found[2]
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
-    constraints = {normal(name): version for name, _, version in (line.partition("==") for line in lines)}
-    assert {name: version for name, version in pinned.items() if name != "pip"} == constraints
-    assert "://" not in hashed
-    steps = read(".github/workflows/ci.yml")["jobs"]["test"]["steps"]
-    assert any("--require-hashes -r constraints-hashed.txt" in step.get("run", "") for step in steps)
-
-
 def test_the_security_policy_says_what_a_report_needs() -> None:
     text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     for part in ("What happens", "Who can do it", "How", "With what", "docs/security.md"):

@@ -1,11 +1,10 @@
-"""The package keeps its shape: no circles, no public name twice, no drawer for everything."""
+"""The package keeps its shape: no circles of imports, no stubs, no paths of a machine."""
 
 from __future__ import annotations
 
 import ast
 import re
 import subprocess
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,20 +13,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "verdict_cli"
 
-VAGUE = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
-"""Module names that say nothing of what is inside."""
-
-SAME_NAME = {
-    "app": "each group of commands is a Typer application of this name",
-    "PARTS": "what the folder of a feature brings",
-}
-"""Public names that several modules may define, each with its reason. Exempt are also type variables, and functions that are
-commands: a command has the name that users type."""
-
-FOREIGN_NAMES = ("features/compat/", "language/authoring/step", "language/authoring/units")
-"""Modules with names of others: those of another library, and Python's units, layers and blocks, each of which has the name
-of the class of the language whose keys it takes."""
-
 MACHINE_PATH = re.compile(rb"/(?:work|root|home|tmp|Users)/[A-Za-z0-9_.-]+")
 
 
@@ -35,55 +20,6 @@ def modules() -> Iterator[tuple[str, Path]]:
     """Path within the package without its suffix, and the file."""
     for path in sorted(PACKAGE.rglob("*.py")):
         yield path.relative_to(PACKAGE).with_suffix("").as_posix(), path
-
-
-def definitions(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
-    """The names that the statements define, those under a top-level `if` or `try` among them; imports define nothing."""
-    for statement in body:
-        match statement:
-            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                yield name, statement
-            case ast.Assign(targets=targets):
-                names = [node for target in targets for node in ast.walk(target)]
-                yield from ((node.id, statement) for node in names if isinstance(node, ast.Name))
-            case ast.AnnAssign(target=ast.Name(id=name)):
-                yield name, statement
-            case ast.If(body=first, orelse=other):
-                yield from definitions([*first, *other])
-            case ast.Try(body=first, handlers=handlers, orelse=other):
-                yield from definitions([*first, *(line for each in handlers for line in each.body), *other])
-
-
-def is_type_variable(statement: ast.stmt) -> bool:
-    match statement:
-        case ast.Assign(value=ast.Call(func=ast.Name(id="TypeVar" | "ParamSpec" | "TypeVarTuple"))):
-            return True
-    return False
-
-
-def is_command(module: str, statement: ast.stmt) -> bool:
-    """A function that is registered with a Typer application, or that the registry of commands finds by its module."""
-    if not isinstance(statement, ast.FunctionDef):
-        return False
-    calls = (node.func if isinstance(node, ast.Call) else node for node in statement.decorator_list)
-    registered = any(isinstance(call, ast.Attribute) and call.attr in ("command", "callback") for call in calls)
-    return registered or module == f"cli/{statement.name}" or module.endswith("command")
-
-
-def duplicates(sources: dict[str, str]) -> dict[str, list[str]]:
-    """The public names that more than one module defines, with those modules."""
-    homes: dict[str, set[str]] = defaultdict(set)
-    for module, source in sources.items():
-        for name, statement in definitions(ast.parse(source).body):
-            exempt = (
-                name in SAME_NAME
-                or module.startswith(FOREIGN_NAMES)
-                or is_type_variable(statement)
-                or is_command(module, statement)
-            )
-            if not name.startswith("_") and not exempt:
-                homes[name].add(module)
-    return {name: sorted(found) for name, found in sorted(homes.items()) if len(found) > 1}
 
 
 def imports(source: str, known: set[str]) -> set[str]:
@@ -137,25 +73,6 @@ def test_no_modules_import_each_other() -> None:
         for module, path in modules()
     }
     assert circles(dotted) == []
-
-
-def test_a_duplicate_name_is_found_and_the_exceptions_are_not() -> None:
-    sources = {
-        "run/a": "T = TypeVar('T')\nclass Row: ...\nif True:\n    LIMIT = 1\ndef _own(): ...\n",
-        "plan/b": "T = TypeVar('T')\nfrom a import Row as Line\nLIMIT: int = 2\ndef _own(): ...\n",
-        "stats/c": "class Row: ...\napp = 1\ndef explain(): ...\n",
-        "cli/d": "app = 2\n@app.command()\ndef explain(): ...\n",
-        "cli/explain": "def explain(): ...\n",
-    }
-    assert duplicates(sources) == {"LIMIT": ["plan/b", "run/a"], "Row": ["run/a", "stats/c"]}
-
-
-def test_no_public_name_is_defined_in_two_modules() -> None:
-    assert duplicates({module: path.read_text(encoding="utf-8") for module, path in modules()}) == {}
-
-
-def test_no_module_or_folder_is_a_drawer_for_everything() -> None:
-    assert [module for module, _ in modules() if VAGUE & set(Path(module).parts)] == []
 
 
 def test_types_are_in_the_modules_themselves() -> None:
