@@ -37,7 +37,6 @@ def problem(text: str) -> Problem:
         (HEAD + UNIT + "    scael: likert\n", (7, 5), "pipeline[0].scael", "unknown-key", "'scael'", "'scale'"),
         (HEAD + "models: {a: {name: m, temprature: 1}}\n" + UNIT, (4, 23), "models.a.temprature", "unknown-key", "", "'temperature'"),
         (HEAD + "models: {a: {name: m, api_key: sk}}\n" + UNIT, (4, 23), "models.a.api_key", "unknown-key", "", "`api_key_env`"),
-        (HEAD + "models: {a: {name: m, hedge: auto}}\n" + UNIT, (4, 23), "models.a.hedge", "unknown-key", "'hedge'", "were removed: lower `timeout`"),
         (HEAD + "pipeline: [{layer: [{unit: CoTUnit, promt: x, prompt: x}]}]", (4, 37), "pipeline[0].layer[0].promt", "unknown-key", "", "'prompt'"),
         # a key that must be a name
         (HEAD + UNIT + "evaluate:\n  ../../../escaped: {value: output.score}\n", (8, 3), "evaluate['../../../escaped']", "wrong-value", "'../../../escaped': must match ^[A-Za-z_]", ""),

@@ -31,7 +31,6 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"name": "x", "api_base": "http://h/v1", "params": {"api_key": "sk-1"}}, "api_key_env"),
         ({"name": "anthropic/x", "params": {"stream": True}}, "stream is not allowed in params"),
         ({"name": "anthropic/x", "params": {"num_retries": 0}}, "set the model's own `retries`"),
-        ({"name": "openai/x", "params": {"n_for_repeat": True}}, "it was removed: the model's `prompt_cache: auto`"),
     ],
 )
 def test_what_will_not_answer_is_known_before_the_run(settings: dict[str, Any], said: str) -> None:

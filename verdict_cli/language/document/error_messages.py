@@ -26,11 +26,6 @@ _MEANT = (
         "scale",
         "write `scale: {values: [bad, good]}` or `scale: {range: [1, 5]}`",
     ),
-    (
-        ("hedge",),
-        "timeout",
-        "hedged requests were removed: lower `timeout`, so that a slow call ends and `retries` makes it again",
-    ),
     (("n", "votes", "repeat", "times"), "unit", "write `layer: [{unit: …}]` with `repeat: 3` beside it"),
 )
 """Keys that newcomers write, the key that is meant, and how that is written."""

@@ -150,7 +150,6 @@ _RESERVED = {
     "model": "remove it",
     "num_retries": "set the model's own `retries`",
     "model_list": "list the models in `model`",
-    "n_for_repeat": "it was removed: the model's `prompt_cache: auto` (the default) makes repeated prompts cheaper",
     "shared_session": "remove it",
     "ssl_verify": "set SSL_VERIFY in the environment",
     "stream": "remove it",
