@@ -1,0 +1,61 @@
+"""`run.db`: what a copy of it is enough for, whose replies are taken from it, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+STEPS = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
+MODEL = "model: {name: openai/m, api_base: 'http://127.0.0.1:9/v1'}"
+
+
+@pytest.fixture
+def run(shell: Any, scripted_model: Any) -> Any:
+    scripted_model.answer = lambda request: f'{{"score": {1 + request.row.index % 5}}}'
+    assert shell("run", shell.config(STEPS, MODEL), shell.rows(6), "--out", "out", "--no-cache").code == 0
+    return shell
+
+
+def tables(folder: Path) -> list[bytes]:
+    return [(folder / name).read_bytes() for name in ("results.parquet", "calls.parquet", "spec.yaml")]
+
+
+def test_a_copy_of_the_database_alone_gives_everything_back(run: Any) -> None:
+    (run.folder / "copy").mkdir()
+    (run.folder / "copy" / "run.db").write_bytes((run.folder / "out" / "run.db").read_bytes())
+    assert run("report", "copy").code == 0
+    assert tables(run.folder / "copy") == tables(run.folder / "out")
+    facts = [json.loads((run.folder / name / "run.json").read_text()) for name in ("out", "copy")]
+    assert [each["status"] for each in facts] == ["finished", "finished"]
+    assert facts[0]["calls"] == facts[1]["calls"] == 6
+
+
+def test_another_pipeline_pays_only_for_what_differs(run: Any, scripted_model: Any) -> None:
+    scripted_model.requests.clear()
+    more = STEPS + "\n- {unit: JudgeUnit, name: again, prompt: 'Check {previous.score}'}"
+    done = run("run", run.config(more, MODEL), run.rows(6), "--out", "new", "--reuse", "out", "--no-cache", "--json")
+    # Without the cache each row and entry is a sample of its own, and finds its own reply.
+    assert (done.code, done.json()["calls"]) == (0, 12), done.err
+    assert {request.node for request in scripted_model.requests} == {"again"}
+    refused = run("run", run.config(more, MODEL), run.rows(6), "--out", "out")
+    assert (refused.code, "--reuse out" in refused.err) == (2, True), refused.err
+
+
+def test_a_run_is_replayed_from_its_database(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # the address of the model answers nothing
+    (run.folder / "out" / "calls.parquet").unlink()
+    done = run("run", run.config(STEPS, MODEL), run.rows(6), "--out", "again", "--replay", "out")
+    assert done.code == 0, done.err
+    assert pq.read_table(run.folder / "again" / "results.parquet")["output.score"].to_pylist() == [1, 2, 3, 4, 5, 1]
+
+
+def test_an_unfinished_run_whose_database_is_missing_is_refused(run: Any) -> None:
+    path = run.folder / "out" / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "status": "interrupted"}))
+    (run.folder / "out" / "run.db").unlink()
+    done = run("run", run.config(STEPS, MODEL), run.rows(6), "--out", "out")
+    assert (done.code, "run.db is missing" in done.err) == (2, True), done.err
