@@ -48,7 +48,8 @@ def test_another_pipeline_pays_only_for_what_differs(run: Any, scripted_model: A
 def test_a_run_is_replayed_from_its_database(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # the address of the model answers nothing
     (run.folder / "out" / "calls.parquet").unlink()
-    done = run("run", run.config(STEPS, MODEL), run.rows(6), "--out", "again", "--replay", "out")
+    replay, out = run.folder / "out", run.folder / "again"
+    done = run("run", run.config(STEPS, MODEL), run.rows(6), "--out", out, "--replay", replay)
     assert done.code == 0, done.err
     assert pq.read_table(run.folder / "again" / "results.parquet")["output.score"].to_pylist() == [1, 2, 3, 4, 5, 1]
 
