@@ -10,6 +10,7 @@ COMMAND_LINES = {
     "run --update": "judge it in another directory by the same replies: verdict run NEW.yaml DATA --out NEW --reuse RUN",
     "run --part-rows": "leave it out: run.db holds a run of any size, and each table is one file",
     "estimate --pilot": "judge a sample, which also prints the cost of all rows: verdict run CONFIG DATA --sample 20",
+    "run --engine ray": "judge a shard in each Ray task, Slurm task or CI job: verdict run … --shard I/N, then: verdict merge",
     "init --from promptfoo": _WRITE_JUDGE,
     "init --from deepeval": _WRITE_JUDGE,
 }
@@ -18,7 +19,7 @@ COMMAND_LINES = {
 
 def removed_from(words: Sequence[str]) -> tuple[str, str] | None:
     """What a command line names that is gone, and what to use instead."""
-    names = [word.partition("=")[0] for word in words]
+    names = [part for word in words for part in word.split("=", 1)]
     for line, replacement in COMMAND_LINES.items():
         command, *rest = line.split()
         if names[:1] == [command] and all(part in names for part in rest):

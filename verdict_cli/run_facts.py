@@ -30,6 +30,8 @@ class RunFacts:
     """Those with a result."""
     failed: int = 0
     """Those whose result is a failure."""
+    shard: str = ""
+    """``i/n`` where the run has every n-th of the rows that the dataset's selection takes, from the i-th on."""
     skipped_bad_rows: int = 0
     calls: int = 0
     requests: int = 0

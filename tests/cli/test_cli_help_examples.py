@@ -48,6 +48,7 @@ NOT_RUN = {
     "datasets rebuild": "needs git and the network",
     "datasets sample": "needs a fetched file",
     "import": "needs another tool's log",
+    "merge": "needs shards; docs/scale.md has some that run",
     "reproduce": "needs a key and the network",
     "serve": "serves until Ctrl-C",
     "view": "serves until Ctrl-C",

@@ -40,6 +40,7 @@ COMMANDS: Registry[Any] = Registry(
     {
         "run": PartSpec("run.run", "Judge every row of a dataset and report the metrics.", _START),
         "compare": PartSpec("compare.compare", "Compare runs row by row, metric by metric.", _START),
+        "merge": PartSpec("merge.merge", "Merge the shards of a run into one run.", _START),
         "gate": PartSpec("gate.gate", "Re-evaluate a run's gates and regenerate the report.", _START),
         "validate": PartSpec("validate.validate", "Check a pipeline file, and a dataset against it.", _CHECK),
         "graph": PartSpec("graph.graph", "Draw the graph of a pipeline.", _CHECK),

@@ -12,7 +12,7 @@ FEW = 20
 
 HEADINGS = {
     "Pipeline": ("set", "level", "allow-code", "allow-outside"),
-    "Rows": ("sample", "seed", "skip-bad-rows"),
+    "Rows": ("sample", "seed", "shard", "skip-bad-rows"),
     "Run directory": ("fresh", "update", "part-rows", "format"),
     "Calls and hosts": ("no-cache", "allow-host", "engine"),
     "Gates": ("inconclusive",),

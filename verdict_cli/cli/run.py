@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,6 +52,15 @@ class RunCommand:
     engine: Annotated[
         str, typer.Option("--engine", metavar="|".join(ENGINES.names()), help="Judge in this process, or on workers.")
     ] = "local"
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            "--shard",
+            metavar="I/N",
+            help="Judge only every N-th row, from the I-th on (from 0), on an N-th of the budget and rate limits; no "
+            "gate is decided. `verdict merge` joins the N runs.",
+        ),
+    ] = None
     reuse: Annotated[
         Path | None,
         typer.Option(
@@ -148,6 +157,8 @@ def judged_dataset(
             return dataset, facts
 
         recording, (dataset, facts) = both(partial(how.recording, plan), checked)
+        if command.shard is not None:
+            plan, how, facts = _shard(command.shard, plan, how, facts)
         options = how.run_options(
             plan,
             dataset,
@@ -185,6 +196,16 @@ def _projection(sample: RunFacts, rows: int) -> str:
     if from_cache:
         text += f" ({plural(from_cache, 'call')} of the sample cost nothing, answered from the cache)"
     return text
+
+
+def _shard(text: str, plan: Plan, how: RowOptions, facts: DatasetFacts) -> tuple[Plan, RowOptions, DatasetFacts]:
+    """The plan, the options and the rows of a shard, which has its part of the budget and decides no gate."""
+    from verdict_cli.run.shards import check_shardable, parse_shard, shard_of
+
+    shard, shards = parse_shard(text)
+    check_shardable(plan)
+    budget = None if how.budget is None else how.budget / shards
+    return replace(plan, gates=()), replace(how, budget=budget), shard_of(facts, shard, shards)
 
 
 def _check_baselines(plan: Plan, session: Session) -> None:

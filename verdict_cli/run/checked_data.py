@@ -47,7 +47,7 @@ def keep_checked(job: RunJob, database: Database) -> None:
     checked = _Checked(
         _digest(job.plan),
         data.fingerprint,
-        data.rows,
+        data.selection.taken,
         data.total,
         data.skipped,
         data.columns,

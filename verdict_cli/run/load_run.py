@@ -93,6 +93,8 @@ def load_run(path: Path, *, unchanged: bool = False) -> RunResult:
     if not directory.results.exists():
         raise UsageError(f"the run in {path} has no results yet", hint="the command that started it resumes it")
     plan = build_plan(load(path / "spec.yaml")).plan
+    if facts.shard:
+        plan = replace(plan, gates=())  # part of the rows decides no gate
     check_rows(directory.results, facts)
     if unchanged:
         check_digests(directory, facts)
@@ -111,7 +113,7 @@ def restore_run(directory: RunDirectory, facts: RunFacts | None) -> RunFacts | N
     if present:
         return facts
     with Database.open_foreign(directory.database) as database:
-        stored = _stored_run(database, directory)
+        stored = stored_run(database, directory)
     if stored is None:
         return facts
     if facts is None or not (directory.path / "spec.yaml").exists():
@@ -124,7 +126,7 @@ def restore_run(directory: RunDirectory, facts: RunFacts | None) -> RunFacts | N
     status = "finished" if counts.done >= begun.rows else "interrupted"
     if begun.status == "running" and is_locked(directory.path / LOCK):
         status = "running"
-    counted = replace(counts.facts(begun, status, floors=begun.floors), wall_s=begun.wall_s)
+    counted = replace(counts.facts(begun, status), wall_s=begun.wall_s)
     digests = {name: file_digest(directory.path / name) for name in TABLES}
     restored = replace(counted, digests=digests)
     if status != "running":
@@ -132,7 +134,7 @@ def restore_run(directory: RunDirectory, facts: RunFacts | None) -> RunFacts | N
     return restored
 
 
-class _StoredRun(Struct, frozen=True):
+class StoredRun(Struct, frozen=True):
     """What a run's database has beside its calls and rows."""
 
     facts: dict[str, Any]
@@ -140,10 +142,10 @@ class _StoredRun(Struct, frozen=True):
     columns: dict[str, Any]
 
 
-def _stored_run(database: Database, directory: RunDirectory) -> _StoredRun | None:
+def stored_run(database: Database, directory: RunDirectory) -> StoredRun | None:
     """What is needed to write the run's files; None where the run has not begun. DataError where it cannot be read."""
     try:
         stored = database.get("run")
-        return None if stored is None else msgspec.convert(stored, _StoredRun)
+        return None if stored is None else msgspec.convert(stored, StoredRun)
     except (DamagedError, msgspec.ValidationError, sqlite3.Error) as error:
         raise unreadable(directory.database, error) from None

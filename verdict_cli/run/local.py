@@ -54,7 +54,11 @@ class LocalEngine:
 async def with_client(job: RunJob, work: Callable[[ModelClient], Coroutine[Any, Any, T]]) -> T:
     """The work's result, with a client of the job, which is then closed."""
     client = ModelClient.open(
-        concurrency=job.concurrency, recording=job.recording, budget_usd=job.budget_usd, store=job.store
+        concurrency=job.concurrency,
+        recording=job.recording,
+        budget_usd=job.budget_usd,
+        shards=job.data.selection.shards,
+        store=job.store,
     )
     try:
         return await work(client)

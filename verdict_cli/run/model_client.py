@@ -38,13 +38,14 @@ class ModelClient:
         concurrency: int | None = None,
         recording: Recording | None = None,
         budget_usd: float | None = None,
+        shards: int = 1,
         store: CacheStore | None = None,
         on_token: TokenCallback | None = None,
     ) -> ModelClient:
         """A client; ``on_token`` receives the text of streamed replies."""
         providers = Providers(recording, on_token)
         at_once = None if concurrency is None else calls_at_once(concurrency)
-        return cls(providers, RateLimiters(at_once), Spending(budget_usd), store, recording is not None)
+        return cls(providers, RateLimiters(at_once, shards=shards), Spending(budget_usd), store, recording is not None)
 
     def chain(
         self,

@@ -146,8 +146,12 @@ class Counts(Struct):
             gates.flows,
         )
 
-    def facts(self, start: RunFacts, status: str, *, floors: tuple[str, ...]) -> RunFacts:
-        """The facts of the run with the counts so far."""
+    def facts(self, start: RunFacts, status: str) -> RunFacts:
+        """The facts of the run with the counts so far.
+
+        Baseline models are named in them only where they answered, not a recording.
+        """
+        floors = () if start.replay else tuple(sorted(name for name in self.models if name.startswith("baseline/")))
         return replace(
             start,
             status=status,

@@ -35,6 +35,10 @@ def difference(earlier: RunFacts, now: RunFacts) -> str:
     )
 
 
+def _part(facts: RunFacts) -> str:
+    return f"shard {facts.shard} of a run" if facts.shard else "a whole run"
+
+
 _REQUIRED = {field.name for field in fields(RunFacts) if field.default is MISSING and field.default_factory is MISSING}
 _OUTCOME = (
     "results.parquet", "results.csv", "results.jsonl", "calls.parquet",
@@ -163,6 +167,11 @@ class RunDirectory(Struct, frozen=True):
                 f"{self.path} holds a run of {other}",
                 hint=f"to judge this one and pay only for what differs: --out NEW --reuse {self.path}; "
                 "--fresh discards the run that is there",
+            )
+        if earlier.shard != facts.shard:
+            raise JournalError(
+                f"{self.path} holds {_part(earlier)}, and this is {_part(facts)}",
+                hint="give each shard a directory of its own; `verdict merge` joins them",
             )
         if earlier.status != "finished" and not self.database.exists() and (self.path / "journal.jsonl").exists():
             raise JournalError(

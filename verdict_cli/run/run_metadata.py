@@ -22,7 +22,7 @@ from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.tables import TABLES
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.database.database import Database
-from verdict_cli.storage.datasets.dataset import UNDECIDED
+from verdict_cli.storage.datasets.dataset import UNDECIDED, Selection
 from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
 from verdict_cli.storage.datasets.parquet import table_files
 from verdict_cli.storage.paths import is_remote_url, path_of
@@ -39,13 +39,8 @@ def start_run(job: RunJob, database: Database) -> None:
 
 
 def finish_run(job: RunJob, counts: Counts, status: str) -> RunFacts:
-    """The facts of the run as it ended, which are then in `run.json`.
-
-    Baseline models are named in them only where they answered, not a recording.
-    """
-    recorded = job.recording is not None
-    floors = () if recorded else tuple(sorted(name for name in counts.models if name.startswith("baseline/")))
-    facts = counts.facts(job.start, status, floors=floors)
+    """The facts of the run as it ended, which are then in `run.json`."""
+    facts = counts.facts(job.start, status)
     files = [name for name in TABLES if (job.directory.path / name).is_file()]
     if status == "finished" or counts.calls:
         facts = replace(facts, digests={name: file_digest(job.directory.path / name) for name in files})
@@ -99,6 +94,8 @@ def run_directory(out: Path | str | None, facts: RunFacts) -> RunDirectory:
         return RunDirectory.open_url(str(out))
     both = f"{facts.spec_fingerprint}{facts.data_fingerprint}".encode()
     own = f"{facts.name}-{hashlib.blake2b(both, digest_size=4).hexdigest()}"
+    if facts.shard:
+        own += f"-{facts.shard.replace('/', '-of-')}"
     return RunDirectory(Path("runs") / own if out is None else Path(path_of(str(out))))
 
 
@@ -116,6 +113,7 @@ def first_facts(options: RunOptions) -> RunFacts:
         started="",
         seed=options.seed,
         rows=data.rows,
+        shard=shard_name(data.selection),
         skipped_bad_rows=data.skipped,
         warnings=tuple(dict.fromkeys(problem.message for problem in data.warnings)),
         nodes=node_fingerprints(plan, options.seed),
@@ -123,6 +121,11 @@ def first_facts(options: RunOptions) -> RunFacts:
         replay="" if options.replay is None else options.replay.name,
         id_column=options.dataset.id if data.selection.id == UNDECIDED else data.selection.id,
     )
+
+
+def shard_name(selection: Selection) -> str:
+    """`i/n`, "" for a whole run."""
+    return f"{selection.shard}/{selection.shards}" if selection.shards > 1 else ""
 
 
 def with_ids_of(options: RunOptions, facts: RunFacts, earlier: RunFacts | None) -> tuple[RunOptions, RunFacts]:

@@ -43,7 +43,8 @@ class Flow:
 
 class RateLimiters:
     """The limits of one run: ``concurrent`` calls in flight (None: no limit), each model's ``rate_limit``, the quota in its
-    provider's headers, and the rate that it has been seen to accept.
+    provider's headers, and the rate that it has been seen to accept. Of each ``rate_limit``, a run that is one of several
+    ``shards`` has its share.
 
     ``flows`` counts calls by unit, ``waiting`` and ``running`` all of them, for progress. Calls of a model are sent in the
     order in which they arrive here.
@@ -53,11 +54,13 @@ class RateLimiters:
         self,
         concurrent: int | None = None,
         *,
+        shards: int = 1,
         clock: Callable[[], float] = monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self.flows: defaultdict[str, Flow] = defaultdict(Flow)
         self.semaphore = None if concurrent is None else FifoSemaphore(concurrent)
+        self.shards = shards
         self.clock = clock
         self.sleep = sleep
         self._by_model: IdentityCache[ModelLimiter | None] = IdentityCache()
@@ -83,8 +86,16 @@ class RateLimiters:
             return None
         key = (*endpoint_address(model), model.name, model.rate_limit)
         if key not in self._shared:
-            self._shared[key] = ModelLimiter(model.rate_limit)
+            self._shared[key] = ModelLimiter(share_of(model.rate_limit, self.shards))
         return self._shared[key]
+
+
+def share_of(limit: RateLimit | None, shards: int) -> RateLimit | None:
+    """The limit of one of so many shards."""
+    if limit is None or shards == 1:
+        return limit
+    amounts = {name: max(1, amount // shards) for name, amount in limit if amount is not None}
+    return RateLimit(**amounts)
 
 
 class ModelLimiter:

@@ -62,7 +62,7 @@ class Selection(Struct, frozen=True):
     """Which of the rows that pass ``where`` are taken: ``sample`` of the first ``limit``; None: all of them.
 
     ``kept`` is the number of rows that are sampled from, ``id`` the column that identifies rows (None: their numbers do);
-    `scan` finds both.
+    `scan` finds both. Of the rows that are taken, those of the ``shard`` are read: each ``shards``-th.
     """
 
     limit: int | None = None
@@ -70,6 +70,13 @@ class Selection(Struct, frozen=True):
     seed: int = 0
     kept: int = 0
     id: str | None = UNDECIDED
+    shard: int = 0
+    shards: int = 1
+
+    @property
+    def taken(self) -> int:
+        """The number of rows that are taken, of all shards."""
+        return self.kept if self.sample is None else min(self.sample, self.kept)
 
 
 def is_blank(value: Any) -> bool:

@@ -130,11 +130,10 @@ def scan(
     bad.refuse(total)
     if not kept:
         raise DataError(_empty(dataset, total, skipped))
-    rows = kept if sample is None else min(sample, kept)
     identity = rows_of.id if ids is None else ids.first()
     selection = Selection(limit, sample, seed, kept, identity)
     return DatasetFacts(
-        rows,
+        selection.taken,
         total,
         skipped,
         columns,
@@ -245,7 +244,7 @@ def stream_rows(
     volume 2, 3.4.2, algorithm S), which needs no list of the rows drawn.
     """
     dataset = _without_absent_id(dataset) if selection.id == UNDECIDED else replace(dataset, id=selection.id)
-    taken = unread = _unread(dataset, selection, finished)
+    taken = selected = unread = _unread(dataset, selection, finished)
     if taken == selection.limit:
         return
     remaining, left, draw = selection.sample, selection.kept, random.Random(selection.seed).random
@@ -256,12 +255,15 @@ def stream_rows(
             if dataset.skip_bad_rows or not source:
                 continue
             raise DataError(*source)
+        chosen = remaining is None or draw() * left < remaining
         if remaining is not None:
-            chosen = draw() * left < remaining
             remaining -= chosen
             left -= 1
-        if (remaining is None or chosen) and (finished is None or index not in finished):
-            yield _row(dataset, index, record, source)
+        if chosen:
+            is_of_shard = selected % selection.shards == selection.shard
+            selected += 1
+            if is_of_shard and (finished is None or index not in finished):
+                yield _row(dataset, index, record, source)
         taken += 1
         if taken == selection.limit or remaining == 0:
             return

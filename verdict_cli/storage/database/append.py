@@ -1,0 +1,84 @@
+"""Append what one run's database holds to another one's."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from msgspec.structs import replace
+
+from verdict_cli.storage.database.records import (
+    RowCall,
+    StoredRow,
+    check,
+    checksum,
+    decode,
+    decode_content,
+    encode,
+    encode_content,
+)
+from verdict_cli.storage.database.schema import TABLES, insert
+
+_GROUP = 1000
+Record = tuple[Any, ...]
+
+
+def append(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """Add the texts, calls and rows of ``source`` under new numbers, in one transaction.
+
+    DamagedError where one cannot be read. No row of the data is in both.
+    """
+    texts, calls = _last(target, "texts"), _last(target, "calls")
+    target.execute("BEGIN IMMEDIATE")
+    _add(target, "texts", (_text(record, texts) for record in _records(source, "texts")))
+    _add(target, "calls", (_call(record, texts, calls) for record in _records(source, "calls")))
+    _add(target, "rows", (_row(target, record, texts, calls) for record in _records(source, "rows")))
+    target.execute("COMMIT")
+
+
+def _last(connection: sqlite3.Connection, table: str) -> int:
+    found: int = connection.execute(f"SELECT coalesce(max(number), 0) FROM {table}").fetchone()[0]
+    return found
+
+
+def _records(connection: sqlite3.Connection, table: str) -> Iterator[Record]:
+    yield from connection.execute(f"SELECT {', '.join(TABLES[table])} FROM {table}")
+
+
+def _add(target: sqlite3.Connection, table: str, records: Iterable[Record]) -> None:
+    remaining = iter(records)
+    while group := list(islice(remaining, _GROUP)):
+        insert(target, table, group)
+
+
+def _text(record: Record, texts: int) -> Record:
+    number, text, stored = record
+    check((number, text), stored)
+    return number + texts, text, checksum(number + texts, text)
+
+
+def _call(record: Record, texts: int, calls: int) -> Record:
+    number, *values, content, stored, usable = record
+    check((number, *values, content), stored)
+    decoded = decode_content(content)
+    messages = tuple([(role, text + texts, images) for role, text, images in decoded.messages])
+    content = encode_content(replace(decoded, messages=messages))
+    return number + calls, *values, content, checksum(number + calls, *values, content), usable
+
+
+def _row(target: sqlite3.Connection, record: Record, texts: int, calls: int) -> Record:
+    number, status, content, stored = record
+    check((number, status, content), stored)
+    row = decode(StoredRow, content)
+    own = tuple([replace(call, number=call.number + calls) for call in row.calls])
+    # A number below 0 stands for no row of the data: each source may have calls there.
+    earlier = _calls_of(target, number) if number < 0 else ()
+    content = encode(replace(row, names=row.names + texts, calls=(*earlier, *own)))
+    return number, status, content, checksum(number, status, content)
+
+
+def _calls_of(target: sqlite3.Connection, row: int) -> tuple[RowCall, ...]:
+    found = target.execute("SELECT record FROM rows WHERE row=?", (row,)).fetchone()
+    return () if found is None else decode(StoredRow, found[0]).calls
