@@ -80,7 +80,7 @@ MISTAKES = {
     "one label in another case": Mistake(
         "validate judge.yaml rows.jsonl",
         0,
-        ("1 of 7 labels can equal no prediction", "'Ok' (1)", "write `target: source.quality | lower`"),
+        ("1 of 7 labels can equal no prediction", "'Ok' (1)", "`target: source.quality | lower`"),
         {"judge.yaml": judge(more=QUALITY), "rows.jsonl": lines([*ROWS, {**ROWS[0], "id": "x", "quality": "Ok"}])},
     ),
     "an id in two rows": Mistake(

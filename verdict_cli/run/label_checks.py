@@ -1,126 +1,23 @@
-"""Labels of an evaluation before a run: whether a prediction can equal them, and how to make them comparable."""
+"""Labels of an evaluation before a run: whether a prediction can equal them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from verdict_cli.errors import Problem, ReplyError
-from verdict_cli.language.scales import Scale, named_scales
+from verdict_cli.errors import Problem
 from verdict_cli.run.label_counts import Key, LabelCounts, label_value_key
 
-_MOST_WORDS = 10
-_FILTERS: dict[str, Callable[[str], Any]] = {
-    "lower": str.lower,
-    "upper": str.upper,
-    "trim": str.strip,
-    "trim | lower": lambda text: text.strip().lower(),
-    "trim | upper": lambda text: text.strip().upper(),
-    "title": str.title,
-    "int": int,
-    "float": float,
-}
-"""Filters of expressions as functions of a text. ValueError where the filter would give its default."""
 
-
-def fix(counts: LabelCounts) -> str:
-    """A hint how to make labels and predictions comparable: the first fix that works for every label."""
-    return next(_fixes(counts))
-
-
-def _fixes(counts: LabelCounts) -> Iterator[str]:
+def _hint(counts: LabelCounts) -> str:
+    """How labels and predictions become comparable."""
     values = counts.possible.values
-    labels = [value for _, value in counts.seen.values()] if not counts.others else []
-    if labels and values and all(isinstance(value, bool) for value in values):
-        yield from _for_truth(counts, labels)
-    if labels and values and all(isinstance(label, bool) for label in labels):
-        yield from _of_truth(counts, values)
-    yield from _with_filter(counts, labels)
-    if values and labels and all(str(value) in {str(label) for label in labels} for value in values):
-        yield f"write `target: {_operand(counts.target.text)} | string`"
-    if counts.possible.numeric:
-        wrong = [label for label in labels if isinstance(label, str) and not _is_number(label)]
-        if wrong and len(wrong) < len(labels):
-            yield (
-                f"labels that are not numbers, such as {wrong[0]!r:.60}, are to be empty (null); "
-                "`dataset: {schema: {COLUMN: float}}` reads the others as numbers"
-            )
-    words = [label for label in labels if isinstance(label, str)]
-    if values and 1 < len(words) == len(labels) <= _MOST_WORDS:
-        listed = ", ".join(words)
-        yield f"correct the labels, or use them as the scale's values, worst first: `scale: {{values: [{listed}]}}`"
-    yield "correct the labels or the scale, or convert one side in its expression"
-
-
-def _for_truth(counts: LabelCounts, labels: list[Any]) -> Iterator[str]:
-    """Predictions are true or false, labels are words."""
-    scale = counts.possible.scale or named_scales()["boolean"]
-    meant = {label: _truth(scale, label) for label in labels}
-    prediction = _operand(counts.evaluation.prediction or "")
-    words = {truth: label for label, truth in meant.items() if isinstance(label, str)}
-    plain = all(isinstance(label, str) and label.isprintable() and not set(label) & set("'\"\\") for label in labels)
-    if None not in meant.values() and plain and len(words) == len(labels):
-        yes = words.get(True, _token(scale, True))
-        no = words.get(False, _token(scale, False))
-        yield f"write `prediction: \"'{yes}' if {prediction} else '{no}'\"`"
-    column = counts.target.path
-    if None not in meant.values() and column is not None and len(column) == 2 and _all_read(labels):
-        yield f"write `dataset: {{schema: {{{column[1]}: bool}}}}`, which reads the labels as true and false"
-    if plain and len(labels) == 2:
-        first, other = labels
-        yield (
-            f"write `prediction: \"'{first}' if {prediction} else '{other}'\"`, or with the two labels exchanged: "
-            "the first is the one that true means"
-        )
-
-
-def _of_truth(counts: LabelCounts, values: tuple[Any, ...]) -> Iterator[str]:
-    """Labels are true or false, predictions are words."""
-    words = {_truth(named_scales()["boolean"], value): value for value in values}
-    if len(values) == 2 and words.keys() == {True, False}:
-        target = _operand(counts.target.text)
-        yield f"write `target: \"'{words[True]}' if {target} else '{words[False]}'\"`"
-
-
-def _with_filter(counts: LabelCounts, labels: list[Any]) -> Iterator[str]:
-    """A filter that turns every label into a possible prediction, or into a number where predictions are numbers."""
-    known = {label_value_key(value) for value in counts.possible.values or ()}
-    for name, turn in _FILTERS.items():
-        number = name in ("int", "float")
-        if number and not counts.possible.numeric:
-            continue
-        try:
-            turned = {label_value_key(turn(label) if isinstance(label, str) else label) for label in labels}
-        except (ValueError, OverflowError):
-            continue
-        finite = all(is_text or math.isfinite(value) for is_text, value in turned)
-        if turned and finite and (turned <= known or (number and not known)):
-            yield f"write `target: {_operand(counts.target.text)} | {name}`"
-
-
-def _truth(scale: Scale, label: Any) -> bool | None:
-    try:
-        return bool(scale.read(label))
-    except ReplyError:
-        return None
-
-
-def _token(scale: Scale, value: bool) -> str:
-    """The word that prompts use for true or for false."""
-    return next(token for token, meant in scale.tokens() if meant is value)
-
-
-def _all_read(labels: list[Any]) -> bool:
-    """Whether the column type `bool` reads all of these labels."""
-    return all(_truth(named_scales()["boolean"], label) is not None for label in labels)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+    if values and all(isinstance(value, bool) for value in values):
+        prediction = _operand(counts.evaluation.prediction or "")
+        return f"with your own two labels: `prediction: \"'yes' if {prediction} else 'no'\"`"
+    target = _operand(counts.target.text)
+    filters = "or `upper`, `trim`, `int`, `float`, `string`"
+    return f"correct the labels or the scale, or convert the labels: `target: {target} | lower` ({filters})"
 
 
 def _operand(text: str) -> str:
@@ -192,7 +89,7 @@ def _never_equal(counts: LabelCounts, seen: Mapping[Key, Any], problem: Any) -> 
     if differ and texts == {False}:
         labels = f"{'booleans' if counts.truths == counts.labels else 'numbers'} such as {_listed(seen.values())}"
     message = f"no prediction can ever equal a target: predictions are {_predictions(counts)}, targets are {labels}"
-    return [problem("label-types" if differ else "label-off-scale", message, fix(counts))]
+    return [problem("label-types" if differ else "label-off-scale", message, _hint(counts))]
 
 
 def _off_scale(counts: LabelCounts, seen: Mapping[Key, Any], problem: Any) -> list[Problem]:
@@ -209,7 +106,7 @@ def _off_scale(counts: LabelCounts, seen: Mapping[Key, Any], problem: Any) -> li
         f"{count:,} of {counts.labels:,} labels can equal no prediction and count as wrong: {_listed(off.values())}; "
         f"predictions are {_predictions(counts)}"
     )
-    return [problem("label-off-scale", message, fix(counts))]
+    return [problem("label-off-scale", message, _hint(counts))]
 
 
 def _is_nominal(counts: LabelCounts) -> bool:
