@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+
+from verdict_cli.llm.middleware.rate_limit import share_of
+from verdict_cli.model import RateLimit
 
 ROWS = 23
 STEPS = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
@@ -159,3 +164,44 @@ def test_a_killed_shard_resumes_alone_and_an_unfinished_one_is_finished_after_th
     whole = pq.read_table(shell.folder / "whole/results.parquet")
     for folder in ("merged", "partial"):
         assert pq.read_table(shell.folder / folder / "results.parquet").equals(whole)
+
+
+def test_a_shard_has_its_part_of_the_budget_and_the_whole_one_finishes_the_merged_run(
+    shell: Any, data: Path, loopback: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+    price = "cost: {input_per_million: 1000, output_per_million: 1000}, max_tokens: 50"
+    config = evaluated(shell, f"model: {{name: openai/m, api_base: '{loopback.start()}', cache: false, {price}}}")
+    words = ("run", config, data, "--concurrency", "1", "--yes")
+    shell(*words, "--out", "whole")
+    cost = json.loads((shell.folder / "whole/run.json").read_bytes())["cost_usd"]
+    half = ("--budget", str(cost / 2))
+    for shard in range(2):
+        assert shell(*words, "--shard", f"{shard}/2", "--out", f"shards/{shard}", *half).code == 3
+        facts = json.loads((shell.folder / f"shards/{shard}/run.json").read_bytes())
+        assert 0 < facts["cost_usd"] <= cost / 3
+    shell("merge", "shards/0", "shards/1", "--out", "merged", "--partial")
+    before = json.loads((shell.folder / "merged/run.json").read_bytes())
+    assert before["done"] < ROWS
+    finished = shell(*words, "--out", "merged", "--budget", str(cost * 1.5))
+    facts = json.loads((shell.folder / "merged/run.json").read_bytes())
+    assert (finished.code, facts["done"], facts["warnings"]) == (0, ROWS, [])
+    assert facts["cost_usd"] == pytest.approx(cost)
+
+
+def test_a_shard_has_its_part_of_a_rate_limit() -> None:
+    limit = RateLimit(requests_per_minute=100, concurrent=2)
+    assert share_of(limit, 4) == RateLimit(requests_per_minute=25, concurrent=1)
+    assert share_of(limit, 1) == limit
+    assert share_of(None, 4) is None
+
+
+def test_a_damaged_shard_is_named(shell: Any, data: Path) -> None:
+    config = evaluated(shell)
+    folders = run_shards(shell, config, data, 2)
+    with closing(sqlite3.connect(shell.folder / folders[1] / "run.db")) as database:
+        database.execute("UPDATE calls SET model='other' WHERE number=2")
+        database.commit()
+    done = shell("merge", *folders, "--out", "merged")
+    assert (done.code, "shards/1/run.db: the database cannot be read" in done.err) == (2, True), done.err
+    assert not (shell.folder / "merged" / "run.db").exists()

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import orjson
-from msgspec import structs
+from msgspec import Struct, structs
 
 from verdict_cli.errors import UsageError
 from verdict_cli.plan.node import Plan
@@ -23,7 +22,7 @@ from verdict_cli.run.validate_run import facts_of
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.database.append import append
 from verdict_cli.storage.database.database import Database
-from verdict_cli.storage.database.schema import DamagedError, connect, create, open_foreign, unreadable
+from verdict_cli.storage.database.schema import DamagedError, connect, create, open_foreign, refused, unreadable
 from verdict_cli.storage.datasets.dataset import DatasetFacts
 from verdict_cli.storage.file_lock import is_locked
 from verdict_cli.storage.paths import replacing
@@ -67,13 +66,14 @@ def shard_of(data: DatasetFacts, shard: int, shards: int) -> DatasetFacts:
     return structs.replace(data, rows=len(range(shard, taken, shards)), selection=selection)
 
 
-class _Shard(NamedTuple):
+class _Shard(Struct, frozen=True):
+    """A shard's directory: it is the shard of this number, from 0, of so many."""
+
     path: Path
     facts: RunFacts
     stored: StoredRun
     number: int
     count: int
-    """It is the shard of this number, from 0, of so many."""
     done: int
     """Its finished rows."""
 
@@ -162,10 +162,10 @@ def _write(shards: Sequence[_Shard], directory: RunDirectory) -> None:
     first = shards[0]
     with replacing(directory.database) as part:
         part.touch(mode=0o600)
-        with closing(connect(part, "rw")) as target:
-            create(target)
-            for shard in shards:
-                _append(shard, target)
+        try:
+            _copy(shards, part)
+        except sqlite3.OperationalError as error:
+            raise refused(directory.database, error) from error
         with Database.open_foreign(first.path / directory.database.name) as source:
             values = {name: source.get(name) for name in _COPIED}
         values["run"] = {**values["run"], "facts": _merged_facts(shards).as_json()}
@@ -174,12 +174,21 @@ def _write(shards: Sequence[_Shard], directory: RunDirectory) -> None:
                 database.put(name, value)
 
 
+def _copy(shards: Sequence[_Shard], path: Path) -> None:
+    with closing(connect(path, "rw")) as target:
+        create(target)
+        for shard in shards:
+            _append(shard, target)
+
+
 def _append(shard: _Shard, target: sqlite3.Connection) -> None:
     path = RunDirectory(shard.path).database
     try:
         with closing(open_foreign(path)) as source:
             append(source, target)
-    except DamagedError as error:
+    except sqlite3.OperationalError:
+        raise
+    except (DamagedError, sqlite3.DatabaseError) as error:
         raise unreadable(path, error) from None
 
 

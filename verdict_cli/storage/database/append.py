@@ -44,7 +44,7 @@ def _last(connection: sqlite3.Connection, table: str) -> int:
 
 
 def _records(connection: sqlite3.Connection, table: str) -> Iterator[Record]:
-    yield from connection.execute(f"SELECT {', '.join(TABLES[table])} FROM {table}")
+    return connection.execute(f"SELECT {', '.join(TABLES[table])} FROM {table}")
 
 
 def _add(target: sqlite3.Connection, table: str, records: Iterable[Record]) -> None:
