@@ -1,4 +1,4 @@
-"""What features do at the steps of a run: their options, and engines by name."""
+"""What features do at the steps of a run: their options, engines by name, and calls that are answered later."""
 
 from __future__ import annotations
 
@@ -8,15 +8,38 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from verdict_cli.errors import Problem
+from verdict_cli.messages import Ask
 from verdict_cli.registry import Registry
 from verdict_cli.run_facts import RunFacts
 
 if TYPE_CHECKING:
+    from verdict_cli.llm.middleware.replies import OwnCalls
     from verdict_cli.plan.node import Plan
     from verdict_cli.run.estimate import Line
-    from verdict_cli.run.job import RunJob, RunOptions, Stop
+    from verdict_cli.run.job import Halt, RunJob, RunOptions, Stop
+    from verdict_cli.run.model_client import ModelClient
     from verdict_cli.run.progress import Progress
     from verdict_cli.run.run_directory import RunDirectory
+    from verdict_cli.storage.database.database import Database
+
+
+class CallPool(Protocol):
+    """Calls that are answered together, some time after they are made. Their replies are then in the run's database."""
+
+    waiting: bool
+    """Whether the run ends although calls are still to be answered."""
+
+    def around(self, ask: Ask) -> Ask:
+        """``ask``, which raises Pending for a call that is answered later."""
+
+    async def start(self) -> None:
+        """Take over what an earlier process left. Raises VerdictError."""
+
+    async def answer(self) -> bool:
+        """Have calls answered; False where no more can be answered now. Raises VerdictError."""
+
+    async def close(self) -> None:
+        """Close connections."""
 
 
 class OtherEstimate(Struct, frozen=True):
@@ -41,6 +64,14 @@ class RunHooks:
 
     def check_resumed(self, options: RunOptions, directory: RunDirectory, start: RunFacts) -> None:
         """Raise UsageError where the directory's run, whose facts are ``start``, cannot be resumed with these options."""
+
+    def pool(self, job: RunJob, own: OwnCalls, client: ModelClient, halt: Halt) -> CallPool | None:
+        """What answers calls later than they are made; None where each is made at once."""
+        return None
+
+    def with_facts(self, facts: RunFacts, database: Database) -> RunFacts:
+        """The facts of a run that has ended, with what its database says of the feature."""
+        return facts
 
     def model_problems(self, plan: Plan) -> Iterable[Problem]:
         """What would keep models from answering."""

@@ -14,13 +14,14 @@ from verdict_cli.llm.middleware.chain import StopSignal
 from verdict_cli.messages import Call, Result, Row
 from verdict_cli.run.attempts import Context, EntrySlots
 from verdict_cli.run.event_loop import loop_factory
+from verdict_cli.run.hooks import CallPool
 from verdict_cli.run.job import Halt, RunJob, RunOptions, Stop
 from verdict_cli.run.model_client import ModelClient, has_alternative
 from verdict_cli.run.progress import Counts, Progress
 from verdict_cli.run.row import run_pinned
 from verdict_cli.run.run_directory import RunDirectory, reused_database
 from verdict_cli.run.run_metadata import changed_dataset, finish_run, start_run
-from verdict_cli.run.run_state import RunState
+from verdict_cli.run.run_state import FinishedRows, RunState
 from verdict_cli.run.scores import run_observed_row
 from verdict_cli.run.tables import write_tables
 from verdict_cli.run.worker_loop import BREATH_S, WorkerLoop
@@ -100,6 +101,16 @@ class LocalRun:
         self.halt = Halt(stop)
         self.read = 0
         """A digest of the rows that were read."""
+        self.done = FinishedRows()
+        """The rows that this process has finished."""
+        self.start = job.start
+        self.is_pinned = False
+        """Whether the units that all rows share have run."""
+        self.pool = None if client.recorded else self._open_pool()
+
+    def _open_pool(self) -> CallPool | None:
+        pools = (hooks.pool(self.job, self.state.own, self.client, self.halt) for hooks in self.job.hooks.values())
+        return next((pool for pool in pools if pool is not None), None)
 
     async def go(self) -> None:
         """Run the rows, whatever stops them; their results are then on the disk."""
@@ -116,6 +127,8 @@ class LocalRun:
             await state.database.writer.flush()
         except VerdictError as error:
             self.halt.fail(error)
+        for hooks in job.hooks.values():
+            self.start = hooks.with_facts(self.start, state.database)
 
     def _count_earlier(self) -> None:
         """Count what earlier processes have done and paid."""
@@ -130,10 +143,13 @@ class LocalRun:
         """The rows that have no result."""
         job, finished = self.job, self.state.finished
         rows = self._noted(stream_rows(job.dataset, job.data.selection, finished=finished))
+        if self.done.count:
+            rows = (row for row in rows if row.index not in self.done)
         return rows if job.transform_row is None else map(job.transform_row, rows)
 
     def _noted(self, rows: Iterator[Row]) -> Iterator[Row]:
         """The rows, each of which is noted in `read`."""
+        self.read = 0
         for row in rows:
             self.read ^= hash((row.index, row.key))
             yield row
@@ -153,18 +169,23 @@ class LocalRun:
 
     def conclude(self) -> RunFacts:
         """Write the tables and `run.json`, and return the facts."""
-        job = self.job
+        job = replace(self.job, start=self.start)
         if self.is_complete and (error := changed_dataset(job, self._are_same_rows)):
             self.halt.fail(error)
-        status = "finished" if self.is_complete else "interrupted"
+        status = "finished" if self.is_complete else self._unfinished_status()
         is_late = self.stop.requested and self.counts.done > MOST_ROWS_AT_STOP
         if is_late and status != "finished":
             return finish_run(job, self.counts, status)
         counts = write_tables(job.directory.path, job.directory.database, job.table_columns, self.counts)
         return finish_run(job, counts, status)
 
+    def _unfinished_status(self) -> str:
+        waits = self.pool is not None and self.pool.waiting and not self.halt.is_set()
+        return "waiting" if waits else "interrupted"
+
     async def _work(self) -> None:
-        job, state = self.job, self.state
+        job, state, pool = self.job, self.state, self.pool
+        state.own.passes = pool is not None
         signal = StopSignal(self.halt.is_set, self.halt.fail, job.directory.confirm_lease)
         reuse = None if job.reuse is None else Database.open_foreign(reused_database(job.reuse))
         chain = self.client.chain(
@@ -174,6 +195,7 @@ class LocalRun:
             reuse=reuse,
             is_spared=has_alternative(job.plan),
             renamed=job.rename_unit,
+            pool=None if pool is None else pool.around,
         )
         context = Context(
             chain.ask,
@@ -187,10 +209,10 @@ class LocalRun:
         ticker = asyncio.create_task(self._tick())
         preloading = asyncio.create_task(self._preload())
         try:
-            if await self.halt.wait_for({asyncio.create_task(self._pinned(context))}):
-                loop = WorkerLoop(self.rows(), partial(self._judge, context), self, self.halt)
-                await loop.run(min(job.concurrency, job.data.rows))
+            await self._passes(context)
         finally:
+            if pool is not None:
+                await pool.close()
             for task in (ticker, preloading):
                 task.cancel()
                 with suppress(asyncio.CancelledError):
@@ -198,6 +220,27 @@ class LocalRun:
             if reuse is not None:
                 reuse.close()
             self._show()
+
+    async def _passes(self, context: Context) -> None:
+        """Run the rows; again and again where calls are answered later than they are made, until no more can be answered."""
+        pool = self.pool
+        try:
+            if pool is not None:
+                await pool.start()
+            await self._pass(context)
+            while pool is not None and not self.halt.is_set() and await pool.answer():
+                await self._pass(context)
+        except VerdictError as error:
+            self.halt.fail(error)
+
+    async def _pass(self, context: Context) -> None:
+        """Run the rows that have no result."""
+        job = self.job
+        if not self.is_pinned and not await self.halt.wait_for({asyncio.create_task(self._pinned(context))}):
+            return
+        if self.is_pinned:
+            loop = WorkerLoop(self.rows(), partial(self._judge, context), self, self.halt)
+            await loop.run(min(job.concurrency, job.data.rows))
 
     async def _preload(self) -> None:
         """Call `preload` when as many calls are in flight as may be, or after about the time that this takes."""
@@ -214,15 +257,19 @@ class LocalRun:
             context.pinned, calls = await run_pinned(self.job.plan, context)
             self.state.add_pinned(calls)
         except Pending:
-            self.halt.set()
             return
         except VerdictError as error:
             self.halt.fail(error)
             return
+        self.is_pinned = True
         self.counts.count([(call, 0.0) for call in calls])
 
     async def _judge(self, context: Context, row: Row) -> Result:
-        return await run_observed_row(self.job.plan, row, context, self.job.observer)
+        try:
+            return await run_observed_row(self.job.plan, row, context, self.job.observer)
+        except Pending:
+            self.state.own.drop(row.index)
+            raise
 
     async def wait_for_room(self) -> None:
         """Return once few enough rows wait for the disk."""
@@ -231,6 +278,8 @@ class LocalRun:
     def add(self, result: Result) -> None:
         """Take a row's result."""
         self.state.add(result)
+        if self.pool is not None:
+            self.done.add(result.row.index)
         self.counts.add(result)
 
     def _add_extra(self, call: Call) -> None:

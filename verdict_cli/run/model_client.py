@@ -55,6 +55,7 @@ class ModelClient:
         reuse: Database | None = None,
         is_spared: Callable[[Request], bool] | None = None,
         renamed: Callable[[str], str] | None = None,
+        pool: Callable[[Ask], Ask] | None = None,
     ) -> Chain:
         """The middleware around the providers; see `RunCalls`."""
         calls = RunCalls(
@@ -63,17 +64,13 @@ class ModelClient:
             leaders=self.leaders,
             stop=stop or StopSignal(),
             replies=ReplySources(own, reuse, self.store),
+            pool=pool,
             recorded=self.recorded,
             is_spared=is_spared,
             renamed=renamed,
             observer=observer,
         )
         return build_chain(self.providers.ask, calls)
-
-    @property
-    def deferred_spending(self) -> Spending:
-        """The spending that calls count towards which are answered later."""
-        return self.spending
 
     def limit(self, ask: Ask) -> Ask:
         """``ask``, waiting until the limits allow the call."""

@@ -168,7 +168,9 @@ class RunState:
 
     def _row_call(self, call: Call) -> RowCall:
         request = call.request
-        answered = self.own.answered.pop(place_of(request), None)
+        place = place_of(request)
+        answered = self.own.answered.pop(place, None)
+        self.own.attempts.pop(place[:4], None)
         if answered is None:
             content = CallContent(call.reply, error=call.error, latency_s=call.latency_s)
             self.own.add(request, None, content, call.failure)

@@ -43,18 +43,20 @@ class OwnCalls(Struct):
     """The calls of a run, in its database.
 
     ``first`` is the number of the first call of this process. ``attempts`` has the last attempt of calls of unfinished rows
-    that an earlier process made more than once. ``answered`` has the calls of rows that are being run.
+    that were made more than once. ``answered`` has the calls of rows that are being run. ``passes``: rows are run several
+    times, until each of their calls has an answer.
     """
 
     database: Database
     first: int = 0
     attempts: dict[tuple[int, str, str, int], int] = field(default_factory=dict)
     answered: dict[Place, Answered] = field(default_factory=dict)
+    passes: bool = False
 
     @property
     def resumed(self) -> bool:
-        """Whether an earlier process has left calls."""
-        return self.first > 1
+        """Whether an earlier process has left calls, or an earlier pass."""
+        return self.passes or self.first > 1
 
     def add(self, request: Request, digest: bytes | None, content: CallContent, failure: str = "") -> StoredCall:
         """Store a call."""
@@ -65,7 +67,14 @@ class OwnCalls(Struct):
             digest, place, request.model.name, content, failure=failure, usable=usable, messages=request.messages
         )
         self.answered[place] = Answered(call.number)
+        if self.passes and request.attempt:
+            self.attempts[place[:4]] = request.attempt
         return call
+
+    def drop(self, row: int) -> None:
+        """Forget a row that is run again later: its calls are in the database."""
+        for place in [place for place in self.answered if place[0] == row]:
+            del self.answered[place]
 
     def is_last_attempt(self, call: StoredCall) -> bool:
         """Whether no later attempt was made at the call."""
@@ -185,11 +194,11 @@ class _Answers:
                 error=error.message,
                 retryable=retryable,
                 latency_s=perf_counter() - start,
-                saved_usd=_saved_usd(request, error.reply),
+                saved_usd=cache_saved(request, error.reply),
             )
             own.add(request, digest, content, error.failure)
             raise
-        content = CallContent(reply, latency_s=reply.latency_s, saved_usd=_saved_usd(request, reply))
+        content = CallContent(reply, latency_s=reply.latency_s, saved_usd=cache_saved(request, reply))
         own.add(request, digest, content)
         return reply
 
@@ -220,7 +229,7 @@ def _recalled(own: OwnCalls, call: StoredCall, place: Place) -> Reply | None:
     return reply
 
 
-def _saved_usd(request: Request, reply: Reply | None) -> float | None:
+def cache_saved(request: Request, reply: Reply | None) -> float | None:
     """What the provider's cache saved."""
     if reply is None or reply.cached:
         return 0.0

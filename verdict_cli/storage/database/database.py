@@ -154,8 +154,7 @@ class Database:
     ) -> StoredCall:
         """Add a call, whose ``place`` is row, unit, entry, call and attempt; return its record."""
         if messages:
-            stored = tuple([(message.role, self._text(message.content), _images(message)) for message in messages])
-            content = msgspec.structs.replace(content, messages=stored)
+            content = msgspec.structs.replace(content, messages=self.add_messages(messages))
         call = StoredCall(self._next_call, digest, *place, model, failure, usable, content)
         self._next_call += 1
         cost = 0.0 if content.reply is None or content.reused else content.reply.cost_usd
@@ -165,6 +164,10 @@ class Database:
         if digest is not None:
             self._remember(call)
         return call
+
+    def add_messages(self, messages: Sequence[Message]) -> tuple[tuple[str, int, Images], ...]:
+        """Add the texts of messages; return what a call has of them."""
+        return tuple([(message.role, self._text(message.content), _images(message)) for message in messages])
 
     def mark_unusable(self, number: int) -> None:
         """Note that a reply could not be read: it answers no equal request."""
@@ -365,10 +368,11 @@ class Database:
         encoded = msgspec.json.encode(value).decode()
         self.writer.insert(table, (name, encoded, checksum(name, encoded)))
 
-    def names_of(self, table: str) -> list[str]:
-        """The names under which values are stored."""
+    def names_of(self, table: str, pattern: str = "*") -> list[str]:
+        """The names under which values are stored, those that fit a pattern."""
         with _damage():
-            return [name for (name,) in self._reader.execute(f"SELECT name FROM {table} ORDER BY name")]
+            query = f"SELECT name FROM {table} WHERE name GLOB ? ORDER BY name"
+            return [name for (name,) in self._reader.execute(query, (pattern,))]
 
     def remove(self, name: str, table: str = "meta") -> None:
         """Remove a value."""
