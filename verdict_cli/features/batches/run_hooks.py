@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verdict_cli.errors import Problem, UsageError
-from verdict_cli.features.batches.batch_facts import TO_FILE, batches_of
+from verdict_cli.features.batches.batch_facts import TO_FILE, batches_of, with_batches
 from verdict_cli.features.batches.batch_keys import batch_key, batch_settings
 from verdict_cli.llm.model_families import (
     BASELINE_PREFIX,
@@ -26,16 +26,20 @@ from verdict_cli.messages import Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.plural import plural
-from verdict_cli.run.hooks import OtherEstimate, RunHooks
+from verdict_cli.run.hooks import CallPool, OtherEstimate, RunHooks
 from verdict_cli.run.preflight import models_in_use, models_of
 from verdict_cli.run_facts import RunFacts
 
 if TYPE_CHECKING:
     from verdict_cli.features.batches.batch_api import HttpBatchApi
+    from verdict_cli.llm.middleware.replies import OwnCalls
     from verdict_cli.run.estimate import Line
-    from verdict_cli.run.job import RunOptions
+    from verdict_cli.run.job import Halt, RunJob, RunOptions
+    from verdict_cli.run.model_client import ModelClient
+    from verdict_cli.run.run_directory import RunDirectory
+    from verdict_cli.storage.database.database import Database
 
-# `validate` loads these hooks. What only runs need is imported in their methods: the waves with their clients, asyncio, prices.
+# `validate` loads these hooks. What only runs need is imported in their methods: the pool with its clients, asyncio, prices.
 
 _ADAPTERS = {
     "openai": "OpenAIBatches",
@@ -54,6 +58,8 @@ _BUILT_IN = {
 }
 
 
+BATCHES = "batch-*"
+"""The names of batches in the database."""
 TIER = "batch"
 """The service tier by which replies of batches are priced."""
 
@@ -113,6 +119,8 @@ class BatchOptions(RunHooks):
         return self.every_model or any(batch_key(model) is not False for model in models_of(plan))
 
     def check(self, options: RunOptions) -> None:
+        if options.recording is not None and self.every_model:
+            raise UsageError("--batch sends calls, and --replay makes none", hint="give one of them")
         if options.recording is not None or not self.sends(options.plan):
             return
         for node, model, _ in models_in_use(options.plan):
@@ -125,9 +133,39 @@ class BatchOptions(RunHooks):
                     f"{node.id}: calls of model {model.name} cannot be sent as batches: {problem}",
                     hint=hint or "remove `batch` from this model",
                 )
-        raise UsageError(
-            "runs do not send batches at present", hint="remove `batch` from the models: calls cost twice as much"
-        )
+
+    def check_resumed(self, options: RunOptions, directory: RunDirectory, start: RunFacts) -> None:
+        """UsageError where batches of the run are in flight: their requests would be sent a second time."""
+        path = directory.database
+        if options.fresh or self.sends(options.plan) or not path.exists():
+            return
+        from verdict_cli.features.batches.sent import read_batches
+        from verdict_cli.storage.database.database import Database
+
+        with Database.open_foreign(path) as database:
+            if not database.names_of("batches", BATCHES):
+                return
+            flying = [batch for batch in read_batches(database) if not batch.ended]
+        if flying:
+            raise UsageError(
+                f"{directory.display_name} has {plural(len(flying), 'batch|batches')} in flight",
+                hint="collect them by the command that sent them; or `verdict batch cancel RUN`, then `verdict batch fetch RUN`",
+            )
+
+    def pool(self, job: RunJob, own: OwnCalls, client: ModelClient, halt: Halt) -> CallPool | None:
+        if not self.sends(job.plan):
+            return None
+        # Its clients of the providers take a while to import, which runs of ordinary calls need not wait for.
+        from verdict_cli.features.batches.pool import BatchPool
+
+        return BatchPool(self, job, own, client, halt)
+
+    def with_facts(self, facts: RunFacts, database: Database) -> RunFacts:
+        if not database.names_of("batches", BATCHES):
+            return facts
+        from verdict_cli.features.batches.sent import batch_facts
+
+        return with_batches(facts, batch_facts(database))
 
     def model_problems(self, plan: Plan) -> Iterable[Problem]:
         for _, model, _ in models_in_use(plan):

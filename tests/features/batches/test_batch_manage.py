@@ -1,0 +1,113 @@
+"""`verdict batch`: status, cancel, fetch, and a wave as a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from batch_bench import BatchBench
+from batch_server import reply_to
+from typer.testing import CliRunner, Result
+
+from verdict_cli.cli.app import app
+from verdict_cli.errors import UsageError
+from verdict_cli.features.batches.batch_facts import batches_of
+from verdict_cli.features.batches.run_hooks import BatchOptions
+
+DETACHED = BatchOptions(every_model=True, detach=True)
+
+
+def said(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, ["batch", *map(str, words)])
+
+
+def test_status_shows_what_the_provider_says(bench: BatchBench) -> None:
+    bench.server.hangs = True
+    bench.run(4, batches=DETACHED)
+    assert "0 of 12 answered  in_progress  batch-0" in said("status", bench.folder / "out").output
+    bench.server.hangs = False
+    document = json.loads(said("status", bench.folder / "out", "--json").output)
+    assert [(each["id"], each["status"], each["requests"]) for each in document["batches"]] == [
+        ("batch-0", "completed", 12)
+    ]
+
+
+def test_cancelled_requests_are_sent_again_by_the_same_run(bench: BatchBench) -> None:
+    bench.server.hangs = True
+    bench.run(4, batches=DETACHED)
+    assert said("cancel", bench.folder / "out").output == "1 batch cancelled\n"
+    bench.server.hangs = False
+    facts = bench.run(4)
+    assert (facts.status, facts.failed) == ("finished", 0)
+    assert bench.server.sizes == [12, 12, 12]
+    assert batches_of(facts)[0].status == "cancelled"
+    assert set(bench.server.paid.values()) == {1}
+
+
+def test_fetch_collects_what_has_ended(bench: BatchBench) -> None:
+    bench.server.hangs = True
+    bench.run(4, batches=DETACHED)
+    assert "0 batches collected" in said("fetch", bench.folder / "out").output
+    bench.server.hangs = False
+    assert "12 requests answered, 0 not; 0 in flight" in said("fetch", bench.folder / "out").output
+    assert bench.run(4).status == "finished"
+    assert bench.server.sizes == [12, 12]
+
+
+def test_a_wave_is_exported_and_its_results_imported(bench: BatchBench) -> None:
+    wave, results = bench.folder / "wave.jsonl", bench.folder / "results.jsonl"
+    exported = BatchOptions(every_model=True, detach=True, export=wave)
+    for _ in range(2):
+        assert bench.run(4, out="file", batches=exported).status == "waiting"
+        lines = [json.loads(line) for line in wave.read_text().splitlines()]
+        assert {(line["method"], line["url"]) for line in lines} == {("POST", "/v1/chat/completions")}
+        answered = [
+            {"custom_id": line["custom_id"], "response": {"status_code": 200, "body": reply_to(line["body"])}}
+            for line in lines
+        ]
+        results.write_text("".join(json.dumps(line) + "\n" for line in reversed(answered)))
+        assert "12 requests answered" in said("import", bench.folder / "file", results).output
+    assert bench.run(4, out="file", batches=exported).status == "finished"
+    assert bench.server.created == []
+    bench.run(4, out="live", batches=BatchOptions())
+    assert bench.tables("file") == bench.tables("live")
+
+
+@pytest.mark.parametrize(("answers", "told"), [(0, "rejected 60 requests of a batch with the same message"), (1, "")])
+def test_a_batch_whose_requests_are_all_rejected_stops_the_run_and_is_sent_again(
+    bench: BatchBench, answers: int, told: str
+) -> None:
+    wave, results = bench.folder / "wave.jsonl", bench.folder / "results.jsonl"
+    exported = BatchOptions(every_model=True, detach=True, export=wave)
+    bench.run(20, batches=exported)
+    lines = [json.loads(line) for line in wave.read_text().splitlines()]
+    rejection = {"status_code": 400, "body": {"error": {"message": "no such field"}}}
+    replies = [{"status_code": 200, "body": reply_to(line["body"])} for line in lines[:answers]]
+    replies += [rejection] * (len(lines) - answers)
+    results.write_text(
+        "".join(
+            json.dumps({"custom_id": line["custom_id"], "response": reply}) + "\n"
+            for line, reply in zip(lines, replies, strict=True)
+        )
+    )
+    result = said("import", bench.folder / "out", results)
+    assert (result.exit_code == 0, told in str(result.exception)) == (not told, True)
+    wave.unlink()
+    bench.run(20, batches=exported)
+    again = [json.loads(line)["custom_id"] for line in wave.read_text().splitlines()] if wave.exists() else []
+    assert (sorted(again) == sorted(line["custom_id"] for line in lines)) == bool(told)
+
+
+def test_results_of_other_requests_are_an_error(bench: BatchBench) -> None:
+    exported = BatchOptions(every_model=True, detach=True, export=bench.folder / "wave.jsonl")
+    bench.run(4, batches=exported)
+    (bench.folder / "other.jsonl").write_text('{"custom_id": "a", "response": {"status_code": 200}}\nnot JSON\n')
+    refused = said("import", bench.folder / "out", bench.folder / "other.jsonl")
+    assert "has no result of the requests" in str(refused.exception)
+    with pytest.raises(UsageError, match="their results are missing"):
+        bench.run(4)
+
+
+def test_a_directory_without_a_run_is_an_error(tmp_path: Path) -> None:
+    assert "is not the directory of a run" in str(said("status", tmp_path).exception)

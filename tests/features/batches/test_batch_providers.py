@@ -1,0 +1,69 @@
+"""Each provider's batch interface: failed and expired requests, and a creation that was not acknowledged."""
+
+from __future__ import annotations
+
+import pytest
+from batch_bench import BatchBench
+
+from verdict_cli.features.batches.batch_facts import batches_of
+from verdict_cli.features.batches.run_hooks import open_batch_api
+from verdict_cli.model import Model
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "key"),
+    [
+        ("anthropic/claude-haiku-4-5", "", "ANTHROPIC_API_KEY"),
+        ("gemini/gemini-2.5-flash", "", "GEMINI_API_KEY"),
+        ("mistral/mistral-small-latest", "/v1", "MISTRAL_API_KEY"),
+    ],
+)
+def test_every_request_is_answered_and_paid_once(
+    bench: BatchBench, monkeypatch: pytest.MonkeyPatch, name: str, base: str, key: str
+) -> None:
+    monkeypatch.setenv(key, "k-1")
+    bench.server.fail, bench.server.expire, bench.server.lost = 0.1, 0.05, 1
+    facts = bench.run(8, name=name, base=base)
+    assert (facts.status, facts.done, facts.failed) == ("finished", 8, 0)
+    assert len(bench.server.paid) == 48
+    assert set(bench.server.paid.values()) == {1}
+    assert facts.cost_usd is not None
+    assert sum(batch.answered for batch in batches_of(facts)) == 48
+    ordinary = sum((batch.cost_usd or 0) + (batch.saved_usd or 0) for batch in batches_of(facts))
+    assert facts.cost_usd == pytest.approx(ordinary / 2)
+    assert sum(batch.requests for batch in batches_of(facts)) == sum(bench.server.sizes)
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "files", "target"),
+    [
+        ("gpt-5-pro", "", "https://api.openai.com/v1/files", "/v1/responses"),
+        (
+            "groq/llama-3.3-70b",
+            "http://127.0.0.1:9/openai/v1",
+            "http://127.0.0.1:9/openai/v1/files",
+            "/v1/chat/completions",
+        ),
+        ("azure/mine", "http://127.0.0.1:9", "http://127.0.0.1:9/openai/v1/files", "/v1/chat/completions"),
+    ],
+)
+def test_files_are_uploaded_beside_the_address_of_ordinary_calls(
+    monkeypatch: pytest.MonkeyPatch, name: str, base: str, files: str, target: str
+) -> None:
+    for variable in ("OPENAI_API_KEY", "GROQ_API_KEY", "AZURE_API_KEY"):
+        monkeypatch.setenv(variable, "k")
+    from verdict_cli.features.batches.providers import OpenAIBatches
+
+    api = open_batch_api(Model(name=name, api_base=base or None))
+    assert isinstance(api, OpenAIBatches)
+    assert api._url("/files") == files
+    assert api._target == target
+
+
+def test_azure_keeps_the_version_of_its_dated_api(monkeypatch: pytest.MonkeyPatch) -> None:
+    from verdict_cli.features.batches.providers import OpenAIBatches
+
+    monkeypatch.setenv("AZURE_API_KEY", "k")
+    api = OpenAIBatches(Model(name="azure/mine", api_base="http://127.0.0.1:9", params={"api_version": "2024-10-21"}))
+    assert api._url("/batches/b1/cancel") == "http://127.0.0.1:9/openai/batches/b1/cancel?api-version=2024-10-21"
+    assert api._target == "/chat/completions"

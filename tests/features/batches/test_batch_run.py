@@ -1,0 +1,292 @@
+"""Runs whose calls are sent as batches: the same tables as ordinary calls, each request paid once."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from batch_bench import BatchBench, killed_at_note
+
+from verdict_cli.errors import BudgetError, UsageError
+from verdict_cli.features.batches.batch_facts import batches_of
+from verdict_cli.features.batches.run_hooks import BatchOptions
+from verdict_cli.llm.middleware.cache_store import CacheStore
+from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.run.session import open_run
+from verdict_cli.storage.datasets.read import scan
+
+pytestmark = pytest.mark.slow  # `make test-all`
+
+
+def test_a_run_needs_as_many_waves_as_its_graph_is_deep_and_gives_the_tables_of_ordinary_calls(
+    bench: BatchBench,
+) -> None:
+    facts = bench.run(out="batch")
+    assert facts.status == "finished"
+    assert bench.server.sizes == [30, 30]
+    assert bench.server.live == 0
+    bench.run(out="live", batches=BatchOptions())
+    assert bench.server.live == 60
+    assert bench.tables("batch") == bench.tables("live")
+
+
+def test_what_a_batch_did_not_answer_goes_into_the_next_one(bench: BatchBench) -> None:
+    bench.server.fail, bench.server.expire = 0.2, 0.1
+    facts = bench.run(20, out="batch")
+    assert (facts.done, facts.failed) == (20, 0)
+    assert bench.server.live == 0
+    assert set(bench.server.paid.values()) == {1}
+    assert len(bench.server.paid) == 120
+    bench.server.fail = bench.server.expire = 0.0
+    bench.run(20, out="live", batches=BatchOptions())
+    assert bench.tables("batch") == bench.tables("live")
+
+
+def test_with_fallback_it_is_called_in_the_ordinary_way(bench: BatchBench) -> None:
+    bench.server.expire = 0.5
+    facts = bench.run(batches=BatchOptions(every_model=True, fallback=True))
+    assert (facts.done, facts.failed) == (10, 0)
+    assert bench.server.live == 60 - len(bench.server.paid)
+    assert 1 < len(bench.server.created) < 5
+
+
+def test_a_baseline_next_to_a_batched_model_answers_in_each_pass(bench: BatchBench) -> None:
+    steps = """
+- layer:
+  - {unit: JudgeUnit, name: judge, explanation: true, prompt: 'Rate {source.text}'}
+  - {unit: JudgeUnit, name: floor, explanation: true, prompt: 'Rate {source.text}', model: baseline/lexical}
+- {unit: MeanPoolUnit, field: score}
+"""
+    facts = bench.run(6, steps, head="batch: true", batches=BatchOptions())
+    assert (facts.status, facts.done, facts.failed) == ("finished", 6, 0)
+    assert bench.server.sizes == [6] and bench.server.live == 0
+
+
+def test_costs_are_those_of_batches(bench: BatchBench) -> None:
+    facts = bench.run(5)
+    tokens = facts.prompt_tokens, facts.completion_tokens
+    # gpt-4o-mini in batches: $0.075 and $0.30 for a million tokens.
+    assert facts.cost_usd == pytest.approx((tokens[0] * 0.075 + tokens[1] * 0.30) / 1e6)
+    assert sum(batch.cost_usd or 0 for batch in batches_of(facts)) == pytest.approx(facts.cost_usd)
+    assert sum(batch.saved_usd or 0 for batch in batches_of(facts)) == pytest.approx(facts.cost_usd)
+
+
+def test_prices_of_the_pipeline_are_halved(bench: BatchBench) -> None:
+    facts = bench.run(5, head="cost: {input_per_million: 10, output_per_million: 20}")
+    assert facts.cost_usd == pytest.approx((facts.prompt_tokens * 5 + facts.completion_tokens * 10) / 1e6)
+
+
+@pytest.mark.parametrize(("step", "after"), [*((step, True) for step in (1, 2, 3, 4, 6)), (3, False)])
+def test_a_run_killed_at_any_note_in_its_ledger_pays_once(bench: BatchBench, step: int, after: bool) -> None:
+    with killed_at_note(step, after=after):
+        bench.run(4)
+    facts = bench.run(4)
+    assert facts.status == "finished"
+    assert len(bench.server.paid) == 24
+    assert set(bench.server.paid.values()) == {1}
+    assert bench.server.sizes == [12, 12]
+
+
+def test_a_batch_whose_creation_was_not_acknowledged_is_found_again(bench: BatchBench) -> None:
+    bench.server.lost = 2
+    bench.run(4)
+    assert bench.server.sizes == [12, 12]
+    assert set(bench.server.paid.values()) == {1}
+
+
+def test_detach_sends_what_is_ready_and_the_same_command_collects_it(bench: BatchBench) -> None:
+    detached = BatchOptions(every_model=True, detach=True)
+    bench.server.hangs = True
+    facts = bench.run(4, batches=detached)
+    assert (facts.status, [batch.status for batch in batches_of(facts)]) == ("waiting", ["in_progress"])
+    assert bench.run(4, batches=detached).status == "waiting"
+    assert bench.server.sizes == [12]
+    bench.server.hangs = False
+    assert bench.run(4, batches=detached).status == "waiting"
+    assert bench.server.sizes == [12, 12]
+    facts = bench.run(4, batches=detached)
+    assert facts.status == "finished"
+    assert [batch.status for batch in batches_of(facts)] == ["completed", "completed"]
+    assert all(batch.submitted and batch.ended for batch in batches_of(facts))
+
+
+def test_a_budget_holds_for_batches_and_a_larger_one_sends_only_what_is_missing(bench: BatchBench) -> None:
+    head = "max_tokens: 100"
+    whole = bench.run(30, out="whole", head=head)
+    bench.server.created.clear()
+    bench.server.paid.clear()
+    assert whole.cost_usd is not None
+    budget = 0.75 * whole.cost_usd
+    with pytest.raises(BudgetError, match="is spent"):
+        bench.run(30, out="capped", head=head, budget_usd=budget)
+    # Each batch is as large as the budget has room for at worst; the last one may exceed it by a call.
+    assert 90 <= sum(bench.server.paid.values()) < 180
+    facts = bench.run(30, out="capped", head=head, budget_usd=2 * whole.cost_usd)
+    assert facts.status == "finished"
+    assert facts.cost_usd == pytest.approx(whole.cost_usd)
+    assert len(bench.server.paid) == 180
+    assert set(bench.server.paid.values()) == {1}
+
+
+def test_a_batch_over_the_queue_limit_is_split_and_waits(bench: BatchBench) -> None:
+    bench.server.queue = 10
+    facts = bench.run(4)
+    assert facts.status == "finished"
+    assert max(bench.server.sizes) <= 10
+    assert set(bench.server.paid.values()) == {1}
+    assert len(bench.server.paid) == 24
+
+
+def test_files_keep_the_limits_of_the_model(bench: BatchBench) -> None:
+    bench.run(4, head="batch: {max_requests: 5}")
+    assert bench.server.sizes == [5, 5, 2, 5, 5, 2]
+
+
+def test_a_form_of_json_that_is_rejected_gives_way_to_the_next_one(bench: BatchBench) -> None:
+    bench.server.rejects_schema = True
+    facts = bench.run(4)
+    assert (facts.done, facts.failed) == (4, 0)
+    assert bench.server.sizes == [12, 12, 12]
+    assert '"tools"' in bench.server.prompts[-1]
+
+
+def test_a_model_without_batches_is_an_error_before_anything_runs(bench: BatchBench) -> None:
+    for name in ("baseline/lexical", "local/smollm2", "xai/grok-4"):
+        with pytest.raises(UsageError, match="cannot be sent as batches"):
+            bench.run(name=name)
+    assert bench.server.created == []
+
+
+def test_a_batch_that_takes_too_long_is_cancelled_and_its_requests_are_sent_again(
+    bench: BatchBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from verdict_cli.features.batches.batch_keys import BatchSettings
+
+    monkeypatch.setattr(BatchSettings, "wait_s", 0.1)
+    bench.server.hangs = True
+
+    class Once(list[Any]):
+        def append(self, batch: Any) -> None:
+            super().append(batch)
+            bench.server.hangs = len(self) == 1
+
+    bench.server.created = Once()
+    facts = bench.run(2)
+    assert facts.status == "finished"
+    assert [batch.status for batch in batches_of(facts)] == ["cancelled", "completed", "completed"]
+    assert bench.server.sizes == [6, 6, 6]
+
+
+def test_a_process_killed_before_its_batch_is_acknowledged_pays_once(bench: BatchBench) -> None:
+    bench.options(4)
+    command = [sys.executable, "-m", "verdict_cli", "run", "pipeline.yaml", "4.jsonl", "--batch", "--out", "out", "-q"]
+    running: list[subprocess.Popen[bytes]] = []
+
+    def kill() -> None:
+        running[-1].kill()
+
+    bench.server.on_create = kill
+    bench.server.latency_s = 0.3
+    codes = []
+    while len(codes) < 3:
+        running.append(
+            subprocess.Popen(command, cwd=bench.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        )
+        codes.append(running[-1].wait())
+    # Both waves were created by a process that did not live to read the answer.
+    assert codes == [-signal.SIGKILL, -signal.SIGKILL, 0]
+    assert bench.server.sizes == [12, 12]
+    assert len(bench.server.paid) == 24
+    assert set(bench.server.paid.values()) == {1}
+    bench.run(4, out="live", batches=BatchOptions())
+    assert bench.tables() == bench.tables("live")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        """
+- {each: "[1, 2, 3]", as: n, unit: JudgeUnit, name: check, prompt: 'Rate {n} of {source.text}'}
+- {unit: MeanPoolUnit, field: score}
+""",
+        """
+- {unit: JudgeUnit, name: first, prompt: 'Rate {source.text}'}
+- {when: previous.first.score > 2, unit: JudgeUnit, name: second, prompt: 'Rate again {source.text}'}
+""",
+        """
+- {unit: JudgeUnit, name: first, prompt: 'Rate {source.text}', escalate: {when: output.score < 4, to: gpt-4o-mini}}
+""",
+        """
+- layer: [{unit: JudgeUnit, name: vote, scale: {type: discrete, range: [1, 5]}, prompt: 'Rate {source.text}'}]
+  repeat: 5
+  until: {confidence: 0.9}
+- {unit: ModePoolUnit, name: pool, field: score}
+""",
+    ],
+    ids=["each", "when", "escalate", "until"],
+)
+def test_graphs_that_follow_the_row_become_further_waves(bench: BatchBench, steps: str) -> None:
+    facts = bench.run(8, steps)
+    assert (facts.status, facts.done, facts.failed) == ("finished", 8, 0)
+    assert set(bench.server.paid.values()) == {1}
+    assert bench.server.live == 0
+    ordinary = bench.run(8, steps, out="live", batches=BatchOptions())
+    assert bench.tables() == bench.tables("live")
+    assert (facts.calls, facts.saved) == (ordinary.calls, ordinary.saved)
+
+
+def test_ctrl_c_leaves_batches_in_flight_and_says_so(bench: BatchBench) -> None:
+    bench.options(4)
+    command = [sys.executable, "-m", "verdict_cli", "run", "pipeline.yaml", "4.jsonl", "--batch", "--out", "out", "-q"]
+    created = threading.Event()
+    bench.server.on_create, bench.server.hangs = created.set, True
+    process = subprocess.Popen(command, cwd=bench.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert created.wait(20)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert process.returncode == 130
+    assert b"1 batch with 12 requests in flight" in said
+    facts = RunDirectory(bench.folder / "out").facts()
+    assert facts is not None
+    assert [batch.ended for batch in batches_of(facts)] == [""]
+    # Ordinary calls would pay for its requests again.
+    ordinary = [part for part in command if part != "--batch"]
+    refused = subprocess.run(ordinary, cwd=bench.folder, capture_output=True, check=False)
+    assert (refused.returncode, b"has 1 batch in flight" in refused.stderr) == (2, True)
+    bench.server.hangs = False
+    assert subprocess.run(command, cwd=bench.folder, stdout=subprocess.DEVNULL, check=False).returncode == 0
+    assert bench.server.sizes == [12, 12]
+
+
+def test_a_finished_run_s_replies_are_shared_by_the_cache(bench: BatchBench) -> None:
+    store = CacheStore.open(bench.folder / "cache.sqlite3")
+    try:
+        for out, sizes in (("one", [12, 12]), ("two", [12, 12])):
+            with open_run(bench.options(4, out=out)) as session:
+                facts = session.execute(store=store).facts
+            assert bench.server.sizes == sizes
+    finally:
+        store.close()
+    assert (facts.status, facts.cached, facts.cost_usd) == ("finished", 24, 0.0)
+
+
+def test_equal_rows_are_asked_once(bench: BatchBench) -> None:
+    store = CacheStore.open(bench.folder / "cache.sqlite3")
+    options = bench.options(4)
+    for file in options.dataset.files:
+        file.write_text('{"text": "the same"}\n' * 4)
+    options = replace(options, data=scan(options.dataset))
+    try:
+        with open_run(options) as session:
+            facts = session.execute(store=store).facts
+    finally:
+        store.close()
+    assert (facts.done, facts.failed, facts.cached) == (4, 0, 18)
+    assert bench.server.sizes == [3, 3]
