@@ -68,7 +68,16 @@ def tell_cost(sessions: Sequence[Session], *, yes: bool, quiet: bool) -> bool:
     rows = max(left for _, left, _ in runs)
     what = f"{len(runs)} runs of {rows:,} rows" if len(runs) > 1 else f"{rows:,} rows"
     what += f", estimated from {SAMPLE} of them" if rows > SAMPLE else ""
-    ask_to_spend(what, [lines for _, _, lines in runs], [options.plan for options, _, _ in runs], yes=yes, quiet=quiet)
+    options, _, lines = runs[0]
+    phrases = [hooks.cost_phrase(options.plan, lines) for hooks in options.hooks.values()] if len(runs) == 1 else []
+    ask_to_spend(
+        what,
+        [lines for _, _, lines in runs],
+        [options.plan for options, _, _ in runs],
+        phrase=next(filter(None, phrases), None),
+        yes=yes,
+        quiet=quiet,
+    )
     return True
 
 

@@ -32,7 +32,7 @@ class ServedBatch:
 @dataclass
 class BatchServer:
     """Its behaviour: ``latency_s`` of a batch, shares of requests that fail or expire, ``lost`` creations that are not
-    acknowledged, and how many requests at once ``queue`` admits. `paid` counts answers by custom id, `live` ordinary calls."""
+    acknowledged, how many requests at once ``queue`` admits, and the text that it ``rejects``. `paid` counts answers by custom id, `live` ordinary calls."""
 
     latency_s: float = 0.0
     fail: float = 0.0
@@ -40,6 +40,7 @@ class BatchServer:
     lost: int = 0
     queue: int = 10**9
     rejects_schema: bool = False
+    rejects: str = ""
     hangs: bool = False
     on_create: Callable[[], None] = lambda: None
     paid: Counter[str] = field(default_factory=Counter)
@@ -79,6 +80,8 @@ class BatchServer:
                 bad.append(self._error(name, 500, "The server had an error"))
             elif draw < self.fail + self.expire:
                 bad.append({"custom_id": name, "response": None, "error": {"code": "batch_expired", "message": "late"}})
+            elif self.rejects and self.rejects in json.dumps(line):
+                bad.append(self._error(name, 400, "this text is not allowed"))
             elif self.rejects_schema and "json_schema" in json.dumps(line):
                 bad.append(self._error(name, 400, "response_format json_schema is not supported"))
             else:

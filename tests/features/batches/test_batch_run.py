@@ -241,6 +241,43 @@ def test_graphs_that_follow_the_row_become_further_waves(bench: BatchBench, step
     assert (facts.calls, facts.saved) == (ordinary.calls, ordinary.saved)
 
 
+def test_what_a_run_of_batches_costs_is_told_before_it(bench: BatchBench) -> None:
+    bench.options(4)
+    command = [
+        sys.executable,
+        "-m",
+        "verdict_cli",
+        "run",
+        "pipeline.yaml",
+        "4.jsonl",
+        "--batch",
+        "--out",
+        "out",
+        "--yes",
+    ]
+    done = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, check=True)
+    assert "as batches in 2 waves or more" in done.stderr
+
+
+def test_a_price_of_the_pipeline_below_the_known_one_does_not_stretch_the_budget(bench: BatchBench) -> None:
+    head = "max_tokens: 100, cost: {input_per_million: 0, output_per_million: 0}"
+    with pytest.raises(BudgetError, match="is spent"):
+        bench.run(30, head=head, budget_usd=0.0001)
+    assert len(bench.server.paid) < 180
+
+
+def test_retry_failed_sends_the_failed_calls_of_failed_rows_only(bench: BatchBench) -> None:
+    bench.server.rejects = "text 2"
+    facts = bench.run(4)
+    assert (facts.done, facts.failed) == (4, 1)
+    bench.server.rejects = ""
+    sent = len(bench.server.prompts)
+    facts = bench.run(4, retry_failed=True)
+    assert (facts.done, facts.failed) == (4, 0)
+    assert len(bench.server.prompts) - sent == 6  # three judges and three verifiers of one row
+    assert set(bench.server.paid.values()) == {1}
+
+
 def test_ctrl_c_leaves_batches_in_flight_and_says_so(bench: BatchBench) -> None:
     bench.options(4)
     command = [sys.executable, "-m", "verdict_cli", "run", "pipeline.yaml", "4.jsonl", "--batch", "--out", "out", "-q"]

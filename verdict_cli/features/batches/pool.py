@@ -391,7 +391,7 @@ class BatchPool:
             )
         collected = await self._sent.collect(batch, state, api, self._folder)
         self._reserve(-batch.reserved_usd)
-        self._client.spending.add_earlier(collected.cost_usd, batch.model)
+        self._client.spending.add_earlier(collected.charged_usd, batch.model)
         if collected.refusal is not None:
             raise collected.refusal
         is_empty = collected.unanswered == batch.requests and batch.number not in self._too_late

@@ -6,11 +6,12 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from verdict_cli.errors import Problem, UsageError
+from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.features.batches.batch_facts import TO_FILE, batches_of, with_batches
 from verdict_cli.features.batches.batch_keys import batch_key, batch_settings
 from verdict_cli.llm.model_families import (
@@ -141,10 +142,13 @@ class BatchOptions(RunHooks):
             return
         from verdict_cli.features.batches.sent import read_batches
         from verdict_cli.storage.database.database import Database
+        from verdict_cli.storage.database.schema import DamagedError
 
-        with Database.open_foreign(path) as database:
-            if not database.names_of("batches", BATCHES):
-                return
+        flying = []
+        with (
+            suppress(DataError, DamagedError),
+            Database.open_foreign(path) as database,
+        ):  # the run repairs a damaged one
             flying = [batch for batch in read_batches(database) if not batch.ended]
         if flying:
             raise UsageError(
@@ -161,11 +165,14 @@ class BatchOptions(RunHooks):
         return BatchPool(self, job, own, client, halt)
 
     def with_facts(self, facts: RunFacts, database: Database) -> RunFacts:
-        if not database.names_of("batches", BATCHES):
-            return facts
-        from verdict_cli.features.batches.sent import batch_facts
+        from verdict_cli.storage.database.schema import DamagedError
 
-        return with_batches(facts, batch_facts(database))
+        with suppress(DamagedError):
+            if database.names_of("batches", BATCHES):
+                from verdict_cli.features.batches.sent import batch_facts
+
+                return with_batches(facts, batch_facts(database))
+        return facts
 
     def model_problems(self, plan: Plan) -> Iterable[Problem]:
         for _, model, _ in models_in_use(plan):
@@ -193,14 +200,20 @@ class BatchOptions(RunHooks):
         estimate = estimate_waves(plan, lines)
         if estimate is None:
             return None
-        cost, number = money(estimate.cost_usd), plural(estimate.waves, "wave")
-        files = plural(estimate.files, "file")
+        number, files = plural(estimate.waves, "wave"), plural(estimate.files, "file")
         return OtherEstimate(
             asdict(estimate),
-            f"as batches (--batch): {cost}, {number} of {files} if every request is answered, "
+            f"as batches (--batch): {money(estimate.cost_usd)}, {number} of {files} if every request is answered, "
             f"{estimate.worst_h:g} hours at worst",
-            f"some {cost} as batches in {number} or more",
         )
+
+    def cost_phrase(self, plan: Plan, lines: Sequence[Line]) -> str | None:
+        estimate = estimate_waves(plan, lines) if self.sends(plan) else None
+        if estimate is None:
+            return None
+        from verdict_cli.report.formatting import money
+
+        return f"some {money(estimate.cost_usd)} as batches in {plural(estimate.waves, 'wave')} or more"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from verdict_cli.llm.middleware.require_logprobs import missing_logprobs
 from verdict_cli.llm.providers.chat_completions import read_envelope
 from verdict_cli.llm.providers.http_errors import Source, response_error
 from verdict_cli.llm.providers.json_mode import JsonMode, lesser_mode
-from verdict_cli.llm.providers.price_book import cost_usd
+from verdict_cli.llm.providers.price_book import charged_usd, cost_usd
 from verdict_cli.llm.providers.secrets import may_contain, model_secrets, redact
 from verdict_cli.llm.providers.usage import read_usage
 from verdict_cli.llm.providers.wire_values import loads
@@ -103,17 +103,18 @@ class SentBatch(BatchFacts):
 
 @dataclass
 class CollectedBatch:
-    """What an ended batch brought: the requests with a reply, those without, its cost (None: unknown), what that saved, and
-    the error that stops the run, if any."""
+    """What an ended batch brought: the requests with a reply, those without, its cost (None: unknown), what that saved, what
+    the budget is charged, and the error that stops the run, if any."""
 
     answered: int = 0
     unanswered: int = 0
     cost_usd: float | None = 0.0
     saved_usd: float | None = 0.0
+    charged_usd: float | None = 0.0
     refusal: Refused | None = None
     rejections: Counter[str] = field(default_factory=Counter)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: Outcome, model: Model) -> None:
         """Count an outcome."""
         error, reply = outcome.error, outcome.reply
         if reply is not None:
@@ -121,7 +122,9 @@ class CollectedBatch:
             self.cost_usd = _sum(self.cost_usd, reply.cost_usd)
             saved = _sum(outcome.ordinary_usd, None if reply.cost_usd is None else -reply.cost_usd)
             self.saved_usd = _sum(self.saved_usd, saved)
-        elif isinstance(error, Refused):
+            charged = charged_usd(model, reply.cost_usd, reply.usage, tier=TIER)
+            self.charged_usd = _sum(self.charged_usd, charged)
+        if isinstance(error, Refused):
             self.refusal = self.refusal or error
         elif isinstance(error, Retryable):
             self.unanswered += 1
@@ -214,7 +217,7 @@ class RunBatches:
                 continue  # a repeated line, or another file's
             found.add(name)
             outcome = read_result(line, request, model, api)
-            collected.add(outcome)
+            collected.add(outcome, model)
             if outcome.mode is not None:
                 self._choose_mode(model.name, outcome.mode)
             if isinstance(outcome.error, Rejected):
