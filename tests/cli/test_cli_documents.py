@@ -108,8 +108,10 @@ def test_a_dataset_is_checked_against_the_pipeline(shell: Any) -> None:
     assert shell("validate", config, shell.rows(3)).code == 0
     data = shell.write("bad.jsonl", '{"text": "a"}\n{"other": 1}\n')
     done = shell("validate", config, data, "--json")
-    (error,) = done.json()["errors"]
-    assert (done.code, error["line"], Path(error["file"]).name) == (2, 2, "bad.jsonl")
+    assert (done.code, "1 of 2 rows have no 'text'" in done.json()["warnings"][0]["message"]) == (0, True)
+    wrong = shell.write("wrong.jsonl", '{"other": 1}\n')
+    (error,) = shell("validate", config, wrong, "--json").json()["errors"]
+    assert (error["message"], Path(error["file"]).name) == ("the data has no column 'text'", config.name)
 
 
 def test_the_graph_as_json(shell: Any) -> None:
@@ -213,6 +215,7 @@ def test_help_lists_the_commands_in_groups_and_imports_none_of_them() -> None:
         "run",
         "view",
         "compare",
+        "merge",
         "gate",
     ]
     listed = re.findall(r"^  ([a-z]+(?:, [a-z]+)*)  ", shown, re.MULTILINE)

@@ -90,7 +90,8 @@ def test_every_code_in_the_source_is_on_the_page(messages: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["unknown key", "there is no column", "needs a key: the environment variable", "the dataset holds no rows"]
+    "said",
+    ["unknown key", "the data has no column", "needs a key: the environment variable", "the dataset holds no rows"],
 )
-def test_what_newcomers_meet_is_there(said: str) -> None:
+def test_what_newcomers_meet_is_there(made: ModuleType, said: str) -> None:
     assert said in made.page()

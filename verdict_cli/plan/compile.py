@@ -14,7 +14,6 @@ from verdict_cli.language.expressions.expression import Expression, compile_expr
 from verdict_cli.language.expressions.paths import ExpressionError, format_expression_path
 from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor, Extractor
-from verdict_cli.language.extractors.decision import DecidedValueExtractor
 from verdict_cli.language.fields.field_keys import InputDefault, fits, is_path_key, plain_type
 from verdict_cli.language.fields.types import (
     INTEGER,
@@ -546,6 +545,9 @@ def _reading(context: CompileContext, unit: LLMUnit, response: RecordType) -> Bo
     if chosen is None or not response.fields:
         return None
     if only_decides(context, unit):
+        # Here, because most pipelines ask no decision model.
+        from verdict_cli.language.extractors.decision import DecidedValueExtractor
+
         decided = DecidedValueExtractor() if chosen.type == "structured" else chosen.for_decisions()
         if decided is None:
             name = ", ".join(model.name for model in context.instance.models or ())

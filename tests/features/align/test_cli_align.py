@@ -173,7 +173,7 @@ def test_a_budget_is_that_of_the_whole_search(shell: Any, rows: Path, scripted_m
     ("flags", "message"),
     [
         (["--unit", "jugde"], "no unit of that name"),
-        (["--target", "source.none"], "no column 'none'"),
+        (["--target", "source.none"], "0 rows have a label"),
         (["--metric", "wrong.accuracy"], "no evaluation 'wrong'"),
         (["--cluster", "1"], "cannot be split"),
     ],

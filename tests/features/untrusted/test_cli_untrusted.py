@@ -92,7 +92,7 @@ def test_a_budget_is_required(shell: Any) -> None:
 
 @pytest.mark.parametrize(
     "more",
-    [["--allow-outside"], ["--allow-code", "a.py"], ["--trace"], ["--engine", "ray"], ["--out", "s3://bucket/run"]],
+    [["--allow-outside"], ["--allow-code", "a.py"], ["--trace"], ["--out", "s3://bucket/run"]],
     ids=lambda more: str(more[0]),
 )
 def test_options_that_would_let_the_files_have_more_are_refused(more: list[str], shell: Any) -> None:

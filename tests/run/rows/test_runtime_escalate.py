@@ -181,7 +181,7 @@ def test_a_pooled_field_cannot_bear_the_name_of_the_agreement(plan_of: Any) -> N
 
 def test_both_orders_are_asked_of_the_next_model(plan_of: Any, model: Any) -> None:
     steps = """
-  - {unit: PairwiseJudgeUnit, name: judge, positions: both, prompt: x, options: ["'p'", "'q'"],
+  - {unit: PairwiseJudgeUnit, name: judge, positions: both, prompt: '{input.options}', options: ["'p'", "'q'"],
      extract: {type: regex, fields: {choice: A|B}}, escalate: {when: not output.consistent, to: strong}}
 """
     fake = model(rule=lambda request: "A" if request.model.name == "cheap" else "AB"[request.call % 2])

@@ -39,7 +39,7 @@ class UntrustedOption:
             confine(filter(None, (options["run"], options["gates"])), out=options["run"])
         else:
             confine(
-                filter(None, (options["config"], options["data"], options.get("replay"))),
+                [*_files(options), *([options["replay"]] if options.get("replay") else [])],
                 out=_output(call),
                 fresh=call.command == "run",
                 model=options["model"],
@@ -47,6 +47,12 @@ class UntrustedOption:
                 forbidden=_forbidden(options),
             )
         return nullcontext()
+
+
+def _files(options: Mapping[str, Any]) -> list[Any]:
+    """The pipelines and the dataset that the command names."""
+    configs = options["configs"] if "configs" in options else [options["config"]]
+    return [*configs, *([options["data"]] if options["data"] else [])]
 
 
 def _output(call: CommandCall) -> Any:
@@ -63,11 +69,10 @@ def _output(call: CommandCall) -> Any:
 
 def _forbidden(options: Mapping[str, Any]) -> dict[str, object]:
     """The values of options that would let the files have more."""
-    urls = (options["data"], options.get("out"))
+    urls = (*_files(options), options.get("out"))
     return {
         "--allow-code": options["allow_code"],
         "--allow-outside": options["allow_outside"],
-        "--engine ray": options.get("engine") == "ray",
         "--trace": options.get("trace"),
         "a URL": any(url is not None and is_remote_url(str(url)) for url in urls),
     }
