@@ -144,7 +144,7 @@ class SpecError(VerdictError):
     def __init__(self, problems: tuple[Problem, ...] | list[Problem], repaired: Any = None) -> None:
         self.problems = tuple(problems)
         self.repaired = repaired
-        """The plan of the file with its mistakes cured, against which data can be checked; None where there is none."""
+        """The plan of the file with its mistakes corrected, against which data can be checked; None where there is none."""
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 

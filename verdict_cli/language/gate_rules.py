@@ -156,7 +156,7 @@ def _limits(gate: Gate, ends: Ends) -> list[EvaluationIssue]:
         if limit is None:
             continue
         if not math.isfinite(limit):
-            issues.append((key, f"`{key}: {limit:g}` is no number", "give a number"))
+            issues.append((key, f"`{key}: {limit:g}` is not a number", "give a number"))
             continue
         is_below = limit < low and limit != 0  # `min: 0` is how people write no limit: it is told
         says_nothing = {"min": is_below, "max": limit > high, "max_drop": limit >= width}[key]

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from verdict_cli.errors import Problem, SpecError, UsageError
-from verdict_cli.language.document.cures import cured
+from verdict_cli.language.document.corrections import corrected
 from verdict_cli.language.document.overrides import parts_of
 from verdict_cli.language.document.source_positions import Document, DocumentPath, format_path
 from verdict_cli.language.evaluations import Evaluation, evaluator_of
@@ -540,7 +540,7 @@ def load_plan(
     document: Document, folder: Path, fence: PathPolicy | None = None, unit_types: UnitTypes | None = None
 ) -> Built:
     """The plan of a document. SpecError with every mistake at once: those behind another one are found in a copy in which
-    that one is cured as its hint says. ``fence`` and ``unit_types`` as in `validated`.
+    that one is corrected as its hint says. ``fence`` and ``unit_types`` as in `validated`.
     """
     problems: dict[str, Problem] = {}
     removed: list[DocumentPath] = []
@@ -550,14 +550,14 @@ def load_plan(
             built = build_plan(validated(document, folder, None, fence, unit_types))
         except InvalidFile as error:
             _add(problems, error.problems, removed)
-            repaired = cured(document, error.mistakes)
+            repaired = corrected(document, error.mistakes)
             if repaired.document.data == document.data:
                 break
             document, removed = repaired.document, [*removed, *repaired.removed]
         except SpecError as error:
             _add(problems, error.problems, removed)
             names = {_parts(problem.path): problem for problem in error.problems if problem.code in _UNKNOWN_NAMES}
-            repaired = cured(document, names)
+            repaired = corrected(document, names)
             if repaired.document.data == document.data:
                 break
             document, removed = repaired.document, [*removed, *repaired.removed]

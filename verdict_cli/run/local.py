@@ -122,7 +122,7 @@ class LocalRun:
         with suppress(VerdictError):
             await self._work()
         if state.database.damaged:
-            job.warn(f"{state.database.path}: {state.database.damaged:,} damaged calls were asked again")
+            job.warn(f"{state.database.path}: {state.database.damaged:,} damaged calls were called again")
         try:
             await state.database.writer.flush()
         except VerdictError as error:

@@ -1,6 +1,6 @@
 """Calls that are pooled and sent as batches: the run's one loop goes over its rows again once a batch has ended.
 
-A pooled call raises Pending, and its row is dropped. A batch is sent when it is full, or when no row can go on. What is in flight
+A pooled call raises Pending, and its row is dropped. A batch is sent when it is full, or when no row can continue. What is in flight
 counts at the most that it may cost.
 """
 

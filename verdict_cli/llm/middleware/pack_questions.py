@@ -25,7 +25,7 @@ from verdict_cli.messages import Ask, Message, Option, Question, Reply, Request,
 from verdict_cli.model import EndpointKey
 
 WINDOW_S = 0.005
-"""How long a question that is asked again waits for the others of its row."""
+"""How long a question that is called again waits for the others of its row."""
 _IDLE_TURNS = 4
 """Turns of the event loop without a further question, after which those that wait are sent."""
 _CHARACTERS_A_TOKEN = 4
@@ -57,7 +57,7 @@ class _Group:
         self.is_retry = False
 
     def is_complete(self, now: float) -> bool:
-        """Whether no further question is expected. Those that are asked again come by timers, microseconds apart."""
+        """Whether no further question is expected. Those that are called again come by timers, microseconds apart."""
         self.idle += 1
         return self.idle > _IDLE_TURNS and not (self.is_retry and now - self.since < WINDOW_S)
 
@@ -199,7 +199,7 @@ def _question_size(question: Question) -> int:
 
 
 def _fail(chunk: Sequence[Waiting], error: VerdictError) -> None:
-    """Fail every question by a copy of the error, with its share of what was paid. Those that are asked again wait alike."""
+    """Fail every question by a copy of the error, with its share of what was paid. Those that are called again wait alike."""
     paid = getattr(error, "reply", None)
     shares: Sequence[Reply | None] = [None] * len(chunk) if paid is None else _shares(paid, _weights(chunk))
     delay = None

@@ -56,7 +56,7 @@ class Spent(NamedTuple):
 class Database:
     """Calls, rows and batches at ``path``. Its methods belong to one thread, that of the event loop.
 
-    ``damaged`` counts the calls that were looked up and cannot be read: they are asked again.
+    ``damaged`` counts the calls that were looked up and cannot be read: they are called again.
     """
 
     def __init__(self, path: Path, reader: sqlite3.Connection, writer: Writer | None, *, shared: bool = False) -> None:

@@ -30,7 +30,7 @@ class Repair(Struct, frozen=True):
         """What is told."""
         return (
             f"{path} is damaged: {self.rows:,} finished rows and {self.calls:,} calls could be read, and the rest is "
-            f"asked again; the damaged file is kept as {self.kept.name}"
+            f"called again; the damaged file is kept as {self.kept.name}"
         )
 
 

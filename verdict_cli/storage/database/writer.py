@@ -41,7 +41,7 @@ class _Group:
 class Writer:
     """Takes records from the thread of the event loop, and writes them in a thread of its own.
 
-    After an error nothing more is taken; `close` tries once more to write what is left.
+    After an error nothing more is taken; `close` tries again to write what is left.
     ``on_failure`` receives the error in the writing thread.
     """
 

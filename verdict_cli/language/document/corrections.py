@@ -1,4 +1,4 @@
-"""Apply the cure of a mistake to a document, so that the mistakes behind it are found in the same round."""
+"""Apply the correction of a mistake to a document, so that the mistakes behind it are found in the same round."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from verdict_cli.language.document.source_positions import Document, DocumentPat
 _MEANT = re.compile(r"did you mean '(.+?)'\?")
 
 
-class Cured(Struct, frozen=True):
-    """A document with its mistakes cured. ``removed`` are the paths of values for which no cure is known: they were taken
+class Corrected(Struct, frozen=True):
+    """A document with its mistakes corrected. ``removed`` are the paths of values for which no correction is known: they were taken
     out, and what depends on them cannot be judged."""
 
     document: Document
     removed: tuple[DocumentPath, ...]
 
 
-def cured(document: Document, mistakes: Mapping[tuple[str | int, ...], Problem]) -> Cured:
-    """The document in which each mistake is cured as its hint says, or else taken out."""
+def corrected(document: Document, mistakes: Mapping[tuple[str | int, ...], Problem]) -> Corrected:
+    """The document in which each mistake is corrected as its hint says, or else taken out."""
     data, root = copy.deepcopy(document.data), copy.deepcopy(document.root)
     removed = []
     for path in sorted(mistakes, key=len, reverse=True):
@@ -47,7 +47,7 @@ def cured(document: Document, mistakes: Mapping[tuple[str | int, ...], Problem])
                 removed.append(path)
         else:
             removed.append(path)
-    return Cured(replace(document, data=data, root=root), tuple(removed))
+    return Corrected(replace(document, data=data, root=root), tuple(removed))
 
 
 def _parent(data: Any, path: DocumentPath) -> Any:
