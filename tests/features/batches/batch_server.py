@@ -32,7 +32,7 @@ class ServedBatch:
 @dataclass
 class BatchServer:
     """Its behaviour: ``latency_s`` of a batch, shares of requests that fail or expire, ``lost`` creations that are not
-    acknowledged, how many requests at once ``queue`` admits, and the text that it ``rejects``. `paid` counts answers by custom id, `live` ordinary calls."""
+    acknowledged, how many requests at once ``queue`` admits, the text that it ``rejects``, and the one that ``expires``. `paid` counts answers by custom id, `live` ordinary calls."""
 
     latency_s: float = 0.0
     fail: float = 0.0
@@ -41,6 +41,7 @@ class BatchServer:
     queue: int = 10**9
     rejects_schema: bool = False
     rejects: str = ""
+    expires: str = ""
     hangs: bool = False
     on_create: Callable[[], None] = lambda: None
     paid: Counter[str] = field(default_factory=Counter)
@@ -78,7 +79,7 @@ class BatchServer:
             name, draw = line.get("custom_id") or line.get("key"), self.draw.random()
             if draw < self.fail:
                 bad.append(self._error(name, 500, "The server had an error"))
-            elif draw < self.fail + self.expire:
+            elif draw < self.fail + self.expire or (self.expires and self.expires in json.dumps(line)):
                 bad.append({"custom_id": name, "response": None, "error": {"code": "batch_expired", "message": "late"}})
             elif self.rejects and self.rejects in json.dumps(line):
                 bad.append(self._error(name, 400, "this text is not allowed"))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from batch_bench import BatchBench, killed_at_note
 
-from verdict_cli.errors import BudgetError, UsageError
+from verdict_cli.errors import BudgetError, Refused, UsageError
 from verdict_cli.features.batches.batch_facts import batches_of
 from verdict_cli.features.batches.run_hooks import BatchOptions
 from verdict_cli.llm.middleware.cache_store import CacheStore
@@ -239,6 +239,46 @@ def test_graphs_that_follow_the_row_become_further_waves(bench: BatchBench, step
     ordinary = bench.run(8, steps, out="live", batches=BatchOptions())
     assert bench.tables() == bench.tables("live")
     assert (facts.calls, facts.saved) == (ordinary.calls, ordinary.saved)
+
+
+def test_pinned_units_are_answered_before_any_row_is_begun(bench: BatchBench) -> None:
+    steps = """
+- {unit: CoTUnit, name: think, pin: true, prompt: 'Think'}
+- {unit: JudgeUnit, name: judge, explanation: true, prompt: 'Rate {source.text} by {previous.thinking}'}
+"""
+    facts = bench.run(4, steps)
+    assert (facts.status, facts.done, facts.failed, facts.calls) == ("finished", 4, 0, 5)
+    assert bench.server.sizes == [1, 4]
+
+
+def test_a_detached_run_exits_with_5_and_says_how_it_is_collected(bench: BatchBench) -> None:
+    bench.options(4)
+    command = [sys.executable, "-m", "verdict_cli", "run", "pipeline.yaml", "4.jsonl", "--batch", "--detach"]
+    command += ["--out", "out", "-q", "--no-cache"]
+    codes, said = [], ""
+    for _ in range(3):
+        done = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, check=False)
+        codes.append(done.returncode)
+        said = said or done.stderr
+    assert codes == [5, 5, 0]
+    assert "waiting for batches: the same command" in said
+    assert bench.server.sizes == [12, 12]
+    assert not (bench.folder / "out" / "batches").exists()
+
+
+def test_a_request_that_no_batch_answers_fails_its_row_alone(bench: BatchBench) -> None:
+    bench.server.expires = "text 2"
+    facts = bench.run(4)
+    assert (facts.status, facts.done, facts.failed) == ("finished", 4, 1)
+    assert len(bench.server.paid) == 18
+    assert facts.failures == {"unavailable": 1}
+
+
+def test_a_provider_that_answers_nothing_stops_the_run(bench: BatchBench) -> None:
+    bench.server.expire = 1.0
+    with pytest.raises(Refused, match="the last 5 batches ended"):
+        bench.run(10)
+    assert bench.server.sizes == [30] * 5
 
 
 def test_what_a_run_of_batches_costs_is_told_before_it(bench: BatchBench) -> None:

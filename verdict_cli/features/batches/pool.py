@@ -48,7 +48,7 @@ MOST_ATTEMPTS = 12
 MOST_POOLED = 100_000
 """Requests of one batch at most, whatever the provider takes: what is known of them is in memory until it is sent."""
 MOST_FAILED_BATCHES = 5
-"""Batches that may end without a reply, one after another, before the run stops."""
+"""Batches of at least `min` requests that may end without a reply, one after another, before the run stops."""
 FIRST_POLL_S = 1.0
 MOST_POLL_S = 60.0
 MOST_QUEUE_WAIT_S = 600.0
@@ -395,7 +395,8 @@ class BatchPool:
         if collected.refusal is not None:
             raise collected.refusal
         is_empty = collected.unanswered == batch.requests and batch.number not in self._too_late
-        self._failed_in_a_row = self._failed_in_a_row + 1 if is_empty else 0
+        is_small = batch.requests < batch_settings(batch.sent_to).min  # such as a few requests that always expire
+        self._failed_in_a_row = self._failed_in_a_row + 1 if is_empty and not is_small else 0
         if self._failed_in_a_row >= MOST_FAILED_BATCHES:
             raise Refused(
                 f"model {batch.model}: the last {MOST_FAILED_BATCHES} batches ended ({state.status}) without a reply",
