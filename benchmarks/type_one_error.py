@@ -7,7 +7,6 @@
   missing row is wrong.
 - `missing`: the same against a baseline, some rows without a verdict. Each of them is wrong in its worst case.
 - `sweep`: equal variants; the share of sweeps in which any differs from the first.
-- `watch`: 30 looks at 100 rows; the share of histories with an alarm, without a change and with one from look 10.
 - `rank`: equal candidates; the share of rankings in which any two differ.
 - `audit`: a judge that answers by chance; the share of audits with a significant probe, and the same of a judge that
   likes length.
@@ -37,7 +36,6 @@ from verdict_cli.features.power.sample_size import (
     rows_for_difference,
 )
 from verdict_cli.features.rank.tournament import Choice, _differ, _pooled, fit_ratings
-from verdict_cli.features.watch.drift import drift_intervals
 from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
@@ -306,19 +304,6 @@ def sweep(simulations: int) -> Lines:
         yield f"{variants} equal variants, {rows} rows", *shares
 
 
-def watch(simulations: int) -> Lines:
-    """The share of histories of 30 looks in which a judge that does not change is said to, and in which one that does is found."""
-    for noise, shift in ((0.05, 0.05), (0.3, 0.1), (0.1, 0.1)):
-        wrong = found = 0
-        for seed in range(simulations):
-            rng = np.random.default_rng([seed, int(1000 * noise)])
-            scores = np.clip(rng.uniform(0.2, 0.8, 100) + rng.normal(0, noise, (30, 100)), 0, 1)
-            wrong += any(each.drifted for each in drift_intervals(scores))
-            scores[10:] = np.clip(scores[10:] - shift, 0, 1)
-            found += any(each.drifted for each in drift_intervals(scores))
-        yield f"noise {noise:g}, shift {shift:g}", f"{wrong / simulations:.1%}", f"{found / simulations:.1%}"
-
-
 def rank(simulations: int) -> Lines:
     """The share of rankings of equal candidates in which any two differ."""
     for candidates, samples in ((5, 5), (10, 5), (20, 5), (10, 20)):
@@ -420,13 +405,12 @@ PARTS = {
     "gates": gates,
     "missing": missing,
     "sweep": sweep,
-    "watch": watch,
     "rank": rank,
     "audit": audit,
     "plan": plan,
 }
 HEADS = {"compare": ("Design", "Metric", "p ≤ 0.05"), "plan": ("Design", "Power")}
-HEADS |= {"sweep": ("Design", "Any differs", "All intervals hold"), "watch": ("Design", "Alarms", "Found")}
+HEADS |= {"sweep": ("Design", "Any differs", "All intervals hold")}
 HEADS["repeats"] = ("Rows", "Runs", "SD between runs", "p ≤ 0.05", "Interval holds", "Noise floor holds")
 
 

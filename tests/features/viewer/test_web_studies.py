@@ -1,4 +1,4 @@
-"""Leaderboards of runs and histories of `verdict watch` in the viewer."""
+"""Leaderboards of runs and studies in the viewer."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ pytestmark = pytest.mark.slow  # `make test-all`
 
 @pytest.fixture(scope="module")
 def folder(verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run that has a leaderboard, and a history of one look."""
+    """A folder with a run that has a leaderboard, and a sweep with one run."""
     made = tmp_path_factory.mktemp("studies")
     model = ("--model", "baseline/lexical", "--quiet")
     verdict("run", "arena", "systems_sample", *model, "--out", made / "arena")
-    verdict("watch", "grounded", "grounded_sample", *model, "--history", made / "anchors")
+    verdict("run", "grounded", "grounded_sample", *model, "--out", made / "search" / "runs" / "0")
+    content = {"conclusion": "Best of 1 variant: n=3"}
+    (made / "search" / "sweep.json").write_text(json.dumps(content), encoding="utf-8")
+    (made / "search" / "sweep.html").write_text("<h1>Sweep of grounded</h1>", encoding="utf-8")
     return made
 
 
@@ -39,23 +42,23 @@ def test_a_run_shows_its_leaderboard_and_so_does_its_report(address: str, look: 
     assert "row beats column" in report and "mean_score by system" in report
 
 
-def test_the_list_names_the_first_system_and_the_history_whose_page_shows_the_trend(address: str, look: Any) -> None:
+def test_the_list_names_the_first_system_and_the_study_and_links_to_its_page(address: str, look: Any) -> None:
     listed = json.loads(ask(address, "/api/runs")[2])
-    (watch,) = listed["studies"]
-    assert (watch["kind"], watch["folder"], "1 " in watch["conclusion"]) == ("watch", "anchors", True)
-    assert {run["run"]: run["study"] for run in listed["runs"]} == {"arena": None, "anchors/looks/0000": "anchors"}
+    (study,) = listed["studies"]
+    assert (study["kind"], study["folder"], study["conclusion"]) == ("sweep", "search", "Best of 1 variant: n=3")
+    assert {run["run"]: run["study"] for run in listed["runs"]} == {"arena": None, "search/runs/0": "search"}
     page = look(f"{address}/", wait="table.studies").page
     text = page.locator("main").inner_text()
-    assert "Watch anchors" in text and watch["conclusion"] in text and "mean score of careless" in text
+    assert "Sweep search" in text and study["conclusion"] in text and "mean score of careless" in text
     assert page.locator("#runs tbody tr").count() == 1
     page.get_by_label("Which runs").select_option("all")
     page.wait_for_selector("#runs tbody tr:nth-child(2)")
-    page.get_by_role("link", name="Watch anchors").click()
-    page.wait_for_selector("text=Verdict watch")
-    status, headers, shown = ask(address, "/study?kind=watch&folder=anchors")
+    page.get_by_role("link", name="Sweep search").click()
+    page.wait_for_selector("text=Sweep of grounded")
+    status, headers, shown = ask(address, "/study?kind=sweep&folder=search")
     assert status == 200 and "sandbox" in headers["content-security-policy"]
-    assert "Verdict watch" in shown and "Trend" in shown
-    for query in ("kind=watch&folder=../anchors", "kind=history&folder=anchors", "kind=../watch&folder=anchors"):
+    assert "Sweep of grounded" in shown
+    for query in ("kind=sweep&folder=../search", "kind=history&folder=search", "kind=../sweep&folder=search"):
         assert ask(address, f"/study?{query}")[0] == 404
 
 
@@ -66,7 +69,6 @@ def test_a_study_says_what_its_file_says_and_never_fails(tmp_path: Path) -> None
         "sweep": {"metric": "e.accuracy", "variants": [{}, {}], "best": {"name": "n=3", **ends}, "pipeline": "p"},
         "audit": {"effects": effects},
         "align": {"conclusion": "shown to be better"},
-        "watch": {"looks": 1, "drifted": False},
         "paper": ["no mapping"],
     }
     for kind, content in files.items():
@@ -80,7 +82,6 @@ def test_a_study_says_what_its_file_says_and_never_fails(tmp_path: Path) -> None
         "sweep": "Best of 2 variants: n=3, e.accuracy 0.900 [0.800, 0.950]",
         "audit": "1 of 2 effects with p < 0.05 (Holm): longer",
         "align": "shown to be better",
-        "watch": "no drift, 1 look",
         "paper": "",
         "comparison": "b is better & cheaper",
     }

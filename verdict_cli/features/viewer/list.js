@@ -3,7 +3,7 @@
 const FIRST_RUNS = 50;
 const MOST_COMPARED = 12;
 const RUN_STATES = [['', 'All states'], ['failed', 'Gates failed'], ['passed', 'Gates passed'], ['none', 'Without gates'], ['rows', 'With failed rows'], ['unfinished', 'Not finished']];
-const STUDY_NAMES = { sweep: 'Sweep', audit: 'Audit', align: 'Alignment', watch: 'Watch', paper: 'Paper', comparison: 'Comparison' };
+const STUDY_NAMES = { sweep: 'Sweep', audit: 'Audit', align: 'Alignment', paper: 'Paper', comparison: 'Comparison' };
 
 /** How a run ended: `failed`, `unsure` or `passed` by its gates, `none` without gates, else `unfinished`. */
 function runState(run) {

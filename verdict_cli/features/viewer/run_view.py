@@ -59,7 +59,7 @@ from verdict_cli.storage.tables.human_labels import (
 from verdict_cli.storage.tables.label_queue import QUEUE_FILE
 from verdict_cli.storage.tables.reader import read_arrow, read_rows
 
-KINDS = ("sweep", "audit", "align", "watch", "paper", "comparison")
+KINDS = ("sweep", "audit", "align", "paper", "comparison")
 """The kinds of study. Each writes a page of this name, and all but a comparison a JSON file."""
 _MOST_BYTES = 20_000_000
 _HEAD_CHARACTERS = 100_000
@@ -155,13 +155,7 @@ def _audit_facts(content: Mapping[str, Any]) -> str:
     return f"{len(shown)} of {len(effects)} effects with p < 0.05 (Holm){names}"
 
 
-def _watch_facts(content: Mapping[str, Any]) -> str:
-    looks = int(content["looks"])
-    state = "the judge has drifted" if content["drifted"] else "no drift"
-    return f"{state}, {plural(looks, 'look')}"
-
-
-_STUDY_FACTS = {"sweep": _sweep_facts, "audit": _audit_facts, "watch": _watch_facts}
+_STUDY_FACTS = {"sweep": _sweep_facts, "audit": _audit_facts}
 """What the list says of a study whose file has no conclusion of its own."""
 
 
