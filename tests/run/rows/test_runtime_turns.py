@@ -40,7 +40,7 @@ pipeline:
 evaluate: {{turns: {{items: judge, prediction: output.score, target: source.right, kind: numeric, metrics: [mae, rmse]}}}}
 """
 BY_ROW = f"""{HEAD}
-dataset: {{id: key, schema: {{before: conversation}}}}
+dataset: {{id: key, blank: judge, schema: {{before: conversation}}}}
 pipeline:
   -{UNIT[4:]}    prompt: "{{source.question}}\\n{{source.before}}\\n{{source.content}}\\n{{source.before | last(2)}}"
 evaluate: {{turns: {{prediction: output.score, target: source.right, kind: numeric, metrics: [mae, rmse], cluster: source.name}}}}

@@ -156,7 +156,7 @@ def pair_labels(pair: Pair, name: str, values: Sequence[Any]) -> dict[Any, str] 
     codes = {str(label).removesuffix(".0").strip(): label for label in labels}
     for first, second in () if is_of_one_side else _CODES:
         tie = str(int(second) + 1)
-        if len(codes) > 1 and codes.keys() <= {first, second, tie}:
+        if len(codes) > 1 and first in codes and codes.keys() <= {first, second, tie}:
             letters = {first: "A", second: "B", tie: "tie"}
             return {label: letters[code] for code, label in codes.items()}
     choices = {label: _choice(str(label), sides) for label in labels}
