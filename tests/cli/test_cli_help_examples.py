@@ -45,7 +45,6 @@ NOT_RUN = {
     "datasets fetch": "needs the network",
     "datasets import": "needs a fetched file",
     "datasets check": "needs a file of the user's own",
-    "datasets rebuild": "needs git and the network",
     "datasets sample": "needs a fetched file",
     "import": "needs another tool's log",
     "merge": "needs shards; docs/scale.md has some that run",

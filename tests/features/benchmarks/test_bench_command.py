@@ -155,7 +155,7 @@ def test_a_recording_without_one_of_its_files_is_a_data_error_that_names_it(
     result = bench(name, "--replay", tmp_path)
     assert isinstance(result.exception, DataError), (result.output, result.exception)
     assert result.exception.exit_code == 2
-    assert missing in str(result.exception) and "verdict datasets rebuild" in str(result.exception)
+    assert missing in str(result.exception) and "benchmarks/rebuild_recordings.py" in str(result.exception)
 
 
 def test_a_recording_that_is_cut_off_is_a_data_error_that_names_it(tmp_path: Path) -> None:

@@ -60,10 +60,10 @@ def open_recorded_file(path: Path) -> Iterator[TextIO]:
             with path.open(encoding="utf-8", newline="") as file:
                 yield file
     except FileNotFoundError:
-        hint = "`verdict datasets rebuild` makes the folder of recordings"
+        hint = "`python benchmarks/rebuild_recordings.py` of the repository makes the folder of recordings"
         raise DataError(Problem("file-not-found", "this file of the recordings is missing", hint, str(path))) from None
     except (OSError, EOFError, zlib.error, ValueError) as fault:
-        hint = "copy the file again, or make it with `verdict datasets rebuild`"
+        hint = "copy the file again, or make it with `python benchmarks/rebuild_recordings.py` of the repository"
         raise DataError(Problem("bad-recording", f"the recording cannot be read: {fault}", hint, str(path))) from None
 
 

@@ -1,4 +1,4 @@
-"""`verdict datasets rebuild`: recordings made from repositories by commit and checksum. The repositories are made here."""
+"""`benchmarks/rebuild_recordings.py`: recordings made from repositories by commit and checksum. The repositories are made here."""
 
 from __future__ import annotations
 
@@ -10,23 +10,20 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
-from verdict_cli.cli.app import app
-from verdict_cli.features.benchmarks import datasets_command as module
-from verdict_cli.features.benchmarks.datasets_command import (
-    RULES,
-    Rebuilt,
-    RecordedFile,
-    RecordedSet,
-    rebuild_sets,
-    recorded_sets,
-)
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import rebuild_recordings as module  # noqa: E402 - a script
+from rebuild_recordings import RULES, Rebuilt, RecordedFile, RecordedSet, rebuild_sets, recorded_sets  # noqa: E402
 
 SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[4] / "shared")) / "data"
 
@@ -171,7 +168,9 @@ def test_a_site_that_does_not_answer_is_told_once_for_each_file(
 
 
 def command(*words: str | Path) -> Result:
-    return CliRunner().invoke(app, ["datasets", "rebuild", *map(str, words)])
+    app = typer.Typer()
+    app.command()(module.rebuild)
+    return CliRunner().invoke(app, list(map(str, words)))
 
 
 def test_the_command_names_every_file_and_fails_where_one_with_a_rule_is_missing(
