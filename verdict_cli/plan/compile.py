@@ -26,7 +26,7 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.language.namespace import missing_prompt
 from verdict_cli.language.prompts.few_shot import ExamplePool, LabelledExample, shown_value
-from verdict_cli.language.prompts.prompt import CompiledPrompt, compile_prompt
+from verdict_cli.language.prompts.prompt import CompiledPrompt, JinjaPrompt, compile_prompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import ABSTAIN, ANSWERED_BY, MOST_EXAMPLES, Examples, LLMUnit
 from verdict_cli.language.units.choice import OPTIONS_HINT, ChoiceUnit
@@ -326,9 +326,14 @@ def _check_option_places(context: CompileContext, work: LLMNode, casts: Sequence
     options = [path for _, option in work.options for path in option.paths]
     options += [cast.path for cast in casts if cast.field in work.letters and cast.path is not None]
     shown = list(dict.fromkeys(work.prompt.paths))
-    letters = f"`{{input.{work.letters[0]}}}` and `{{input.{work.letters[1]}}}`"
+    first, second = (f"{{input.{letter}}}" for letter in work.letters[:2])
+    letters = f"`{first}` and `{second}`"
+    if isinstance(unit.prompt_key, JinjaPrompt):
+        letters = f"`{{{first}}}` and `{{{second}}}`"
+    fields = {("input", cast.field): cast.path for cast in casts if cast.field not in work.letters}
     for path in shown:
-        if any(path[: len(option)] == option[: len(path)] for option in options):
+        given = fields.get(path[:2]) or path
+        if any(given[: len(option)] == option[: len(given)] for option in options):
             context.problem(
                 "option-keeps-place",
                 f"the prompt shows `{format_expression_path(path)}`, which keeps its place when the order changes",

@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from verdict_cli.errors import DataError, Problem, Refused, SpecError, UsageError, VerdictError, raise_together
+from verdict_cli.errors import (
+    DataError,
+    Problem,
+    Refused,
+    ReplyError,
+    SpecError,
+    UsageError,
+    VerdictError,
+    raise_together,
+)
 from verdict_cli.language.conversation import ConversationError, looks_like_conversation, read_conversation
 from verdict_cli.language.evaluations import EvaluationCheck, evaluator_of
 from verdict_cli.language.expressions.expression import Expression
+from verdict_cli.language.fields.types import TranscriptType
 from verdict_cli.llm.model_families import IN_PROCESS_PREFIX, REPLAY_PREFIX, is_free, is_local
 from verdict_cli.llm.providers import local_models
 from verdict_cli.llm.providers.model_checks import check_model, sees_images
@@ -331,6 +341,14 @@ class _Checks:
         typed = () if plan.row_types is None else tuple(plan.row_types.fields)
         self._columns = [used.column for used in plan.columns if used.column not in typed]
         self._unread: dict[str, tuple[int, str]] = {}
+        self._conversations = {
+            str(cast.path[1]): node.id
+            for node in plan.nodes
+            for cast in node.casts
+            if isinstance(cast.type, TranscriptType) and cast.path is not None and cast.path[:-1] == ("source",)
+        }
+        """The columns with which units begin their conversations."""
+        self._not_conversations: dict[Any, int] = {}
         self._evaluations: list[tuple[EvaluationCheck, Problem]] = []
         for name, evaluation in plan.studies.items():
             if (found := evaluator_of(evaluation)) is not None:
@@ -352,7 +370,7 @@ class _Checks:
         """Whether anything of a row is checked beyond that it can be read."""
         return (
             self._ids is not None
-            or bool(self._columns or self._braces or self._labels or self._evaluations)
+            or bool(self._conversations or self._columns or self._braces or self._labels or self._evaluations)
             or self._traced_plan is not None
         )
 
@@ -370,6 +388,9 @@ class _Checks:
             counted.add(index, source)
         for check, _ in self._evaluations:
             check.add(index, source)
+        for column in self._conversations:
+            if column in source and not _is_conversation(source[column]):
+                self._not_conversations.setdefault(column, index)
         for column in self._columns:
             self._read_messages(index, column, source.get(column))
         if self._traced_plan is not None and (reason := check_judged_span(self._traced_plan, source)):
@@ -388,6 +409,15 @@ class _Checks:
     def problems(self, *, sampled: bool) -> tuple[list[Problem], list[Problem]]:
         """The errors and the warnings."""
         errors = [brace.problem for brace in self._named]
+        for column, index in self._not_conversations.items():
+            message = (
+                f"{self._conversations[column]} continues the conversation in the column {column!r}, which has none "
+                f"in row {index}"
+            )
+            hint = (
+                f"to begin a new one, give the column another name: `dataset: {{columns: {{{column}_text: {column}}}}}`"
+            )
+            errors.append(Problem("not-a-conversation", message, hint))
         warnings: list[Problem] = []
         for counted, at in self._labels:
             label_errors, label_warnings = check_label_values(counted, at, sampled=sampled)
@@ -413,6 +443,14 @@ class _Checks:
             if (problem := check.problem()) is not None:
                 (warnings if sampled else errors).append(problem.at(at.file, at.line, at.column, problem.path))
         return errors, warnings
+
+
+def _is_conversation(value: Any) -> bool:
+    try:
+        TranscriptType().read(value)
+    except ReplyError:
+        return False
+    return True
 
 
 _MOST_REPEATED = 10_000

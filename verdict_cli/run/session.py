@@ -60,6 +60,16 @@ def open_run(options: RunOptions) -> Session:
         return Session(options, directory, start, earlier, stack.pop_all())
 
 
+def import_table_writer() -> None:
+    """Import what writes the tables, before a call is paid. UsageError where it cannot be imported."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except (ImportError, AttributeError) as error:  # what pyarrow raises with a numpy of another major version
+        raise UsageError(
+            f"the tables of a run cannot be written: {error}", hint="pip install --upgrade 'numpy>=2' pyarrow"
+        ) from None
+
+
 def engine_of(options: RunOptions) -> Engine:
     """The engine by its name. UsageError where there is none."""
     engine = ENGINES.get(options.engine)
@@ -135,6 +145,7 @@ class Session:
         return self._result(await run_within(self._job(client.store), stop, show, client))
 
     def _job(self, store: CacheStore | None) -> RunJob:
+        import_table_writer()
         self.directory.prepare()
         check_space(self.directory.path)
         chosen = {field.name: getattr(self.options, field.name) for field in fields(RunOptions)}

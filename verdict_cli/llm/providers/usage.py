@@ -43,7 +43,7 @@ def charged_cost(model: Model, raw_usage: Any, usage: Usage | None, tier: str = 
         return stated
     listed = cost_usd(model, usage, tier, served)
     if listed is None:
-        return stated
+        return None if stated and stated < _LEAST_COST else stated
     is_believed = stated and stated * _MOST_DISCOUNT >= listed
     return stated if is_believed else listed
 
@@ -57,6 +57,8 @@ def header_cost(headers: HeaderLookup) -> float | None:
     return None
 
 
+_LEAST_COST = 1e-9
+"""Dollars: a token of the cheapest model costs ten times as much."""
 _FREE = ":free"
 _MOST_DISCOUNT = 10
 """A stated cost further below the list's is no price: the dearer reading counts, so that a budget is kept."""
@@ -126,7 +128,8 @@ def read_usage(stated: Any) -> Usage | None:
     of_output = _details(stated, "completion_tokens_details", "output_tokens_details")
     thought = _known(of_output, "reasoning_tokens") or _known(stated, "reasoning_tokens") or 0
     charged = _charged(prompt, completion, total, read, written, thought)
-    if not charged.prompt_tokens and _known(stated, "prompt_tokens", "input_tokens") == 0:
+    is_counted = charged.completion_tokens and _known(stated, "prompt_tokens", "input_tokens") != 0
+    if not charged.prompt_tokens and not is_counted:
         return None  # every prompt has tokens: a server that counts none has not counted
     hours = _known(_details(stated, "cache_creation"), "ephemeral_1h_input_tokens") or 0
     return replace(charged, hour_cache_tokens=min(hours, written)) if hours else charged

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,17 +48,13 @@ def _header(path: Path, rows: Iterator[tuple[int, tuple[Any, ...]]], reading: Re
 def _rows(path: Path, reading: Reading) -> Iterator[Iterator[tuple[int, tuple[Any, ...]]]]:
     try:
         import openpyxl
-        from openpyxl.utils.exceptions import InvalidFileException
     except ImportError:
         hint = "pip install '.[excel]', or save the sheet as CSV"
         raise DataError(Problem("not-readable", "reading .xlsx needs openpyxl", hint, str(path))) from None
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except (InvalidFileException, zipfile.BadZipFile, KeyError, ValueError) as error:
-        message = f"this is not an Excel workbook: {error!s:.100}"
-        raise DataError(Problem("not-readable", message, "save it again as .xlsx", str(path))) from None
-    except OSError as error:
-        raise DataError(unreadable(path, error)) from error
+    except Exception as error:
+        raise _broken(path, error) from error
     try:
         if not book.worksheets:
             raise DataError(Problem("empty-dataset", "the workbook has no sheet with cells", SPREADSHEET, str(path)))
@@ -68,9 +63,27 @@ def _rows(path: Path, reading: Reading) -> Iterator[Iterator[tuple[int, tuple[An
             names = ", ".join(repr(sheet.title) for sheet in others)
             message = f"only the first sheet {first.title!r} is read, not {names}"
             reading.note(path, "several-sheets", message, "save another sheet as a file of its own to judge it")
-        yield enumerate(first.iter_rows(values_only=True), 1)
+        yield _numbered_cells(path, first)
     finally:
         book.close()
+
+
+def _numbered_cells(path: Path, sheet: Any) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """The sheet's rows with their numbers, which are decompressed and parsed as they are read."""
+    try:
+        yield from enumerate(sheet.iter_rows(values_only=True), 1)
+    except Exception as error:
+        raise _broken(path, error) from error
+
+
+def _broken(path: Path, error: Exception) -> Exception:
+    """The error of a workbook that cannot be read: openpyxl raises whatever its parsers meet in a damaged one."""
+    if isinstance(error, MemoryError):
+        return error
+    if isinstance(error, OSError) and error.errno is not None:
+        return DataError(unreadable(path, error))
+    message = f"this is not an Excel workbook, or it is damaged: {error!s:.100}"
+    return DataError(Problem("not-readable", message, "save it again as .xlsx, or the sheet as CSV", str(path)))
 
 
 def _names(cells: tuple[Any, ...]) -> list[str]:
