@@ -11,7 +11,7 @@ from msgspec import structs
 from verdict_cli.errors import DataError, ReplyError, RowError, SpecError, UsageError
 from verdict_cli.language.calibrations import FITTED, CalibrationFile, Fitted, Threshold
 from verdict_cli.language.expressions.expression import Expression, compile_expression
-from verdict_cli.language.expressions.paths import ExpressionError, format_expression_path
+from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, format_expression_path
 from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor, Extractor
 from verdict_cli.language.fields.field_keys import InputDefault, fits, is_path_key, plain_type
@@ -330,7 +330,9 @@ def _check_option_places(context: CompileContext, work: LLMNode, casts: Sequence
     letters = f"`{first}` and `{second}`"
     if isinstance(unit.prompt_key, JinjaPrompt):
         letters = f"`{{{first}}}` and `{{{second}}}`"
-    fields = {("input", cast.field): cast.path for cast in casts if cast.field not in work.letters}
+    fields: dict[ExpressionPath, ExpressionPath | None] = {
+        ("input", cast.field): cast.path for cast in casts if cast.field not in work.letters
+    }
     for path in shown:
         given = fields.get(path[:2]) or path
         if any(given[: len(option)] == option[: len(given)] for option in options):
