@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from batch_bench import BatchBench
 
+from verdict_cli.features.batches.adapters import open_batch_api
 from verdict_cli.features.batches.batch_facts import batches_of
-from verdict_cli.features.batches.run_hooks import open_batch_api
 from verdict_cli.model import Model
 
 

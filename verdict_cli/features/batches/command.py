@@ -15,9 +15,10 @@ from verdict_cli.cli.help_format import HelpCommand
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import AsJson, Config, Data, Yes, flatten_options
 from verdict_cli.errors import ProviderError, UsageError
+from verdict_cli.features.batches.adapters import open_batch_api
 from verdict_cli.features.batches.batch_facts import TO_FILE, with_batches
 from verdict_cli.features.batches.providers import FileBatches
-from verdict_cli.features.batches.run_hooks import BatchOptions, open_batch_api
+from verdict_cli.features.batches.run_hooks import BatchOptions
 from verdict_cli.features.batches.sent import (
     CollectedBatch,
     RunBatches,

@@ -12,16 +12,17 @@ import re
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from time import monotonic, time
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from msgspec.structs import replace
 
 from verdict_cli.errors import Pending, ProviderError, Refused, Rejected, Retryable, UsageError
+from verdict_cli.features.batches.adapters import open_batch_api
 from verdict_cli.features.batches.batch_api import BatchApi, BatchState
 from verdict_cli.features.batches.batch_facts import TO_FILE
 from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.providers import FileBatches
-from verdict_cli.features.batches.run_hooks import BatchOptions, open_batch_api
 from verdict_cli.features.batches.sent import (
     DELAY_S,
     TRIES,
@@ -42,6 +43,9 @@ from verdict_cli.messages import Ask, Reply, Request
 from verdict_cli.model import EndpointKey, Model
 from verdict_cli.run.job import Halt, RunJob
 from verdict_cli.run.model_client import ModelClient
+
+if TYPE_CHECKING:
+    from verdict_cli.features.batches.run_hooks import BatchOptions
 
 MOST_ATTEMPTS = 12
 """How often a request is sent, at most, while batches do not answer it: expired, cancelled, or a temporary failure."""

@@ -12,17 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verdict_cli.errors import DataError, Problem, UsageError
+from verdict_cli.features.batches.adapters import BATCHES, TIER, adapter_of, batch_problem, export_problem
 from verdict_cli.features.batches.batch_facts import TO_FILE, batches_of, with_batches
 from verdict_cli.features.batches.batch_keys import batch_key, batch_settings
-from verdict_cli.llm.model_families import (
-    BASELINE_PREFIX,
-    IN_PROCESS_PREFIX,
-    REPLAY_PREFIX,
-    family,
-    is_decision_model,
-    is_local,
-    provider_of,
-)
+from verdict_cli.llm.model_families import is_local
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
@@ -32,7 +25,6 @@ from verdict_cli.run.preflight import models_in_use, models_of
 from verdict_cli.run_facts import RunFacts
 
 if TYPE_CHECKING:
-    from verdict_cli.features.batches.batch_api import HttpBatchApi
     from verdict_cli.llm.middleware.replies import OwnCalls
     from verdict_cli.run.estimate import Line
     from verdict_cli.run.job import Halt, RunJob, RunOptions
@@ -41,61 +33,6 @@ if TYPE_CHECKING:
     from verdict_cli.storage.database.database import Database
 
 # `validate` loads these hooks. What only runs need is imported in their methods: the pool with its clients, asyncio, prices.
-
-_ADAPTERS = {
-    "openai": "OpenAIBatches",
-    "azure": "OpenAIBatches",
-    "groq": "OpenAIBatches",
-    "together_ai": "TogetherBatches",
-    "anthropic": "AnthropicBatches",
-    "gemini": "GeminiBatches",
-    "mistral": "MistralBatches",
-}
-"""The adapter of each provider that has a batch interface. It is imported when a batch is sent."""
-_BUILT_IN = {
-    BASELINE_PREFIX: "a baseline answers at once and costs nothing",
-    REPLAY_PREFIX: "a recording answers at once and costs nothing",
-    IN_PROCESS_PREFIX: "a model in this process has no batch interface",
-}
-
-
-BATCHES = "batch-*"
-"""The names of batches in the database."""
-TIER = "batch"
-"""The service tier by which replies of batches are priced."""
-
-
-def batch_problem(model: Model) -> str | None:
-    """Why the model's calls cannot be sent as batches; None where they can."""
-    built_in = next((why for prefix, why in _BUILT_IN.items() if model.name.startswith(prefix)), None)
-    if built_in is not None:
-        return built_in
-    provider = provider_of(model.name)
-    if is_decision_model(model):
-        return "decision models have no batches"
-    if family(model) is None or provider not in _ADAPTERS:
-        return f"verdict knows no batch interface of {provider}; it knows those of {', '.join(_ADAPTERS)}"
-    return None
-
-
-def export_problem(model: Model) -> str | None:
-    """Why the model's calls cannot be written as a file; None where they can."""
-    known = family(model)
-    if is_local(model.name) or (known is not None and known.protocol != "chat"):
-        return "a file of requests holds chat completions, which this model does not take"
-    return None
-
-
-def open_batch_api(model: Model) -> HttpBatchApi:
-    """The batch interface of the model's provider. Raises Refused where the model has no endpoint or no key."""
-    return _adapter(model)(model)
-
-
-def _adapter(model: Model) -> type[HttpBatchApi]:
-    from verdict_cli.features.batches import providers
-
-    adapter: type[HttpBatchApi] = getattr(providers, _ADAPTERS[provider_of(model.name)])
-    return adapter
 
 
 @dataclass(frozen=True)
@@ -242,7 +179,7 @@ def estimate_waves(plan: Plan, lines: Sequence[Line]) -> WaveEstimate | None:
         price = _price(model, line)
         cost = None if price is None or cost is None else cost + price
     files = sum(
-        math.ceil(count / _adapter(models[name]).most_requests(models[name])) for (_, name), count in requests.items()
+        math.ceil(count / adapter_of(models[name]).most_requests(models[name])) for (_, name), count in requests.items()
     )
     wait_s = max(batch_settings(model).wait_s for model in models.values())
     return WaveEstimate(waves, files, cost, waves * wait_s / 3600)

@@ -23,9 +23,9 @@ import orjson
 from msgspec import Struct
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
+from verdict_cli.features.batches.adapters import BATCHES, TIER
 from verdict_cli.features.batches.batch_api import BatchApi, BatchState, ResultLine
 from verdict_cli.features.batches.batch_facts import TO_FILE, BatchFacts
-from verdict_cli.features.batches.run_hooks import BATCHES, TIER
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.circuit_breaker import MAX_REJECTIONS
 from verdict_cli.llm.middleware.replies import OwnCalls, RequestDigests, cache_saved, is_storable, place_of
